@@ -1,4 +1,5 @@
-//! Any headers as a request and the origin's response to it: what is stored, for whom, and what is made of it.
+//! Any headers as a request and the origin's response to it: what is stored, for whom, and what is
+//! made of it.
 #![no_main]
 
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Datagrams nobody of the protocol's wrote, to an agent that serves a key through a switch: what the switch
-//! serves stays what the server stores, and no datagram is answered by many.
+//! Datagrams nobody of the protocol's wrote, to an agent that serves a key through a switch: what
+//! the switch serves stays what the server stores, and no datagram is answered by many.
 //!
 //! Each record of the input is a sender, a length, and so many bytes.
 #![no_main]
@@ -61,7 +61,8 @@ impl World {
         self.hear();
     }
 
-    /// Whether it is none of the numbers that nobody guesses. A fuzzer does: it sees what is compared.
+    /// Whether it is none of the numbers that nobody guesses. A fuzzer does: it sees what is
+    /// compared.
     fn is_not_ours(&self, version: u64) -> bool {
         let near = |ours: u64| {
             version.wrapping_sub(ours).min(ours.wrapping_sub(version)) <= 2 * CONFIG.tags_ahead_max

@@ -66,12 +66,12 @@ pub(crate) enum Action {
     Hush(Hush),
     /// The reply to a request of ours behind one that is not answered; kept from the client.
     Fence {
-        /// The request is one of the protocol, so an origin that ends the connection may have carried
-        /// it out.
+        /// The request is one of the protocol, so an origin that ends the connection may have
+        /// carried it out.
         known: bool,
     },
-    /// The reply to a request of ours behind a write, by which it is known whether that was refused; kept
-    /// from the client. The write is this one's once its own reply has claimed it.
+    /// The reply to a request of ours behind a write, by which it is known whether that was
+    /// refused; kept from the client. The write is this one's once its own reply has claimed it.
     Proof,
     /// Number of confirming messages still to come, or one reply, which is passed on.
     Confirmed(usize),

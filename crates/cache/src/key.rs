@@ -2,8 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Names the origin called `name` in scopes. `secret` is mixed into every hash below it: random for each
-/// process, so that no client can choose keys that collide.
+/// Names the origin called `name` in scopes. `secret` is mixed into every hash below it: random for
+/// each process, so that no client can choose keys that collide.
 #[must_use]
 pub fn origin(secret: u64, name: &str) -> u64 {
     xxh3_64_with_seed(name.as_bytes(), secret)
@@ -91,7 +91,8 @@ pub enum Scope<'a> {
     Origin(u64),
 }
 
-/// A scope whose write is under way. Of a key its hash is enough: what is stored under it is found by that.
+/// A scope whose write is under way. Of a key its hash is enough: what is stored under it is found
+/// by that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sent {
     /// One key, by the hash of [`Key`].

@@ -1,34 +1,41 @@
 //! Leases: why no stored answer is ever older than a write that was answered.
 //!
-//! A read that misses takes a [`Lease`]; only the lease lets its reply into storage. A write is under way
-//! from before its first byte leaves for the origin until it is *settled*. While it is under way its
-//! scope is **closed**: the leases in it are revoked, none is given, and what is stored in it is
-//! **suspended**: it stays where it is, and a read of it misses. Settled, a write is
+//! A read that misses takes a [`Lease`]; only the lease lets its reply into storage. A write is
+//! under way from before its first byte leaves for the origin until it is *settled*. While it is
+//! under way its scope is **closed**: the leases in it are revoked, none is given, and what is
+//! stored in it is **suspended**: it stays where it is, and a read of it misses. Settled, a write
+//! is
 //!
-//! - **applied**: what is stored in its scope is dropped. Every answer that does not prove the contrary
-//!   counts as this;
+//! - **applied**: what is stored in its scope is dropped. Every answer that does not prove the
+//!   contrary counts as this;
 //! - **refused**: the origin said that it has done nothing. What was suspended is served again.
 //!
-//! A write whose answer never comes is *lost*: what is stored is dropped, and the scope stays closed for
-//! a bounded quarantine, by the end of which the origin has applied the write or will never do so.
+//! A write whose answer never comes is *lost*: what is stored is dropped, and the scope stays
+//! closed for a bounded quarantine, by the end of which the origin has applied the write or will
+//! never do so.
 //!
-//! **Why this is linearizable.** An entry of key *k* is right at time *t* if the origin's value of *k*
-//! can be that of the entry at some moment between the start of the read that is served at *t* and *t*.
+//! **Why this is linearizable.** An entry of key *k* is right at time *t* if the origin's value of
+//! *k* can be that of the entry at some moment between the start of the read that is served at *t*
+//! and *t*.
 //!
-//! 1. *A read beside an unanswered write misses.* The origin may have applied the write, and another
-//!    client may have seen the new value already. To serve the old one then is to go back in time.
-//!    The answer of the origin itself is right whatever happened.
-//! 2. *What is stored was read outside any write.* A lease is given only in an open scope and is revoked by the first
-//!    write that is sent, whatever becomes of that write. So the origin executed a read that fills while no write
-//!    to *k* was under way, and the reply is the value that holds until the next write is sent.
-//! 3. *Serving again after a refusal is right.* While the scope was closed nothing filled (2), so the entry is the
-//!    one of before the write. The refused write did not change *k*. If it was alone, *k* is what it was.
-//! 4. *Several writes in one scope* are counted. The scope is closed until the last is settled, in any order. If one of
-//!    them was applied or lost, the entry was dropped at that moment, and the refusal of the others finds
-//!    nothing to serve. If all were refused, (3) holds for all of them together.
+//! 1. *A read beside an unanswered write misses.* The origin may have applied the write, and
+//!    another client may have seen the new value already. To serve the old one then is to go back
+//!    in time. The answer of the origin itself is right whatever happened.
+//! 2. *What is stored was read outside any write.* A lease is given only in an open scope and is
+//!    revoked by the first write that is sent, whatever becomes of that write. So the origin
+//!    executed a read that fills while no write to *k* was under way, and the reply is the value
+//!    that holds until the next write is sent.
+//! 3. *Serving again after a refusal is right.* While the scope was closed nothing filled (2), so
+//!    the entry is the one of before the write. The refused write did not change *k*. If it was
+//!    alone, *k* is what it was.
+//! 4. *Several writes in one scope* are counted. The scope is closed until the last is settled, in
+//!    any order. If one of them was applied or lost, the entry was dropped at that moment, and the
+//!    refusal of the others finds nothing to serve. If all were refused, (3) holds for all of them
+//!    together.
 //! 5. *A write to more than a key* closes, suspends and drops every key below it in the same way. A
-//!    collection that is written begins a new *generation*, which its stored keys begin with: what is stored under the
-//!    old one can no longer be reached and ages out. Generations are never used twice.
+//!    collection that is written begins a new *generation*, which its stored keys begin with: what
+//!    is stored under the old one can no longer be reached and ages out. Generations are never used
+//!    twice.
 //!
 //! Writers that do not pass here are outside all this; see [`crate::feed`].
 //!
@@ -46,7 +53,8 @@ use crate::key::{Key, Namespace, Sent};
 
 mod write;
 
-/// At most this many namespaces are remembered; beyond, the idle ones make room, which costs misses.
+/// At most this many namespaces are remembered; beyond, the idle ones make room, which costs
+/// misses.
 pub const NAMESPACES_MAX: usize = 16_384;
 /// At most this many readers wait for one fill; the next ones ask the origin themselves.
 pub const WAITERS_MAX: usize = 1_024;
@@ -179,14 +187,15 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// The generation that stored keys of `namespace` begin with; `None` if nothing is stored there.
+    /// The generation that stored keys of `namespace` begin with; `None` if nothing is stored
+    /// there.
     #[must_use]
     pub fn generation(&self, namespace: Namespace) -> Option<u64> {
         self.territories.get(&namespace.collection).map(|territory| territory.generation)
     }
 
-    /// The generation under which `key` may be served now; `None` while nothing is stored there, or what
-    /// is stored is suspended.
+    /// The generation under which `key` may be served now; `None` while nothing is stored there, or
+    /// what is stored is suspended.
     #[inline]
     #[must_use]
     pub fn serves(&self, key: Key<'_>) -> Option<u64> {
@@ -329,8 +338,8 @@ impl Leases {
             && territory.is_some_and(|territory| is_good(&territory.writes, territory.revoked_at))
     }
 
-    /// Why the whole database or origin of `namespace` is closed, if it is. The maps are empty most of
-    /// the time, and then nothing is hashed.
+    /// Why the whole database or origin of `namespace` is closed, if it is. The maps are empty most
+    /// of the time, and then nothing is hashed.
     #[inline]
     fn closed_above(&self, namespace: Namespace) -> Option<Closed> {
         if self.databases.is_empty() && self.origins.is_empty() {

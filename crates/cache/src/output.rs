@@ -14,8 +14,9 @@ const KEPT_BYTES: usize = 128 << 10;
 const MOVED_BYTES_MIN: usize = 1_024;
 
 impl Output {
-    /// Takes a buffer to write into, unless it has one; says how large it is. A connection that is idle needs none of
-    /// its own: its worker lends one while it is served and takes it back when all is written.
+    /// Takes a buffer to write into, unless it has one; says how large it is. A connection that is
+    /// idle needs none of its own: its worker lends one while it is served and takes it back when
+    /// all is written.
     pub fn borrow_from(&mut self, spare: &mut Vec<Vec<u8>>) -> usize {
         if self.bytes.capacity() > 0 {
             return 0;

@@ -20,7 +20,8 @@ impl Rules {
     }
 }
 
-/// A pattern over bytes: `*` stands for any run of bytes, `?` for one, `\\` takes the next literally.
+/// A pattern over bytes: `*` stands for any run of bytes, `?` for one, `\\` takes the next
+/// literally.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(Vec<u8>);
 

@@ -94,7 +94,8 @@ pub struct Session<F: Filter> {
     from_server: Input,
 }
 
-/// Does the client's next request wait until the origin has said whether the connection is logged in?
+/// Does the client's next request wait until the origin has said whether the connection is logged
+/// in?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     No,
@@ -355,8 +356,8 @@ impl<F: Filter> Session<F> {
                 }
                 continue;
             }
-            // What a hit needs is looked at where it is: each move of a message or a request costs as much
-            // as a lookup.
+            // What a hit needs is looked at where it is: each move of a message or a request costs
+            // as much as a lookup.
             let found = self.filter.message(rest);
             let (message, length) = match &found {
                 Ok(Some((message, length))) => (message, *length),

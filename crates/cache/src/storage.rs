@@ -137,8 +137,8 @@ impl Write {
     }
 }
 
-/// What the Managers ask of storage. A fill needs the lease of its miss, and a write closes its scope before
-/// it is sent ([`crate::lease`]).
+/// What the Managers ask of storage. A fill needs the lease of its miss, and a write closes its
+/// scope before it is sent ([`crate::lease`]).
 pub trait Storage {
     /// Answers a read, handing the stored answer to `hit`.
     fn read(
@@ -161,7 +161,8 @@ pub trait Storage {
     /// Records what the origin said about the namespace the lease was taken in.
     fn learn(&mut self, lease: &Lease, character: Character);
 
-    /// Closes the scope of a write and suspends what is stored in it. Call it before the write is sent.
+    /// Closes the scope of a write and suspends what is stored in it. Call it before the write is
+    /// sent.
     fn write_sent(&mut self, scope: Sent) -> Write;
 
     /// The write was answered: drops what is stored in its scope, or serves it again.
@@ -178,8 +179,8 @@ pub trait Storage {
     /// so and no other write was under way.
     fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration);
 
-    /// The answer to the write will never come: what is stored in its scope is dropped, and the scope
-    /// stays closed for the quarantine.
+    /// The answer to the write will never come: what is stored in its scope is dropped, and the
+    /// scope stays closed for the quarantine.
     fn write_lost(&mut self, write: Write, now: Duration);
 
     /// Counters of this handle.

@@ -35,8 +35,8 @@ pub(crate) fn answer_to<'v>(
     (now.as_nanos() < u64::from_le_bytes(*until).into()).then_some(answer)
 }
 
-/// The answer to a question asked at `asked_at` as it is stored: where the receiver's rights are known
-/// only from having been given it, until when they are taken for known stands before it.
+/// The answer to a question asked at `asked_at` as it is stored: where the receiver's rights are
+/// known only from having been given it, until when they are taken for known stands before it.
 pub(crate) fn signed<'a>(
     principal: &Principal,
     answer: &'a [u8],

@@ -6,8 +6,8 @@
 //! and is dropped. A session's own new connection to the origin is confirmed by a question that was
 //! asked after it was made, before its first reply is read.
 //!
-//! **What cannot be seen:** a proxy between the cache and its origin that answers for several servers;
-//! a restart that lost the end of what was written, where the server keeps its identity.
+//! **What cannot be seen:** a proxy between the cache and its origin that answers for several
+//! servers; a restart that lost the end of what was written, where the server keeps its identity.
 
 use wire::{
     detect::{self, Protocol},

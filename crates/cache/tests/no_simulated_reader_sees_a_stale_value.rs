@@ -1,7 +1,8 @@
-//! Thousands of random steps from one seed: sessions under random chunks, delays and resets, against
-//! an oracle without a cache.
+//! Thousands of random steps from one seed: sessions under random chunks, delays and resets,
+//! against an oracle without a cache.
 //!
-//! `ENROUTE_SEEDS=n` runs that many seeds of each protocol instead of the usual; `ENROUTE_SEED=n` one.
+//! `ENROUTE_SEEDS=n` runs that many seeds of each protocol instead of the usual; `ENROUTE_SEED=n`
+//! one.
 
 #[path = "conversation/bson.rs"]
 mod bson;
@@ -46,7 +47,8 @@ fn a_mongodb_cache_without_quarantine_is_found_out() {
     is_found_out::<mongodb::MongoDb>();
 }
 
-/// The same simulation must see a cache that opens again what a write without an answer may still change.
+/// The same simulation must see a cache that opens again what a write without an answer may still
+/// change.
 fn is_found_out<P: Protocol>() {
     let is_stale = |error: Box<dyn Any + Send>| {
         error.downcast_ref::<String>().is_some_and(|text| text.starts_with("asked at moment"))

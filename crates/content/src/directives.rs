@@ -1,8 +1,8 @@
 //! `Cache-Control` (RFC 9111 §5.2), read once and for all.
 //!
 //! What cannot be read is not skipped: a line outside of the grammar counts as the most restrictive
-//! there is, and so does a directive that is given twice with different values or with one that is no
-//! number. A `private` or `no-cache` that names fields counts as one that names none.
+//! there is, and so does a directive that is given twice with different values or with one that is
+//! no number. A `private` or `no-cache` that names fields counts as one that names none.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Which headers of a client's request its origin is shown: the table.
 //!
 //! An answer is stored under the site, the host, the target and what `Vary` names, so whatever else
-//! the origin looks at must not be a client's to choose. Headers by which proxies tell origins of the
-//! client, the host, the scheme, the path or the method are therefore never a client's.
+//! the origin looks at must not be a client's to choose. Headers by which proxies tell origins of
+//! the client, the host, the scheme, the path or the method are therefore never a client's.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 

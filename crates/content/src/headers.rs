@@ -57,8 +57,8 @@ pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     kept.collect()
 }
 
-/// The headers of a request for the whole response, to fill the cache with; with the validators of a
-/// stored response, for a new one or "not modified".
+/// The headers of a request for the whole response, to fill the cache with; with the validators of
+/// a stored response, for a new one or "not modified".
 #[must_use]
 pub fn for_the_origin(request: &Receiver, stored: Option<&Entry>) -> HeaderMap {
     let mut headers = request.headers.clone();

@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 
 use crate::receiver::Receiver;
 
-/// The key of a target of a site: the site, host, path and query, byte for byte. All its variants are
-/// found from here. The scheme is `https` always.
+/// The key of a target of a site: the site, host, path and query, byte for byte. All its variants
+/// are found from here. The scheme is `https` always.
 #[must_use]
 pub fn primary_key(site: &str, host: &str, uri: &Uri) -> Vec<u8> {
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
@@ -19,8 +19,8 @@ pub fn primary_key(site: &str, host: &str, uri: &Uri) -> Vec<u8> {
 pub struct Selecting(pub(crate) Vec<(HeaderName, Vec<u8>)>);
 
 impl Selecting {
-    /// What `response` names, as it stands in `request`; `None` for `Vary: *`, which matches nothing,
-    /// or for a name that is no header's.
+    /// What `response` names, as it stands in `request`; `None` for `Vary: *`, which matches
+    /// nothing, or for a name that is no header's.
     pub(crate) fn of(request: &Receiver, response: &HeaderMap) -> Option<Self> {
         let mut names = Vec::new();
         for line in response.get_all(header::VARY) {

@@ -1,16 +1,16 @@
 //! Caching of HTTP responses: what may be stored, for which clients, for how long (RFC 9111, RFC
 //! 5861).
 //!
-//! **What it is.** The rules of a shared cache, without the cache. [`Target`] and [`forwarded`] say what
-//! of a request its origin is shown. [`Entry::admit`] judges a response, [`Record`] is how it lies in a
-//! store, and [`Entry::release`] is its only way to a client, judged for each: whole, a range, or "not
-//! modified".
+//! **What it is.** The rules of a shared cache, without the cache. [`Target`] and [`forwarded`] say
+//! what of a request its origin is shown. [`Entry::admit`] judges a response, [`Record`] is how it
+//! lies in a store, and [`Entry::release`] is its only way to a client, judged for each: whole, a
+//! range, or "not modified".
 //!
-//! **What it is not.** No storage, no sockets, no clock: `now` is the time since the Unix epoch, last
-//! argument, because HTTP uses dates.
+//! **What it is not.** No storage, no sockets, no clock: `now` is the time since the Unix epoch,
+//! last argument, because HTTP uses dates.
 //!
-//! **When in doubt, no.** What cannot be read forbids: a response is not stored, a stored one is asked
-//! about.
+//! **When in doubt, no.** What cannot be read forbids: a response is not stored, a stored one is
+//! asked about.
 //!
 //! **Read first:** `release.rs`, then `entry.rs` and the table in `forward.rs`.
 

@@ -8,7 +8,8 @@
 //!                   then the body
 //! ```
 //!
-//! "Asked with" is 1 for `Authorization` in the request, 2 for `Cookie`, 3 for both. Numbers are little-endian. A record is read only by the version that wrote it: another is a miss.
+//! "Asked with" is 1 for `Authorization` in the request, 2 for `Cookie`, 3 for both. Numbers are
+//! little-endian. A record is read only by the version that wrote it: another is a miss.
 
 use std::time::Duration;
 

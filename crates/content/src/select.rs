@@ -61,8 +61,8 @@ pub(crate) fn select(
     }
 }
 
-/// Which of `length` bytes a `Range` asks for; `Err` when there are none such, `None` when the whole
-/// is the answer: other units, several ranges, something that is not understood.
+/// Which of `length` bytes a `Range` asks for; `Err` when there are none such, `None` when the
+/// whole is the answer: other units, several ranges, something that is not understood.
 pub(crate) fn select_range(text: &str, length: usize) -> Option<Result<Range<usize>, ()>> {
     let (unit, range) = text.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -134,8 +134,8 @@ fn date(headers: &HeaderMap, name: &header::HeaderName) -> Option<std::time::Dur
     headers.get(name).and_then(|date| date.to_str().ok()).and_then(since_epoch)
 }
 
-/// Does any entity tag in the lines of this header satisfy `wanted`? Tags are quoted, and a comma may
-/// stand inside one.
+/// Does any entity tag in the lines of this header satisfy `wanted`? Tags are quoted, and a comma
+/// may stand inside one.
 fn any_tag(
     request: &HeaderMap,
     name: &header::HeaderName,

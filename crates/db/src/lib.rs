@@ -5,8 +5,8 @@
 //! [`Session`] executes one command after the other on [`Shards`](keyspace::Shards) that the caller
 //! provides, and writes replies as bytes.
 //!
-//! It is not: a server (no sockets, threads or clock: `now` is an argument), a store (values live in
-//! `store`), or a data-structure server: every value is a string.
+//! It is not: a server (no sockets, threads or clock: `now` is an argument), a store (values live
+//! in `store`), or a data-structure server: every value is a string.
 //!
 //! Read first: [`Session::execute`], then `command/mod.rs`.
 #![forbid(unsafe_code)]

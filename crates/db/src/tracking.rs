@@ -1,8 +1,8 @@
 //! CLIENT TRACKING: which clients are notified of which keys.
 //!
-//! Each shard has its own [`Tracking`], under the shard's lock: a read and the note that it was read
-//! are one step, so no write can slip between them. Tracking names keys without their database, as
-//! Redis does. Notifications are [`Notice`]s.
+//! Each shard has its own [`Tracking`], under the shard's lock: a read and the note that it was
+//! read are one step, so no write can slip between them. Tracking names keys without their
+//! database, as Redis does. Notifications are [`Notice`]s.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;

@@ -1,5 +1,5 @@
-//! With `always`, a client hears that a key is absent only once a crash cannot bring it back, whichever
-//! client removed it or said when it ends.
+//! With `always`, a client hears that a key is absent only once a crash cannot bring it back,
+//! whichever client removed it or said when it ends.
 
 #[expect(dead_code, reason = "shared by several tests")]
 mod machine;

@@ -1,6 +1,6 @@
-//! Commands of several shards, run by a model of threads (shuttle) in orders drawn at random: no two clients wait
-//! for each other's shards, what one command writes no other sees in part, and a client that waits for the disk
-//! hears of it.
+//! Commands of several shards, run by a model of threads (shuttle) in orders drawn at random: no
+//! two clients wait for each other's shards, what one command writes no other sees in part, and a
+//! client that waits for the disk hears of it.
 
 #[path = "commands/exercise.rs"]
 #[expect(dead_code, reason = "shared by several tests")]
@@ -88,7 +88,8 @@ impl Machine {
         Self { locks, devices, server }
     }
 
-    /// Carries out one thing that a shard asks of its disk, as the program does: the lock is given up for it.
+    /// Carries out one thing that a shard asks of its disk, as the program does: the lock is given
+    /// up for it.
     fn serve_disk(&self, index: usize) -> bool {
         let Some(command) = self.locks.lock(index).store.poll_device(NOW) else { return false };
         let completion = carry_out(&self.devices[index], &command);

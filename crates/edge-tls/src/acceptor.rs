@@ -81,8 +81,9 @@ pub struct Site {
     pub rsa_key_exchange: bool,
 }
 
-/// Ends TLS for all its sites. Tickets are sealed with keys of its own, which live and change (every
-/// two days) in its memory: neither new certificates nor the absence of a key server touch them.
+/// Ends TLS for all its sites. Tickets are sealed with keys of its own, which live and change
+/// (every two days) in its memory: neither new certificates nor the absence of a key server touch
+/// them.
 pub struct Acceptor {
     /// What every connection begins with; the keys of the tickets are here.
     base: SslAcceptor,
@@ -155,8 +156,8 @@ impl Acceptor {
         Ok(Self { base: builder.build(), contexts })
     }
 
-    /// From now on handshakes begin with these sites. Open connections and those that shake hands go on
-    /// as they began, and tickets stay good.
+    /// From now on handshakes begin with these sites. Open connections and those that shake hands
+    /// go on as they began, and tickets stay good.
     ///
     /// # Errors
     /// BoringSSL refuses something of them; then nothing has changed.

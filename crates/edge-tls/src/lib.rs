@@ -6,8 +6,8 @@
 //! ([`Signed`]), never a digest (dReDBox D6.3 §3.1). Session tickets make returning clients cost no
 //! such question. [`Connector`] is the other direction: TLS to an origin.
 //!
-//! **What it is not.** No sockets, no clock, no HTTP, no protocol to a key server: streams come from
-//! the caller, and the source is the caller's.
+//! **What it is not.** No sockets, no clock, no HTTP, no protocol to a key server: streams come
+//! from the caller, and the source is the caller's.
 //!
 //! **Why a crate of its own:** it is the only one that needs BoringSSL, whose build takes cmake,
 //! a C++ compiler and libclang (docs/decisions/0020-…). rustls signs synchronously and knows no RSA

@@ -1,10 +1,10 @@
 //! A file that one process at a time may hold: a dedicated lock file ([`Lock`]), or a file that a
 //! process writes ([`hold`]).
 //!
-//! It is an open file description lock (`F_OFD_SETLK`): the kernel drops it when the last descriptor is
-//! closed, however the process ends, and a second opening in the same process does not get it either. A
-//! [`Lock`]'s file names its holder. It stays when the lock is gone: a file that is removed could be locked
-//! twice.
+//! It is an open file description lock (`F_OFD_SETLK`): the kernel drops it when the last
+//! descriptor is closed, however the process ends, and a second opening in the same process does
+//! not get it either. A [`Lock`]'s file names its holder. It stays when the lock is gone: a file
+//! that is removed could be locked twice.
 #![allow(unsafe_code)]
 
 use std::{
@@ -38,8 +38,8 @@ pub(crate) struct Holder {
 }
 
 impl Lock {
-    /// Takes the lock of the file at `path`, which is made if it is missing, for a process that runs
-    /// `command`.
+    /// Takes the lock of the file at `path`, which is made if it is missing, for a process that
+    /// runs `command`.
     ///
     /// # Errors
     /// Another process holds it, or the file cannot be opened or locked.
@@ -89,15 +89,16 @@ pub(crate) fn hold(file: &File) -> Result<(), Refused> {
     if !lock(file, libc::F_OFD_SETLK, 0, NAMES_FROM).map_err(Refused::Failed)? {
         return Err(Refused::Held(Holder::of(file)));
     }
-    // The kernel names the holders of locks of this other kind, which are lost when the process closes
-    // the file once: it is for the message alone.
+    // The kernel names the holders of locks of this other kind, which are lost when the process
+    // closes the file once: it is for the message alone.
     lock(file, libc::F_SETLK, NAMES_FROM, 1).map(drop).map_err(Refused::Failed)
 }
 
 /// Offset beyond the end of any file: locks from here on identify the holder of the file.
 const NAMES_FROM: libc::off_t = 1 << 62;
 
-/// Takes a lock of an open file, from a byte on, of so many or, if 0, of all; false if another has it.
+/// Takes a lock of an open file, from a byte on, of so many or, if 0, of all; false if another has
+/// it.
 fn lock(file: &File, kind: libc::c_int, from: libc::off_t, bytes: libc::off_t) -> io::Result<bool> {
     let range = range(from, bytes);
     // SAFETY: the descriptor is open, and the kernel only reads the structure.

@@ -1,5 +1,6 @@
-//! Ratchets: sizes may shrink and never grow, and some words stand in few files. Where one is in the
-//! way, look for the part that wants to leave; raise a ceiling only with a reason in the commit.
+//! Ratchets: sizes may shrink and never grow, and some words stand in few files. Where one is in
+//! the way, look for the part that wants to leave; raise a ceiling only with a reason in the
+//! commit.
 
 use std::{
     fs,
@@ -16,7 +17,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 5_700),
     ("cache", 9_200),
     ("content", 2_400),
-    ("db", 8_100),
+    ("db", 8_400),
     ("edge-tls", 900),
     ("enroute", 22_100),
     ("fabric", 6_700),
@@ -25,13 +26,14 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("policy", 1_200),
     ("reactor", 900),
     ("state", 6_100),
-    ("store", 11_500),
+    ("store", 11_700),
     ("switch", 3_500),
     ("testbed", 8_500),
     ("wire", 7_900),
 ];
 
-/// Epoll is used by crate `reactor`, and where its documentation says why (`crates/reactor/src/lib.rs`).
+/// Epoll is used by crate `reactor`, and where its documentation says why
+/// (`crates/reactor/src/lib.rs`).
 const EPOLL: &[&str] = &[
     "crates/bench/src/load.rs",
     "crates/bench/src/measure/redis.rs",
@@ -163,8 +165,8 @@ fn indented(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The first line of each function and how many lines follow it before its closing brace. As rustfmt sets it, the brace stands
-/// below the first word.
+/// The first line of each function and how many lines follow it before its closing brace. As
+/// rustfmt sets it, the brace stands below the first word.
 fn functions(text: &str) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let begins = |at: &usize| is_function(lines[*at].trim_start());

@@ -1,6 +1,6 @@
-//! Queues for the disk and what workers hear of durability, run by a model of threads (shuttle): in orders
-//! drawn at random every thread that has something to do does it. One that sleeps over it stops the model,
-//! which says so and how to do the same again (`shuttle::replay`).
+//! Queues for the disk and what workers hear of durability, run by a model of threads (shuttle): in
+//! orders drawn at random every thread that has something to do does it. One that sleeps over it
+//! stops the model, which says so and how to do the same again (`shuttle::replay`).
 
 // The same files as in the program, with the model's locks.
 #[path = "../src/database/durable.rs"]
@@ -74,8 +74,8 @@ fn a_worker_that_holds_answers_hears_that_they_are_durable() {
     });
 }
 
-/// Two threads serve a queue. What one adds while it serves, both do side by side: neither piece ends before the
-/// other has begun. And when the queue ends, all that was in it is done.
+/// Two threads serve a queue. What one adds while it serves, both do side by side: neither piece
+/// ends before the other has begun. And when the queue ends, all that was in it is done.
 #[test]
 fn threads_of_a_queue_do_all_there_is_side_by_side() {
     check(|| {

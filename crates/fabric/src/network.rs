@@ -1,8 +1,8 @@
 //! Nodes, links and routes.
 //!
 //! Nodes are numbered cores, spines, ToRs, then rack by rack servers and gateways. A link is one
-//! direction of a cable, with a queue before it. A packet costs one event a link, and one more if it
-//! has to wait there.
+//! direction of a cable, with a queue before it. A packet costs one event a link, and one more if
+//! it has to wait there.
 
 mod shape;
 
@@ -36,8 +36,8 @@ pub(crate) struct Network {
     pub dropped: u64,
 }
 
-/// One direction of a link, and what waits for it. In large fabrics few of them are in a processor's
-/// cache: all that a packet needs of one lies in the same line.
+/// One direction of a link, and what waits for it. In large fabrics few of them are in a
+/// processor's cache: all that a packet needs of one lies in the same line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Port {

@@ -1,10 +1,10 @@
 //! The second topology: NetCache's rack, one switch over servers that each own a partition.
 //!
 //! Clients ask at a fixed total rate; the switch answers what it holds and passes the rest to the
-//! server of the key, a queue with one rate. A write to an item in the switch makes it invalid there
-//! until its server's update comes back; the client has its answer before. Queries are looked at in
-//! the order they reach the switch, and nothing overtakes on the way to a server, so a query's fate
-//! is known when it is looked at: there is no calendar.
+//! server of the key, a queue with one rate. A write to an item in the switch makes it invalid
+//! there until its server's update comes back; the client has its answer before. Queries are looked
+//! at in the order they reach the switch, and nothing overtakes on the way to a server, so a
+//! query's fate is known when it is looked at: there is no calendar.
 
 mod zipf;
 
@@ -34,8 +34,8 @@ pub fn server(key: &[u8; 16], servers: u32) -> u32 {
     (hotkey::hash(key, 0) % u64::from(servers)) as u32
 }
 
-/// A rack and what its clients ask (NetCache, §7: 128 servers of 10 M queries a second, 10,000 items
-/// cached).
+/// A rack and what its clients ask (NetCache, §7: 128 servers of 10 M queries a second, 10,000
+/// items cached).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rack {
     /// Storage servers; each key belongs to one.
@@ -108,8 +108,9 @@ impl RackMetrics {
     }
 }
 
-/// Throughput is what a rack answers at no more than this loss: of the half to one percent NetCache's
-/// clients hold (§7.1), the lower bound, with which its NoCache is at the paper's shares of uniform keys.
+/// Throughput is what a rack answers at no more than this loss: of the half to one percent
+/// NetCache's clients hold (§7.1), the lower bound, with which its NoCache is at the paper's shares
+/// of uniform keys.
 const LOSS_MAX: f64 = 0.005;
 
 /// Runs in which the throughput is searched, each halving the interval: to a quarter of a percent.
@@ -130,7 +131,8 @@ impl Rack {
             server_answers: vec![0; self.servers as usize],
             ..RackMetrics::default()
         };
-        // Times in units of 1 ns / (server_qps * qps): both rates are exact, and nothing is divided.
+        // Times in units of 1 ns / (server_qps * qps): both rates are exact, and nothing is
+        // divided.
         let mut free = vec![0_u128; self.servers as usize];
         let service = 1_000_000_000 * u128::from(qps);
         let queue = u128::from(self.server_queue) * service;
@@ -179,8 +181,8 @@ impl Rack {
         seed: u64,
         mut look: impl FnMut(u32) -> bool,
     ) -> Result<Option<(u64, RackMetrics)>, Error> {
-        // One server's rate loses nothing. The switch answers at line rate: a hundred racks' worth is
-        // beyond anything it can save.
+        // One server's rate loses nothing. The switch answers at line rate: a hundred racks' worth
+        // is beyond anything it can save.
         let mut least = self.server_qps;
         let mut found = self.run(least, queries, seed)?;
         let mut most = 100 * u64::from(self.servers) * self.server_qps;

@@ -1,9 +1,9 @@
 //! Random numbers as the reference draws them, so that equal seeds give equal runs.
 //!
 //! ns-3 gives every generator a stream of its own of MRG32k3a (L'Ecuyer, "Good parameters and
-//! implementations for combined multiple recursive random number generators", 1999), numbered in the
-//! order the generators are made: two for each node's network stack, then two for each switch, of
-//! which the first seeds the cache's index function and the second draws learning packets.
+//! implementations for combined multiple recursive random number generators", 1999), numbered in
+//! the order the generators are made: two for each node's network stack, then two for each switch,
+//! of which the first seeds the cache's index function and the second draws learning packets.
 
 use crate::network::Shape;
 

@@ -31,7 +31,8 @@ const RECEIVE_WINDOW_BYTES: u32 = 50 << 20;
 /// A SYN or SYN+ACK waits this long for its answer, doubling.
 const SYN_TIMEOUT_NS: u64 = 1_000_000;
 
-/// Doublings of that beyond which it stays: 2^18 ms are longer than a closed connection is remembered.
+/// Doublings of that beyond which it stays: 2^18 ms are longer than a closed connection is
+/// remembered.
 const SYN_DOUBLINGS_MAX: u32 = 18;
 
 /// The least retransmission timeout.

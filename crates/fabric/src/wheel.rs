@@ -1,8 +1,8 @@
 //! The packets' calendar: one slot a nanosecond for the present epoch, one list an epoch beyond.
 //!
-//! Packets of the same nanosecond come out in the order of their event numbers. A slot is the head of
-//! a list of numbers of packets; the packets themselves, which together are larger than a processor's
-//! cache, are not touched here.
+//! Packets of the same nanosecond come out in the order of their event numbers. A slot is the head
+//! of a list of numbers of packets; the packets themselves, which together are larger than a
+//! processor's cache, are not touched here.
 
 use std::collections::VecDeque;
 
@@ -120,7 +120,8 @@ impl Wheel {
         self.words[slot / 4096] |= 1 << (slot / 64 % 64);
     }
 
-    /// The next time anything is due, from `from_ns` on; moves to its epoch if that is by `until_ns`.
+    /// The next time anything is due, from `from_ns` on; moves to its epoch if that is by
+    /// `until_ns`.
     pub(crate) fn next_time(&mut self, from_ns: u64, until_ns: u64) -> Option<u64> {
         let mut from =
             if from_ns >> EPOCH_BITS == self.epoch { (from_ns & SLOT_MASK) as usize } else { 0 };

@@ -62,7 +62,8 @@ fn single_flows_match_the_reference_to_the_nanosecond() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Three learning packets, drawn as the reference draws them, tell the sender's ToR of the receiver.
+/// Three learning packets, drawn as the reference draws them, tell the sender's ToR of the
+/// receiver.
 #[test]
 fn switchv2p_hits_where_the_reference_does() {
     let metrics = run("switchv2p", 2, 600_000, 5_000);

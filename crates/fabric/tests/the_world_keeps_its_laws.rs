@@ -86,7 +86,8 @@ fn a_datagram_to_its_own_server_never_leaves_it() {
     }
 }
 
-/// Means over flows leave out those of which nothing arrived; a flow is complete if nothing is missing.
+/// Means over flows leave out those of which nothing arrived; a flow is complete if nothing is
+/// missing.
 #[test]
 fn a_flow_that_loses_datagrams_is_not_complete() {
     // Flow 1 has one datagram, which fills the port; flow 2 loses its only one, flow 3 one of two.
@@ -108,8 +109,8 @@ fn a_flow_that_loses_datagrams_is_not_complete() {
 fn a_packet_to_its_own_server_pays_nothing() {
     let flow =
         |id, source, destination, start_ns| Flow { source, destination, start_ns, id, bytes: 64 };
-    // The first two teach machine 0's server where machines 3, its own, and 60 are; the third need not
-    // ask, the fourth goes out and pays.
+    // The first two teach machine 0's server where machines 3, its own, and 60 are; the third need
+    // not ask, the fourth goes out and pays.
     let flows = vec![
         flow(1, 3, 0, 1_000),
         flow(2, 60, 0, 2_000),

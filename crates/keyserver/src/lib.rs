@@ -8,9 +8,9 @@
 //! **What it is not.** No sockets, no clock, no files: `enroute` brings requests, time and sealed
 //! records. The numbers which signing itself needs are drawn inside the cryptographic library.
 //!
-//! **Laws**, tested: nothing is signed that was not built here; what RSA decryption answers does not
-//! depend on the padding; a record opens only under its own key id and key-encryption key; every
-//! change to an audit log but cutting off its end is found.
+//! **Laws**, tested: nothing is signed that was not built here; what RSA decryption answers does
+//! not depend on the padding; a record opens only under its own key id and key-encryption key;
+//! every change to an audit log but cutting off its end is found.
 //!
 //! **Read first:** [`key`], then [`policy`].
 #![deny(unsafe_code)]

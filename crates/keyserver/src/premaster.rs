@@ -53,8 +53,8 @@ impl Rejection {
     }
 }
 
-/// The secret in `block`, the result of the bare RSA operation, or `instead`. `decrypted` is false if
-/// that operation failed. Takes the same steps for every block of a length.
+/// The secret in `block`, the result of the bare RSA operation, or `instead`. `decrypted` is false
+/// if that operation failed. Takes the same steps for every block of a length.
 pub fn unpad(
     block: &[u8],
     decrypted: Choice,

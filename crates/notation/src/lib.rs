@@ -1,10 +1,10 @@
 //! What people write in options, files and commands, read: quantities and patterns.
 //!
-//! **What it is.** One parser for each notation, so that a duration, a size or a pattern means the same in
-//! `--option`, in a configuration file and in a command of the database.
+//! **What it is.** One parser for each notation, so that a duration, a size or a pattern means the
+//! same in `--option`, in a configuration file and in a command of the database.
 //!
-//! **What it is not.** Not the options themselves: limits, defaults and names belong to the configuration of
-//! each service. Not a protocol: numbers inside of messages belong to `wire`.
+//! **What it is not.** Not the options themselves: limits, defaults and names belong to the
+//! configuration of each service. Not a protocol: numbers inside of messages belong to `wire`.
 //!
 //! **Read first:** [`parse_duration`], [`parse_size`], [`glob::matches`].
 #![forbid(unsafe_code)]

@@ -14,8 +14,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("`{text}` is not a duration; write for example 164ms, 1.5s or 0"))
 }
 
-/// Parses a number of bytes, at least one: `512KiB`, `1.5GiB`, `64MB`, `1048576`. `KB`, `MB` and `GB`
-/// are powers of ten.
+/// Parses a number of bytes, at least one: `512KiB`, `1.5GiB`, `64MB`, `1048576`. `KB`, `MB` and
+/// `GB` are powers of ten.
 pub fn parse_size(text: &str) -> Result<usize, String> {
     const UNITS: [(&str, f64); 8] = [
         ("KiB", 1024.0),
@@ -35,8 +35,8 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Parses a number of bytes as Redis writes it: whole numbers, units in either case, `1k` for 1000 and
-/// `1kb` for 1024. `1KiB` is 1024 too.
+/// Parses a number of bytes as Redis writes it: whole numbers, units in either case, `1k` for 1000
+/// and `1kb` for 1024. `1KiB` is 1024 too.
 pub fn parse_redis_size(text: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 11] = [
         ("kib", 1 << 10),

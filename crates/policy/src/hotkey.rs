@@ -1,10 +1,11 @@
 //! Hot keys: which keys not cached are asked for often, and which cached ones seldom.
 //!
 //! As in NetCache (Jin and others, "NetCache: balancing key-value stores with fast in-network
-//! caching", SOSP 2017, section 4.4.3): a key *not* cached is counted in a [`CountMin`] sketch; once its estimate reaches a
-//! threshold it is reported, unless a [`Bloom`] filter says it was already, so each hot key is
-//! reported once a period. A key that *is* cached has its own place in [`Counters`]. Both see only
-//! a [`Sampler`]'s share of accesses. At the end of a period, a second there, everything is cleared.
+//! caching", SOSP 2017, section 4.4.3): a key *not* cached is counted in a [`CountMin`] sketch;
+//! once its estimate reaches a threshold it is reported, unless a [`Bloom`] filter says it was
+//! already, so each hot key is reported once a period. A key that *is* cached has its own place in
+//! [`Counters`]. Both see only a [`Sampler`]'s share of accesses. At the end of a period, a second
+//! there, everything is cleared.
 //!
 //! Sketch and filter err on one side each. The sketch never counts too little, so a hot key reaches
 //! the threshold for certain, and now and then a cool one does. The filter may take a key for

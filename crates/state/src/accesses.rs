@@ -1,13 +1,13 @@
 //! Access pattern monitor (AnnaBellaDB §II): reads and writes of each slot by each host.
 //!
-//! Agents report what they counted in a period; here it becomes rates. Counts are noisy: a slot that is
-//! used ten times a second is used six or fifteen times in the next. A rate that followed that would
-//! have slots move for nothing, and one that is averaged for long would miss a function that moves. So
-//! rates are averages, and a sum of likelihoods (CUSUM) beside each watches whether twice or half the
-//! rate explains what was counted lately far better than the rate does: then the average begins anew
-//! where that began. A function that moves is seen within a period or two, a drift with the half-life,
-//! and noise hardly at all. The prototype counts each key in a window of a minute; slots bound what is
-//! kept by slots in use × hosts that use them.
+//! Agents report what they counted in a period; here it becomes rates. Counts are noisy: a slot
+//! that is used ten times a second is used six or fifteen times in the next. A rate that followed
+//! that would have slots move for nothing, and one that is averaged for long would miss a function
+//! that moves. So rates are averages, and a sum of likelihoods (CUSUM) beside each watches whether
+//! twice or half the rate explains what was counted lately far better than the rate does: then the
+//! average begins anew where that began. A function that moves is seen within a period or two, a
+//! drift with the half-life, and noise hardly at all. The prototype counts each key in a window of
+//! a minute; slots bound what is kept by slots in use × hosts that use them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -101,8 +101,8 @@ struct Suspicion {
 }
 
 impl Suspicion {
-    /// `counted` in `seconds` is so much likelier after the change than without it. The rate since the
-    /// change began, if it is certain.
+    /// `counted` in `seconds` is so much likelier after the change than without it. The rate since
+    /// the change began, if it is certain.
     fn weigh(&mut self, likelihood: f64, counted: Rate, seconds: f64) -> Option<(Rate, f64)> {
         self.likelihood += likelihood;
         if self.likelihood <= 0.0 {
@@ -133,7 +133,8 @@ impl Known {
             return;
         }
         let expected = self.rate.all().max(TOLD_FROM) * seconds;
-        // Of Poisson counts, the logarithm of how much likelier twice, or half, the rate makes them.
+        // Of Poisson counts, the logarithm of how much likelier twice, or half, the rate makes
+        // them.
         let doubles = counted.all() * std::f64::consts::LN_2;
         let more = self.more.weigh(doubles - expected, counted, seconds);
         let less = self.less.weigh(expected / 2.0 - doubles, counted, seconds);

@@ -1,17 +1,18 @@
-//! The agent (AnnaBellaDB's Routing, Fig. 2): one place beside an application where every key is found.
+//! The agent (AnnaBellaDB's Routing, Fig. 2): one place beside an application where every key is
+//! found.
 //!
 //! Clients send the same commands as to a single Redis. A request goes to the owner of its slot
 //! over the one connection that all clients share with that node, so what many ask at once leaves
 //! in one write. MOVED, ASK and TRYAGAIN are followed here. Answers leave in the order of their
 //! requests.
 //!
-//! **Never twice.** A request is sent again only if it was certainly not executed: a node refused it,
-//! or not all of its bytes were handed to the network; or if it only reads. A write whose connection
-//! broke before its answer came is answered with `UNCERTAIN`.
+//! **Never twice.** A request is sent again only if it was certainly not executed: a node refused
+//! it, or not all of its bytes were handed to the network; or if it only reads. A write whose
+//! connection broke before its answer came is answered with `UNCERTAIN`.
 //!
-//! **Order.** One client's requests for a slot are executed in their order: they take one connection,
-//! and once the map has changed, or one of them was sent on, further ones wait until all are answered.
-//! Requests of several keys, which may get TRYAGAIN, and transactions go alone.
+//! **Order.** One client's requests for a slot are executed in their order: they take one
+//! connection, and once the map has changed, or one of them was sent on, further ones wait until
+//! all are answered. Requests of several keys, which may get TRYAGAIN, and transactions go alone.
 //!
 //! **Read first:** [`Agent::receive`], then `nodes.rs`.
 
@@ -244,7 +245,8 @@ impl Agent {
         into.append(&mut self.spoken_to);
     }
 
-    /// Executes requests of `bytes` until one is incomplete or has to wait; how many bytes they took.
+    /// Executes requests of `bytes` until one is incomplete or has to wait; how many bytes they
+    /// took.
     fn execute(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<usize> {
         let mut taken = 0;
         self.spoken_to.push(at);
@@ -316,9 +318,9 @@ impl Agent {
         self.dispatch(asked, version, request.bytes());
     }
 
-    /// Answers a read of a slot that is copied from a copy, or sends it so that it leaves one, or a write so
-    /// that its answer comes in order with copies; whether it did. What a client has asked before comes
-    /// first: it is answered over another connection.
+    /// Answers a read of a slot that is copied from a copy, or sends it so that it leaves one, or a
+    /// write so that its answer comes in order with copies; whether it did. What a client has asked
+    /// before comes first: it is answered over another connection.
     fn ask_in_order(
         &mut self,
         at: usize,

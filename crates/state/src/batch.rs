@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Node, initiator::Move, members::Member};
 
-/// Moves that may begin now, a list for each node that is left, to be made one after another; and those
-/// that have to wait for a later batch. The first of `moves` comes first.
+/// Moves that may begin now, a list for each node that is left, to be made one after another; and
+/// those that have to wait for a later batch. The first of `moves` comes first.
 #[must_use]
 pub fn batch(moves: Vec<Move>, may_leave: impl Fn(Node) -> bool) -> (Vec<Vec<Move>>, Vec<Move>) {
     let (mut lanes, mut later) = (BTreeMap::<Node, Vec<Move>>::new(), Vec::new());

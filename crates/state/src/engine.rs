@@ -1,4 +1,5 @@
-//! Moves that the engine makes by itself in one step, or not at all: `CLUSTER MIGRATESLOTS` of Valkey 9.
+//! Moves that the engine makes by itself in one step, or not at all: `CLUSTER MIGRATESLOTS` of
+//! Valkey 9.
 
 use wire::resp::Reply;
 

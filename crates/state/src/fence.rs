@@ -1,5 +1,5 @@
-//! The fence of a lease at one node, in the node's commands. Why it keeps two placers from acting at the same time:
-//! [`crate::lease`].
+//! The fence of a lease at one node, in the node's commands. Why it keeps two placers from acting
+//! at the same time: [`crate::lease`].
 
 use wire::resp::Reply;
 
@@ -18,8 +18,8 @@ pub enum Others {
     Lower(Vec<String>),
 }
 
-/// Makes a connection the subscriber of `channel`: to be sent in this order, each after the reply to the one before. The
-/// connection has the name of the channel, by which [`close`] finds it.
+/// Makes a connection the subscriber of `channel`: to be sent in this order, each after the reply
+/// to the one before. The connection has the name of the channel, by which [`close`] finds it.
 #[must_use]
 pub fn subscribe(channel: &str) -> [Query<'_, ()>; 2] {
     [

@@ -32,8 +32,8 @@ pub struct Config {
     pub reviews: u32,
     /// What is saved must exceed the price of the move by this share of it.
     pub margin: f64,
-    /// What is saved must be this share of what the slot's accesses wait: less is within the error of
-    /// what is measured.
+    /// What is saved must be this share of what the slot's accesses wait: less is within the error
+    /// of what is measured.
     pub share_min: f64,
     /// How long a slot stays after it has moved.
     pub cool_down: Duration,
@@ -133,11 +133,12 @@ struct Known {
 const LEFT_MAX: usize = 4;
 /// A slot that is back within so many of its cool-downs swings.
 const SWINGS_WITHIN: u32 = 4;
-/// A slot whose cool-down is so many times the shortest is judged by its accesses on average: what it
-/// does at a moment has changed before it may go again.
+/// A slot whose cool-down is so many times the shortest is judged by its accesses on average: what
+/// it does at a moment has changed before it may go again.
 const USUAL_FROM: u32 = 4;
 
-/// Agents ask for nodes every few seconds, and a delay is known when some round trips were measured.
+/// Agents ask for nodes every few seconds, and a delay is known when some round trips were
+/// measured.
 const LOOKS_AROUND_FOR: Duration = Duration::from_secs(30);
 
 /// Decides which moves of a plan are made.
@@ -226,7 +227,8 @@ impl Initiator {
         }
     }
 
-    /// The move of `slot` could not begin yet: the next review may want it again, and does not wait for it.
+    /// The move of `slot` could not begin yet: the next review may want it again, and does not wait
+    /// for it.
     pub fn put_off(&mut self, slot: Slot) {
         if self.moving.remove(&slot).is_some() {
             self.begun.pop_back();

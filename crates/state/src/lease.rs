@@ -1,26 +1,31 @@
 //! Which placer may move slots: the lease, and the fence at every primary.
 //!
-//! **The lease** is a key of the cluster that expires. It decides which placer may begin, and keeps two placers from fencing each
-//! other in turn. It guarantees nothing: its node expires it by the wall clock while the holder counts monotonic time, a
-//! failover can lose it, and a holder can be stopped between the check of its lease and the step it then sends.
+//! **The lease** is a key of the cluster that expires. It decides which placer may begin, and keeps
+//! two placers from fencing each other in turn. It guarantees nothing: its node expires it by the
+//! wall clock while the holder counts monotonic time, a failover can lose it, and a holder can be
+//! stopped between the check of its lease and the step it then sends.
 //!
-//! **The fence** is the guarantee. Before its first step a new holder raises a fence at every primary: it subscribes to a
-//! channel named by its [`Token`], then has the node close the connections of all lower tokens. Every script that changes
-//! a slot starts by asking its own node whether its token still has a subscriber ([`crate::scripts`]); the check and the change are
-//! one step of the node. After a fence stands at a node, every step of an earlier holder is refused there, however late it arrives.
+//! **The fence** is the guarantee. Before its first step a new holder raises a fence at every
+//! primary: it subscribes to a channel named by its [`Token`], then has the node close the
+//! connections of all lower tokens. Every script that changes a slot starts by asking its own node
+//! whether its token still has a subscriber ([`crate::scripts`]); the check and the change are one
+//! step of the node. After a fence stands at a node, every step of an earlier holder is refused
+//! there, however late it arrives.
 //!
-//! - *Two placers never act at the same time.* A holder acts after its fence stands at all primaries in its view, and after
-//!   each of them has confirmed that once more. All lower tokens are gone by then. A token is never raised twice: a holder that loses
-//!   its subscription at one node takes a higher token at all nodes. Of two holders that raise fences at the same time, one
+//! - *Two placers never act at the same time.* A holder acts after its fence stands at all
+//!   primaries in its view, and after each of them has confirmed that once more. All lower tokens
+//!   are gone by then. A token is never raised twice: a holder that loses its subscription at one
+//!   node takes a higher token at all nodes. Of two holders that raise fences at the same time, one
 //!   meets the higher token at the first node they share, and gives up.
-//! - *No state can be lost.* The token is in the memory of the process that executes the step. A node that restarts, and a
-//!   replica that takes over, knows no token and refuses every placer until a fence is raised there. Asynchronous replication
-//!   plays no part.
-//! - *Rejected: the lease at a majority of primaries* (Redlock). It still measures time, and a step that was sent in time can
-//!   arrive late. A placer needs all primaries anyway, to know which slots are open.
+//! - *No state can be lost.* The token is in the memory of the process that executes the step. A
+//!   node that restarts, and a replica that takes over, knows no token and refuses every placer
+//!   until a fence is raised there. Asynchronous replication plays no part.
+//! - *Rejected: the lease at a majority of primaries* (Redlock). It still measures time, and a step
+//!   that was sent in time can arrive late. A placer needs all primaries anyway, to know which
+//!   slots are open.
 //!
-//! After a refusal the holder asks for the lease before it raises a higher fence. A placer that was fenced off thus learns that it
-//! no longer leads, and does not fence off its successor.
+//! After a refusal the holder asks for the lease before it raises a higher fence. A placer that was
+//! fenced off thus learns that it no longer leads, and does not fence off its successor.
 
 use std::time::Duration;
 
@@ -30,11 +35,12 @@ pub mod key;
 pub const LEASE: Duration = Duration::from_secs(8);
 /// Age at which it is renewed.
 const RENEW_AFTER: Duration = Duration::from_secs(1);
-/// No step is begun in the last part of it: another placer may take over soon, and refusals in the middle of a move cost
-/// a resumption.
+/// No step is begun in the last part of it: another placer may take over soon, and refusals in the
+/// middle of a move cost a resumption.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Identifies a fence. Of two tokens the higher one prevails: by number, then by holder, which differs between processes.
+/// Identifies a fence. Of two tokens the higher one prevails: by number, then by holder, which
+/// differs between processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token {
     /// Higher than that of every fence its holder has met.
@@ -86,7 +92,8 @@ pub struct Lease {
     asked: Option<Duration>,
     /// The fence stands, as far as is known.
     fenced: bool,
-    /// A node refused the token, has a higher one, or did not answer: the lease is asked for before anything else.
+    /// A node refused the token, has a higher one, or did not answer: the lease is asked for before
+    /// anything else.
     doubtful: bool,
 }
 
@@ -109,7 +116,8 @@ impl Lease {
         }
     }
 
-    /// The answer to [`Ask::Take`] or [`Ask::Renew`], requested at `asked`. Returns whether the lease was held and is lost.
+    /// The answer to [`Ask::Take`] or [`Ask::Renew`], requested at `asked`. Returns whether the
+    /// lease was held and is lost.
     pub fn answered(&mut self, answer: Answer, asked: Duration) -> bool {
         match answer {
             Answer::Held => {
@@ -137,7 +145,8 @@ impl Lease {
         }
     }
 
-    /// A node refused a step with this token. A refusal of an earlier token says nothing about the current one.
+    /// A node refused a step with this token. A refusal of an earlier token says nothing about the
+    /// current one.
     pub fn refused(&mut self, token: Token) {
         if self.fenced && token == self.token {
             (self.fenced, self.doubtful) = (false, true);

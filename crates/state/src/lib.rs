@@ -1,19 +1,20 @@
 //! The state layer: each piece of network-function state on the host that uses it most.
 //!
-//! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or Valkey Cluster, as arithmetic: [`delays`] is the
-//! infrastructure monitor, [`accesses`] the access pattern monitor, [`placement`] computes which
-//! node should own which slot, [`initiator`] when a slot should move there, [`batch`] which move at
-//! once, [`migration`] how, and [`lease`] which placer may move them; [`replicas`] says which are
-//! copied instead. [`agent`] routes the requests of applications. Hosts are where applications run,
-//! nodes are servers of the cluster; the unit of placement is the hash [`slot`].
+//! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or Valkey Cluster, as
+//! arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access pattern monitor,
+//! [`placement`] computes which node should own which slot, [`initiator`] when a slot should move
+//! there, [`batch`] which move at once, [`migration`] how, and [`lease`] which placer may move
+//! them; [`replicas`] says which are copied instead. [`agent`] routes the requests of applications.
+//! Hosts are where applications run, nodes are servers of the cluster; the unit of placement is the
+//! hash [`slot`].
 //!
 //! It also contains all commands to the nodes and the meaning of their replies: each command is a
 //! [`query`] beside the model it belongs to ([`members`], [`usage`], [`steps`] with its [`scripts`]
 //! and [`note`], [`engine`], [`lease::key`], [`fence`], [`bus`]). The scripts are tested as they
 //! are sent, against the model's steps.
 //!
-//! **What it is not.** No clock, no sockets, no threads: tier 2 measures, reports, sends the queries of the moves that leave as
-//! values, and hands back the replies.
+//! **What it is not.** No clock, no sockets, no threads: tier 2 measures, reports, sends the
+//! queries of the moves that leave as values, and hands back the replies.
 //!
 //! **Read first:** [`placement::Problem`], what is decided; then [`initiator::Initiator`], when.
 #![forbid(unsafe_code)]

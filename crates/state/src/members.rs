@@ -1,7 +1,7 @@
 //! Parsing of `CLUSTER NODES`: nodes, slot owners, open slots.
 //!
-//! Of itself it is asked by scripts that answer in a word: what it can tell of a cluster of a thousand nodes is a thousand
-//! lines, and from each of them a million.
+//! Of itself it is asked by scripts that answer in a word: what it can tell of a cluster of a
+//! thousand nodes is a thousand lines, and from each of them a million.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -82,16 +82,17 @@ pub enum Step {
         /// The keys; none: those of the note there.
         keys: Vec<Vec<u8>>,
     },
-    /// If it is this turn: the source sends clients to the target from now on, and the next turn is the following
-    /// number.
+    /// If it is this turn: the source sends clients to the target from now on, and the next turn is
+    /// the following number.
     Send {
         /// The target.
         to: Node,
         /// The turn.
         turn: u64,
     },
-    /// If it is this turn: `MIGRATE target … REPLACE KEYS …` of [`KEYS_MAX`] keys and a note ahead of them. Until
-    /// it has succeeded, clients are sent to a third node; then the next turn is the following number.
+    /// If it is this turn: `MIGRATE target … REPLACE KEYS …` of [`KEYS_MAX`] keys and a note ahead
+    /// of them. Until it has succeeded, clients are sent to a third node; then the next turn is the
+    /// following number.
     Move {
         /// Where they go.
         to: Node,
@@ -100,8 +101,8 @@ pub enum Step {
     },
     /// `CLUSTER GETKEYSINSLOT slot KEYS_MAX`.
     Keys,
-    /// `CLUSTER SETSLOT slot NODE owner`, and there is no note any more; once no message of the move's other node is
-    /// on its way.
+    /// `CLUSTER SETSLOT slot NODE owner`, and there is no note any more; once no message of the
+    /// move's other node is on its way.
     Own {
         /// The owner of the slot from now on.
         owner: Node,
@@ -221,8 +222,8 @@ pub enum End {
 }
 
 impl Migration {
-    /// Moves `slot`. No turn of before is as late as `turn`, nor one of the next thousands: nanoseconds since 1970,
-    /// say.
+    /// Moves `slot`. No turn of before is as late as `turn`, nor one of the next thousands:
+    /// nanoseconds since 1970, say.
     #[must_use]
     pub fn new(slot: Slot, from: Node, to: Node, turn: u64) -> Self {
         let (stage, begun, failures, not_before) = (Stage::Import, false, 0, Duration::ZERO);

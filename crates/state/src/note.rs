@@ -21,7 +21,8 @@ pub struct Note {
     pub turn: u64,
     /// The turn of the latest batch; none where nothing of it is to be dropped.
     pub batch: Option<u64>,
-    /// Keys of that batch; at the source those of which it is not known whether the target has them.
+    /// Keys of that batch; at the source those of which it is not known whether the target has
+    /// them.
     pub keys: Vec<Vec<u8>>,
 }
 
@@ -48,7 +49,8 @@ enum Found {
 }
 
 impl Note {
-    /// Reads the elements of the note of `slot`; `None` where there is no note, which is a list without elements.
+    /// Reads the elements of the note of `slot`; `None` where there is no note, which is a list
+    /// without elements.
     ///
     /// # Errors
     /// It is no note that a script of ours has written.

@@ -1,12 +1,12 @@
 //! State placement (AnnaBellaDB §II): which node should own which slot.
 //!
 //! The plan minimises, over all slots, what their accesses wait in a second: rate × delay for every
-//! host, for writes also until the node's replicas have them, and the price of each move spread over
-//! the time it is expected to pay back in. Nodes have room for so many bytes and so many accesses. The
-//! problem is a generalised assignment (the paper's own formulation is quadratic), so this is a
-//! heuristic: slots choose in the order of what their second choice would cost them more, then they
-//! change places as long as that gains anything; where room is short that is tried in three orders.
-//! Its tests hold it against all assignments of small problems, and against HiGHS.
+//! host, for writes also until the node's replicas have them, and the price of each move spread
+//! over the time it is expected to pay back in. Nodes have room for so many bytes and so many
+//! accesses. The problem is a generalised assignment (the paper's own formulation is quadratic), so
+//! this is a heuristic: slots choose in the order of what their second choice would cost them more,
+//! then they change places as long as that gains anything; where room is short that is tried in
+//! three orders. Its tests hold it against all assignments of small problems, and against HiGHS.
 
 use planner::{Order, Planner};
 
@@ -86,15 +86,15 @@ pub struct Plan {
     pub homeless: Vec<usize>,
 }
 
-/// Slots × nodes up to which other orders are tried: a plan must not take long, and among many slots one
-/// more or less at a node hardly counts.
+/// Slots × nodes up to which other orders are tried: a plan must not take long, and among many
+/// slots one more or less at a node hardly counts.
 const ORDERS_PAIRS_MAX: usize = 1 << 20;
 /// Times that all slots try to change places, as long as any does.
 const EXCHANGES: usize = 8;
 
 impl Problem<'_> {
-    /// What the accesses of `demand` wait in a second at each node, in microseconds: infinite where a
-    /// delay is not known. `costs` is overwritten.
+    /// What the accesses of `demand` wait in a second at each node, in microseconds: infinite where
+    /// a delay is not known. `costs` is overwritten.
     pub fn waits(&self, demand: &Demand, costs: &mut Vec<f32>) {
         costs.clear();
         costs.resize(self.nodes.len(), 0.0);

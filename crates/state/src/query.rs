@@ -1,7 +1,8 @@
 //! One command for a node of the cluster, with the meaning of its reply.
 //!
-//! Each [`Query`] is made beside the model of what it asks for ([`crate::members`], [`crate::fence`], [`crate::steps`], …). Tier 2
-//! sends its words and hands it the reply; it reads no reply itself.
+//! Each [`Query`] is made beside the model of what it asks for ([`crate::members`],
+//! [`crate::fence`], [`crate::steps`], …). Tier 2 sends its words and hands it the reply; it reads
+//! no reply itself.
 
 use std::{borrow::Cow, fmt};
 

@@ -1,9 +1,9 @@
 //! Replicas of what is read everywhere (beyond the paper): which slots agents keep copies of.
 //!
-//! The same cost as in [`crate::placement`]: what is waited in a second. A slot can be near one host
-//! only; what the others wait for their reads, copies can save, as far as the slot is not written between
-//! two reads of a host. The host that gains most is left out: that one placement can serve. How copies
-//! stay coherent is the agents' business ([`crate::agent`]).
+//! The same cost as in [`crate::placement`]: what is waited in a second. A slot can be near one
+//! host only; what the others wait for their reads, copies can save, as far as the slot is not
+//! written between two reads of a host. The host that gains most is left out: that one placement
+//! can serve. How copies stay coherent is the agents' business ([`crate::agent`]).
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use crate::{
     slot::Slot,
 };
 
-/// A slot is copied when that saves so much waiting in a second, in microseconds: one client that waits
-/// one hundredth of its time.
+/// A slot is copied when that saves so much waiting in a second, in microseconds: one client that
+/// waits one hundredth of its time.
 pub const SAVES_US_MIN: f64 = 10_000.0;
 /// One that is copied stays so down to this share of what it takes.
 const KEPT_FROM: f64 = 0.5;
 /// Slots copied at once; those that save most are.
 pub const SLOTS_MAX: usize = 1_024;
-/// Copies must answer this share of all reads: every read that finds none takes its node three commands
-/// instead of one.
+/// Copies must answer this share of all reads: every read that finds none takes its node three
+/// commands instead of one.
 const ANSWERED_MIN: f64 = 0.5;
 
 /// What copies of a slot are good for.
@@ -79,8 +79,8 @@ mod tests {
         placement::{Capacity, MoveCost},
     };
 
-    /// Of a slot at node 0 that three hosts use: the first reads and writes so often a second, and the
-    /// others read, all but `copied` of them at the node.
+    /// Of a slot at node 0 that three hosts use: the first reads and writes so often a second, and
+    /// the others read, all but `copied` of them at the node.
     fn chosen(writes: f64, reads: [f64; 3], copied: f64, before: bool) -> bool {
         let mut delays = Matrix::unknown(3, 1);
         for host in 0..3 {

@@ -1,6 +1,7 @@
 //! The Lua scripts that change a slot. A node executes each without interruption.
 //!
-//! Every [`Script`] starts with a check that the sender's fence stands at the node ([`crate::lease`]); the type cannot be made without.
+//! Every [`Script`] starts with a check that the sender's fence stands at the node
+//! ([`crate::lease`]); the type cannot be made without.
 
 use wire::resp::Reply;
 
@@ -33,8 +34,8 @@ impl<'a, T: 'a> Call<'a, T> {
         Self { script, words, meaning: Box::new(meaning) }
     }
 
-    /// The command that executes it if the fence of this channel stands at the node. [`ASKING`] comes before it on the
-    /// same connection.
+    /// The command that executes it if the fence of this channel stands at the node. [`ASKING`]
+    /// comes before it on the same connection.
     #[must_use]
     pub fn behind(self, channel: &'a str) -> Query<'a, T> {
         let mut words = words!["EVAL", self.script.text, 0, channel];
@@ -89,12 +90,12 @@ script! {
 }
 
 script! {
-    /// That clients are sent to a third node is on disk before MIGRATE begins: a source that is killed in it
-    /// has all keys afterwards and knows of nothing else. With nothing left of a batch there is none. Where no
-    /// node is a third, clients may write at the target what then must not be dropped: the note names no batch.
-    /// Once no key is left there is no note either: a node that learns over the bus that it has
-    /// lost the slot would drop it, find it in its log when it starts again, and take that for a
-    /// slot that is coming.
+    /// That clients are sent to a third node is on disk before MIGRATE begins: a source that is
+    /// killed in it has all keys afterwards and knows of nothing else. With nothing left of a batch
+    /// there is none. Where no node is a third, clients may write at the target what then must not
+    /// be dropped: the note names no batch. Once no key is left there is no note either: a node
+    /// that learns over the bus that it has lost the slot would drop it, find it in its log when it
+    /// starts again, and take that for a slot that is coming.
     MOVE,
     "local slot, note, turn, next, to, third = unpack(ARGV) \
      if redis.call('LINDEX', note, 0) ~= turn then return redis.error_reply('ERR not its turn') end \
@@ -151,8 +152,8 @@ script! {
 }
 
 script! {
-    /// While the node waits for an answer of the other, a claim of that may be on its way. Asked ahead of time: with no owner
-    /// named.
+    /// While the node waits for an answer of the other, a claim of that may be on its way. Asked
+    /// ahead of time: with no owner named.
     OWN,
     "local note, slot, other, owner = unpack(ARGV) \
      local sent = string.match(redis.call('CLUSTER', 'NODES'), other .. ' %S+ %S+ %S+ (%d+) ') \

@@ -31,7 +31,8 @@ pub struct Names<'a> {
     pub from: &'a str,
     /// Id of the target.
     pub to: &'a str,
-    /// Id of the node that clients are sent to until they may be sent to the target; the target if there is no third node.
+    /// Id of the node that clients are sent to until they may be sent to the target; the target if
+    /// there is no third node.
     pub third: &'a str,
     /// Id of the source if the step is the target's, else of the target.
     pub other: &'a str,
@@ -41,7 +42,8 @@ pub struct Names<'a> {
     pub login: Option<&'a Login>,
 }
 
-/// The script of a step. No outcome means that the node waits for an answer of [`Names::other`]: the step is to be repeated.
+/// The script of a step. No outcome means that the node waits for an answer of [`Names::other`]:
+/// the step is to be repeated.
 #[must_use]
 pub fn call<'a>(step: &'a Step, slot: Slot, names: Names<'a>) -> Call<'a, Option<Outcome>> {
     let Names { from, to, third, other, .. } = names;
@@ -78,15 +80,17 @@ pub fn call<'a>(step: &'a Step, slot: Slot, names: Names<'a>) -> Call<'a, Option
     }
 }
 
-/// Whether a node waits for an answer of `other`, as for [`Step::Own`], without a change of the owner. Asked of the target
-/// before the source gives a slot up, it leaves the slot without an owner for a shorter time.
+/// Whether a node waits for an answer of `other`, as for [`Step::Own`], without a change of the
+/// owner. Asked of the target before the source gives a slot up, it leaves the slot without an
+/// owner for a shorter time.
 #[must_use]
 pub fn answered(slot: Slot, other: &str) -> Call<'_, Option<Outcome>> {
     Call::new(OWN, words![note::key(slot), slot, other], once_answered)
 }
 
-/// Before [`Step::Settle`]: commands that close connections over which keys may still come that a source sent before it gave
-/// up. Sent on a new connection: those a MIGRATE opened before are older, and so are known to the node.
+/// Before [`Step::Settle`]: commands that close connections over which keys may still come that a
+/// source sent before it gave up. Sent on a new connection: those a MIGRATE opened before are
+/// older, and so are known to the node.
 #[must_use]
 pub fn close_senders() -> Query<'static, Vec<Query<'static, ()>>> {
     let sends = |command: &str| OF_MIGRATE.contains(&command);

@@ -1,6 +1,7 @@
-//! What the planner knows of a pair of hosts is measured in both directions: a node is a stock server
-//! and measures nothing, but the agent on each host asks every node over the connections that requests
-//! take. Two hosts with a node each; their round trips differ by direction, and one node is busy.
+//! What the planner knows of a pair of hosts is measured in both directions: a node is a stock
+//! server and measures nothing, but the agent on each host asks every node over the connections
+//! that requests take. Two hosts with a node each; their round trips differ by direction, and one
+//! node is busy.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 

@@ -1,10 +1,12 @@
-//! The lease and its fences, model-checked: the rules are the real ones ([`state::lease`]), the cluster is a model of what its nodes
-//! do with SET NX, SUBSCRIBE, CLIENT KILL and a script that begins with PUBSUB NUMSUB.
+//! The lease and its fences, model-checked: the rules are the real ones ([`state::lease`]), the
+//! cluster is a model of what its nodes do with SET NX, SUBSCRIBE, CLIENT KILL and a script that
+//! begins with PUBSUB NUMSUB.
 //!
-//! Anything may happen at any time: the lease's node expires it early (its clock has stepped), or forgets the latest holder for the one
-//! before (a failover whose replica had not heard), nodes start again, answers are lost, steps are on their way for
-//! as long as can be, and a holder does not look at its clock for as long as can be (SIGSTOP). Whatever it is, once a step of
-//! one holder was executed, none of a holder of before is.
+//! Anything may happen at any time: the lease's node expires it early (its clock has stepped), or
+//! forgets the latest holder for the one before (a failover whose replica had not heard), nodes
+//! start again, answers are lost, steps are on their way for as long as can be, and a holder does
+//! not look at its clock for as long as can be (SIGSTOP). Whatever it is, once a step of one holder
+//! was executed, none of a holder of before is.
 #![allow(clippy::print_stdout, reason = "a test says what it saw")]
 
 #[expect(unreachable_pub, reason = "a part of this test")]

@@ -1,5 +1,5 @@
-//! Random capacitated problems, planned by the heuristic and solved by HiGHS: how far apart they are.
-//! Needs the feature `highs`; `make soak` runs it.
+//! Random capacitated problems, planned by the heuristic and solved by HiGHS: how far apart they
+//! are. Needs the feature `highs`; `make soak` runs it.
 #![allow(clippy::print_stdout, reason = "the gap is the result")]
 
 use std::time::Duration;

@@ -1,8 +1,9 @@
-//! What the elastic store costs, in process: `cargo run --release -p store --example elastic_cost -- DIR
-//! [entries [threads [all|restart|overwrite [value bytes [times overwritten]]]]]`.
+//! What the elastic store costs, in process:
+//! `cargo run --release -p store --example elastic_cost -- DIR [entries [threads [all|restart|overwrite [value bytes [times overwritten]]]]]`.
 //!
-//! Loads entries (of 4 KiB), restarts, warms, overwrites and shrinks; `restart` ends after the restart, `overwrite`
-//! goes without restarting and warming. What lookups cost is in `elastic_lookups`.
+//! Loads entries (of 4 KiB), restarts, warms, overwrites and shrinks; `restart` ends after the
+//! restart, `overwrite` goes without restarting and warming. What lookups cost is in
+//! `elastic_lookups`.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::collections::VecDeque;

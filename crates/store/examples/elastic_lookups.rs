@@ -2,12 +2,12 @@
 //! `cargo run --release -p store --example elastic_lookups -- DIR [entries] [rounds]`.
 //!
 //! Four stores, as a database has. Prints, as `name value` in lookups a second, medians of rounds:
-//! - `in-memory`, by one thread's processor time, sixteen keys known together; `copied`, with every value copied
-//!   out; `one-by-one`, no key known before its turn;
-//! - `cold`, by eight threads that carry out what their own lookups ask for, with next to nothing in memory but
-//!   the index; `cold-bare`, as many threads reading 4 KiB at random places of the same files, in turn with those;
-//!   `cold-bare-two` twice that, as a record of such a value lies across two pages; `cold-in-memory`, the part of the
-//!   cold lookups that read nothing;
+//! - `in-memory`, by one thread's processor time, sixteen keys known together; `copied`, with every
+//!   value copied out; `one-by-one`, no key known before its turn;
+//! - `cold`, by eight threads that carry out what their own lookups ask for, with next to nothing
+//!   in memory but the index; `cold-bare`, as many threads reading 4 KiB at random places of the
+//!   same files, in turn with those; `cold-bare-two` twice that, as a record of such a value lies
+//!   across two pages; `cold-in-memory`, the part of the cold lookups that read nothing;
 //! - the same four as `cold-without-index…`, with no room for the index either.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
@@ -130,7 +130,8 @@ fn fill(directory: &Path, index: u64, entries: u64) -> Shard {
     Shard { store: Mutex::new(store), device }
 }
 
-/// What `together` lookups look at is fetched from memory for all of them first, as a database does.
+/// What `together` lookups look at is fetched from memory for all of them first, as a database
+/// does.
 fn in_memory(shards: &[Shard], entries: u64, together: usize, copies: bool, round: u64) -> f64 {
     let count = 1_000_000;
     let mut random = Random(88_172_645_463_325_252 + round);
@@ -221,8 +222,8 @@ fn cold_lookup(shards: &[Shard], entries: u64, random: &mut Random) -> bool {
     in_memory
 }
 
-/// Segments written to the end. Of those made ahead the file system knows that they are zeroes, and does not ask
-/// the disk.
+/// Segments written to the end. Of those made ahead the file system knows that they are zeroes, and
+/// does not ask the disk.
 fn files(directory: &Path) -> Vec<(File, u64)> {
     let directories = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let paths = directories.flat_map(|path| std::fs::read_dir(path).unwrap());

@@ -1,9 +1,9 @@
-//! The paper's Table 5 as the paper measured it, for `make bench-db`: one thread calls the store and copies each
-//! value out, 50,000 of 4 KiB, one after the other.
+//! The paper's Table 5 as the paper measured it, for `make bench-db`: one thread calls the store
+//! and copies each value out, 50,000 of 4 KiB, one after the other.
 //! `cargo run --release -p store --example elastic_table_5 -- DIR [bytes of memory ...]`.
 //!
-//! Prints a line for each memory: `bytes lookups-a-second Tmax Tmin Tavg read`: times in nanoseconds, and how
-//! many of the 50,000 were read from the disk.
+//! Prints a line for each memory: `bytes lookups-a-second Tmax Tmin Tavg read`: times in
+//! nanoseconds, and how many of the 50,000 were read from the disk.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::hint::black_box;
@@ -80,7 +80,8 @@ fn fill(store: &mut Elastic, device: &FileDevice) {
     drain(store, device);
 }
 
-/// "Until a copy in memory of the content is made" (section 7.3); true if it was read from the disk.
+/// "Until a copy in memory of the content is made" (section 7.3); true if it was read from the
+/// disk.
 fn lookup(store: &mut Elastic, device: &FileDevice, key: &[u8]) -> bool {
     let mut copy = [0; VALUE_BYTES];
     let mut asked = None;

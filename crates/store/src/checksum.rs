@@ -1,9 +1,10 @@
 //! CRC-32C of what lies in several places.
 //!
-//! A short record is a header, a key and a value, each where it came from and rarely at a multiple of
-//! eight. The crate goes to such a multiple byte by byte, and so from the last one, in every part: for
-//! a key of 14 bytes and a value of 64 that is two thirds of the time. The processor reads words from
-//! anywhere. This, `mapping.rs` and `elastic/lanes.rs` are the files of the crate with `unsafe` in them.
+//! A short record is a header, a key and a value, each where it came from and rarely at a multiple
+//! of eight. The crate goes to such a multiple byte by byte, and so from the last one, in every
+//! part: for a key of 14 bytes and a value of 64 that is two thirds of the time. The processor
+//! reads words from anywhere. This, `mapping.rs` and `elastic/lanes.rs` are the files of the crate
+//! with `unsafe` in them.
 
 use crc32c::crc32c_append;
 

@@ -117,7 +117,8 @@ pub struct Config {
     pub segment_bytes: u64,
     /// Make a store where there is none. Otherwise that is an error.
     pub create: bool,
-    /// Open a store of which segments are missing, and report them as damage. Otherwise that is an error.
+    /// Open a store of which segments are missing, and report them as damage. Otherwise that is an
+    /// error.
     pub accept_data_loss: bool,
     /// Random numbers that key the hash of a new store, so that clients cannot choose colliding
     /// keys.
@@ -349,8 +350,8 @@ impl Elastic {
         self.log.want_durable()
     }
 
-    /// Takes no more writes and has everything made safe, so that the next opening knows that nothing was torn.
-    /// Done when [`Elastic::is_closed`].
+    /// Takes no more writes and has everything made safe, so that the next opening knows that
+    /// nothing was torn. Done when [`Elastic::is_closed`].
     pub fn close(&mut self) {
         self.compaction = None;
         self.sweep = None;

@@ -1,12 +1,12 @@
 //! Real files in one directory: the only code below the binary that touches a disk.
 //!
-//! The directory is held open and its files are opened relative to that, so that one renamed while it is
-//! used stays the one that is used. Files are for their owner alone (mode 0600, directories 0700).
+//! The directory is held open and its files are opened relative to that, so that one renamed while
+//! it is used stays the one that is used. Files are for their owner alone (mode 0600, directories
+//! 0700).
 //!
-//! Files are read and written past the page cache (`O_DIRECT`): the memory budget is the whole
-//! truth only if the system does not keep a second copy of everything, and a read never waits for
-//! the write-back of other pages. Where the file system cannot do that, it goes through the page
-//! cache. Calls may come from many threads.
+//! Files are read and written with `O_DIRECT`, past the page cache, so that the system keeps no second
+//! copy beside the memory budget, and a read never waits for the write-back of other pages. Where the
+//! file system cannot do that, the page cache is used. Calls may come from many threads.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -46,8 +46,8 @@ pub struct FileDevice {
     sector_bytes: usize,
 }
 
-/// Held for reads of more than [`PORTION_BYTES`]: each takes as much memory twice, so there is one at
-/// a time.
+/// Held for reads of more than [`PORTION_BYTES`]: each takes as much memory twice, so there is one
+/// at a time.
 static LONG_READ: Mutex<()> = Mutex::new(());
 
 thread_local! {
@@ -261,8 +261,8 @@ impl FileDevice {
         Ok(AlignedTransfer { file, offset, memory, bytes: bytes.len(), wanted })
     }
 
-    /// The sectors that hold `bytes` bytes from `offset` on: how much of them is before those, and how long
-    /// they are.
+    /// The sectors that hold `bytes` bytes from `offset` on: how much of them is before those, and
+    /// how long they are.
     fn sectors(&self, offset: u64, bytes: usize) -> (usize, usize) {
         let skipped = offset as usize % self.sector_bytes;
         (skipped, (skipped + bytes).next_multiple_of(self.sector_bytes))

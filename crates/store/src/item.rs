@@ -8,8 +8,8 @@
 //! `prev` and `next` link the policy's queues. `meta` holds, from bit 0: marks of the policy (4),
 //! dead (1), has expiry (1), long (1), unused (1), key length (8), value length (16). Lengths that
 //! do not fit move to the two words after the header and `long` is set: a 64-byte value under a
-//! 16-byte key takes 96 bytes in all. Everything is padded to [`UNIT_BYTES`], so that a [`Location`] of 32
-//! bits reaches 32 GiB.
+//! 16-byte key takes 96 bytes in all. Everything is padded to [`UNIT_BYTES`], so that a
+//! [`Location`] of 32 bits reaches 32 GiB.
 
 use std::time::Duration;
 
@@ -151,8 +151,8 @@ pub(crate) fn nanos(at: Duration) -> u64 {
     u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A key, stored and compared as `prefix` and `bytes` side by side: what a caller puts before each of
-/// its keys has to be copied nowhere first.
+/// A key, stored and compared as `prefix` and `bytes` side by side: what a caller puts before each
+/// of its keys has to be copied nowhere first.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Key<'a> {
     /// What comes first.

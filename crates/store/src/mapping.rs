@@ -72,8 +72,8 @@ impl<T: Pod> Mapping<T> {
         Self { base: NonNull::new(base.cast()).expect("a mapping is never at address 0"), len }
     }
 
-    /// Asks for huge pages after all, for memory that is used as a whole and never given back; where the
-    /// system has none, pages stay as they are.
+    /// Asks for huge pages after all, for memory that is used as a whole and never given back;
+    /// where the system has none, pages stay as they are.
     pub(crate) fn ask_for_huge_pages(&mut self) {
         let bytes = self.len * size_of::<T>();
         // SAFETY: the range is this mapping; the advice changes no content.

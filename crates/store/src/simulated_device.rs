@@ -1,8 +1,8 @@
 //! A disk that does what disks do at their worst, from one seed.
 //!
-//! Written bytes are only promised after a sync. At a crash every sector written since holds what it
-//! held before or what was written last, each by its own coin, whatever the order of writes was; a
-//! file whose making or removal was under way may be there or not. Besides: reads that fail, bits
+//! Written bytes are only promised after a sync. At a crash every sector written since holds what
+//! it held before or what was written last, each by its own coin, whatever the order of writes was;
+//! a file whose making or removal was under way may be there or not. Besides: reads that fail, bits
 //! that flip, a disk that is full.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! Times are those of a wall clock. One that is set back by an hour delays neither what is written, nor what is
-//! synced, nor another try of a disk that was full.
+//! Times are those of a wall clock. One that is set back by an hour delays neither what is written,
+//! nor what is synced, nor another try of a disk that was full.
 
 use std::time::Duration;
 

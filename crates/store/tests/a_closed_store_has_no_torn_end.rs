@@ -1,5 +1,6 @@
-//! A store that was closed has no torn end, so whatever does not read is damage; and of one that was not
-//! closed, what later records show to have been safe. The key of a damaged record is an error, never absent.
+//! A store that was closed has no torn end, so whatever does not read is damage; and of one that
+//! was not closed, what later records show to have been safe. The key of a damaged record is an
+//! error, never absent.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;

@@ -1,4 +1,5 @@
-//! Random commands, some in one step, a crash at a random device call, torn and reordered writes, again and again.
+//! Random commands, some in one step, a crash at a random device call, torn and reordered writes,
+//! again and again.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -55,15 +56,16 @@ fn one_seed() {
     seeds(seed, 1, crashes, steps);
 }
 
-/// Of a segment that began the log anew only the trailer was left: nothing was found, its number was
-/// forgotten, and what was written next, under lower numbers, did not count at the start after.
+/// Of a segment that began the log anew only the trailer was left: nothing was found, its number
+/// was forgotten, and what was written next, under lower numbers, did not count at the start after.
 #[test]
 fn a_torn_clearing_does_not_doom_what_comes_after() {
     seeds(1_000_820, 1, 10, 3000);
 }
 
-/// While a scan waited, compaction moved a record away and another of the same forty bits of hash to its
-/// place: the scan took the name it had read there for the other's, so one key came twice and one never.
+/// While a scan waited, compaction moved a record away and another of the same forty bits of hash
+/// to its place: the scan took the name it had read there for the other's, so one key came twice
+/// and one never.
 #[test]
 fn a_scan_does_not_take_one_record_for_another_at_its_place() {
     seeds(1_626_148, 1, 10, 3000);

@@ -8,8 +8,8 @@ use store::Faults;
 use store::device::{Device, FileName};
 use store::elastic::Config;
 
-/// Entries overwritten evenly in a store of a 10th of what segments of full length ask for; how much
-/// more than live data the files took at most.
+/// Entries overwritten evenly in a store of a 10th of what segments of full length ask for; how
+/// much more than live data the files took at most.
 fn overwrite(entries: u64, value_bytes: usize, memory_bytes: Option<usize>) -> f64 {
     let change = |config: &mut Config| {
         config.segment_bytes = 1 << 20;

@@ -1,5 +1,5 @@
-//! Files that are gone, damaged or from another time: opening says which, and goes on only if the loss is
-//! accepted.
+//! Files that are gone, damaged or from another time: opening says which, and goes on only if the
+//! loss is accepted.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;

@@ -1,5 +1,5 @@
-//! Commands that ask for pages of the storage table faster than upkeep comes by wait for them: those
-//! in memory are never more than their share.
+//! Commands that ask for pages of the storage table faster than upkeep comes by wait for them:
+//! those in memory are never more than their share.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Segments of short records have a parity block where others list their records; a restart reads
-//! the records. What a crash tears is cut, what is damaged is an error, and nothing older comes back
-//! in its place.
+//! the records. What a crash tears is cut, what is damaged is an error, and nothing older comes
+//! back in its place.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;

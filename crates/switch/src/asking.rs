@@ -14,7 +14,8 @@ use crate::{
 const HELD_WAIT: Duration = Duration::from_millis(50);
 /// Idle time after which a connection holds nothing.
 const SILENT: Duration = Duration::from_secs(4);
-/// Words of a `Flow`: when its last packet was, the last answer that has left, the answers its writes wait for.
+/// Words of a `Flow`: when its last packet was, the last answer that has left, the answers its
+/// writes wait for.
 const AT_NS: usize = 5;
 const ANSWERED_LAST: usize = 7;
 const UNTIL: usize = 21;
@@ -56,15 +57,17 @@ impl DataPlane {
         }
     }
 
-    /// Whether a write of that key waits for its answer. Read after the version: a write is counted before it raises
-    /// that, and so is either seen here, or keeps what is asked for from being stored.
+    /// Whether a write of that key waits for its answer. Read after the version: a write is counted
+    /// before it raises that, and so is either seen here, or keeps what is asked for from being
+    /// stored.
     fn is_held(&self, name: &Name) -> bool {
         let first = u64::from_le_bytes(name[..8].try_into().expect("8 bytes"));
         let number = (first >> (u64::BITS - HOLDS.ilog2())) as usize;
         self.held[number / 8][number % 8].load(Acquire) != 0
     }
 
-    /// Ends the holds of writes to which no answer will come: of connections that are over, or silent.
+    /// Ends the holds of writes to which no answer will come: of connections that are over, or
+    /// silent.
     pub fn end_holds(&self, now: Duration) {
         for (flow, holds) in self.flows.iter().zip(self.holds.iter()) {
             for (until, hold) in flow[UNTIL..].iter().zip(holds) {

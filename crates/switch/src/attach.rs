@@ -33,9 +33,9 @@ pub enum Side {
 }
 
 impl DataPlane {
-    /// Attaches to an interface, in native mode if its driver can; takes the place of an earlier process's
-    /// programs there without letting a packet pass between. With pins, the programs stay when this process
-    /// ends.
+    /// Attaches to an interface, in native mode if its driver can; takes the place of an earlier
+    /// process's programs there without letting a packet pass between. With pins, the programs stay
+    /// when this process ends.
     ///
     /// # Errors
     /// There is no such interface, the kernel refuses, or servers are behind too many.
@@ -87,7 +87,8 @@ impl DataPlane {
         Err(Error::Size { what: "interfaces towards servers", min: 0, max, got: max + 1 })
     }
 
-    /// Puts the programs where those of an earlier process are, if both still are at this interface.
+    /// Puts the programs where those of an earlier process are, if both still are at this
+    /// interface.
     fn replaces(&mut self, pins: &Path, interface: &str) -> Option<()> {
         let pinned = |name: String| PinnedLink::from_pin(pins.join(name)).ok().map(FdLink::from);
         let ingress = pinned(ingress_pin(interface))?;
@@ -153,8 +154,8 @@ impl DataPlane {
     }
 }
 
-/// A program that lets everything in, where frames of a program at the other end of a veth pair come
-/// back: its driver drops them where no program receives. Ends with this, unless it is pinned.
+/// A program that lets everything in, where frames of a program at the other end of a veth pair
+/// come back: its driver drops them where no program receives. Ends with this, unless it is pinned.
 #[derive(Debug)]
 pub struct Accepting(FdLink);
 

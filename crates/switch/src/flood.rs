@@ -1,5 +1,5 @@
-//! A client that asks from inside the kernel, and counts the answers, to measure with: more than any
-//! process can send, and independent of the responder.
+//! A client that asks from inside the kernel, and counts the answers, to measure with: more than
+//! any process can send, and independent of the responder.
 
 use aya::{
     Ebpf,

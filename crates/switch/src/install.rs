@@ -109,8 +109,8 @@ impl DataPlane {
         let mut version = version;
         let mut current = entry.version.load(Acquire) == version;
         if current && entry.valid_version.load(Acquire) == version {
-            // There is a value. One of an epoch that is over, or that ends before, may be replaced, as a write would,
-            // so that no processor that is still at it mixes both.
+            // There is a value. One of an epoch that is over, or that ends before, may be replaced,
+            // as a write would, so that no processor that is still at it mixes both.
             let over = entry.epoch.load(Acquire) != value.epoch
                 || entry.expires_ns.load(Acquire) < value.expires_ns;
             current = over

@@ -127,7 +127,8 @@ pub const UNSEEN_MAX: usize = 64;
 
 /// Interfaces towards servers that may be named.
 pub const SERVER_INTERFACES_MAX: usize = 8;
-/// Delayed `flush_all` that are remembered one by one; more are taken for one that lasts from the first to the last.
+/// Delayed `flush_all` that are remembered one by one; more are taken for one that lasts from the
+/// first to the last.
 pub const FLUSHES_MAX: usize = 8;
 
 /// A `flush_all` that takes effect later, in nanoseconds of the monotonic clock.
@@ -161,8 +162,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// From when on nothing is to be served that a server said at `asked_ns`: a `flush_all` that it did not know
-    /// of yet, or may not have.
+    /// From when on nothing is to be served that a server said at `asked_ns`: a `flush_all` that it
+    /// did not know of yet, or may not have.
     pub fn flushed_from(&self, asked_ns: u64) -> Option<u64> {
         let to_come = self.flushes.iter().filter(|flush| flush.until_ns.load(Acquire) > asked_ns);
         to_come.map(|flush| flush.from_ns.load(Acquire)).min()

@@ -1,8 +1,8 @@
 //! The lookup table: which entry stands for a name. One writer here, readers on every processor.
 //!
-//! A line of memory for each value of a hash's first bits, with room for 8 keys: a reader looks at one
-//! line, and the write is one store. There are as many lines as entries at most, so that one in a
-//! million is full (Poisson with mean 1), and its next key stays uncached.
+//! A line of memory for each value of a hash's first bits, with room for 8 keys: a reader looks at
+//! one line, and the write is one store. There are as many lines as entries at most, so that one in
+//! a million is full (Poisson with mean 1), and its next key stays uncached.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -41,9 +41,9 @@ impl Lookup {
         (&self.buckets[number as usize], hash as u32 | 1)
     }
 
-    /// Lets the data plane find an entry, whose name must stand in it already. False if the bucket is
-    /// full, or has a key that would be taken for this one: what is behind it would be served again,
-    /// unseen by the writes meanwhile, when it leaves.
+    /// Lets the data plane find an entry, whose name must stand in it already. False if the bucket
+    /// is full, or has a key that would be taken for this one: what is behind it would be served
+    /// again, unseen by the writes meanwhile, when it leaves.
     pub(crate) fn show(&self, name: &Name, place: u32) -> bool {
         let (bucket, tag) = self.bucket(name);
         let shown = u64::from(place) << 32 | u64::from(tag);

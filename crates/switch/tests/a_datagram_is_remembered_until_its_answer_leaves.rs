@@ -33,7 +33,8 @@ fn datagrams_are_answered_by_number() {
     assert_eq!(hear(3, STORED), "abc", "of a write that was not seen");
 }
 
-/// What a datagram says may be in fragments, or too long to be read: then any answer may be a write's.
+/// What a datagram says may be in fragments, or too long to be read: then any answer may be a
+/// write's.
 #[test]
 fn datagrams_that_cannot_be_read_are_waited_for() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -77,7 +78,8 @@ fn fragments_of_ipv6_are_waited_for() {
     assert_eq!(gone(&mut plane), "");
 }
 
-/// What an answer that is no write's, to the datagram of that number, makes of keys that were all cached.
+/// What an answer that is no write's, to the datagram of that number, makes of keys that were all
+/// cached.
 fn hear(plane: &mut DataPlane, there: &Frame, number: u16) -> String {
     cache(plane);
     let back = Frame { source: there.destination, destination: there.source, ..there.clone() };

@@ -1,5 +1,5 @@
-//! `flush_all` with a delay, however its line is written and cut: what a server said before it takes effect is not
-//! served then. What memcached 1.6 makes of each is beside it.
+//! `flush_all` with a delay, however its line is written and cut: what a server said before it
+//! takes effect is not served then. What memcached 1.6 makes of each is beside it.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -65,7 +65,8 @@ fn is_about(remembered: Option<u64>, delay: Option<u64>) -> bool {
     }
 }
 
-/// Lines, and the delay that memcached takes each for; one that it refuses counts as none, or as what it says.
+/// Lines, and the delay that memcached takes each for; one that it refuses counts as none, or as
+/// what it says.
 const LINES: [(&str, Option<u64>); 15] = [
     ("flush_all\r\n", None),
     ("flush_all 0\r\n", None),

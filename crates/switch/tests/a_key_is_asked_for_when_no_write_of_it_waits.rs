@@ -1,5 +1,5 @@
-//! A memcached is asked for a key only when none of the writes of it that passed waits for its answer, whoever
-//! wrote: what it says then is not older than one that it applies later.
+//! A memcached is asked for a key only when none of the writes of it that passed waits for its
+//! answer, whoever wrote: what it says then is not older than one that it applies later.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -111,7 +111,8 @@ fn is_served(plane: &mut DataPlane) -> bool {
     plane.run(&frame, 1).expect("it runs").verdict == TRANSMIT
 }
 
-/// Who reads at the server sees the second write once it is applied; nobody may be served the first after that.
+/// Who reads at the server sees the second write once it is applied; nobody may be served the first
+/// after that.
 #[test]
 fn what_is_asked_for_before_a_second_write_is_applied_is_not_served() {
     let Some(mut plane) = data_plane(small()) else { return };

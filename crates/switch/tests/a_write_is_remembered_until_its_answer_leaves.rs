@@ -1,5 +1,5 @@
-//! What a connection to a memcached wrote is forgotten again when its answer leaves, whenever that is,
-//! and not with the answers behind it.
+//! What a connection to a memcached wrote is forgotten again when its answer leaves, whenever that
+//! is, and not with the answers behind it.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -150,7 +150,8 @@ fn an_answer_is_waited_for_however_long_it_takes() {
     assert_eq!(one.hear(STORED), "abc");
 }
 
-/// A connection that was there before the program may have asked for something that has no answer yet.
+/// A connection that was there before the program may have asked for something that has no answer
+/// yet.
 #[test]
 fn what_was_asked_before_the_program_came_is_waited_for() {
     let Some(mut plane) = data_plane(small()) else { return };

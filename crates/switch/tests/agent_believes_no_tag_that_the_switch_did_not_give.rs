@@ -1,5 +1,5 @@
-//! Clients tag writes themselves, and answer for the switch: what the switch serves stays what the server stores, later
-//! writes go on, and nothing is sent more often than for a write of anybody's.
+//! Clients tag writes themselves, and answer for the switch: what the switch serves stays what the
+//! server stores, later writes go on, and nothing is sent more often than for a write of anybody's.
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Every operation through the real program, from either side: what a client may not say does not get through.
+//! Every operation through the real program, from either side: what a client may not say does not
+//! get through.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;

@@ -1,7 +1,8 @@
-//! Random conversations with a memcached that takes its time, through the real programs: commands are
-//! pipelined, cut anywhere and repeated, answers too, values look like either, and the cache asks for keys
-//! at any time, whatever it is told. Nobody is served what was written over by a write whose answer has left.
-//! Where all writes have answers, and the cache asks only when it may, nobody is served what was written over at all.
+//! Random conversations with a memcached that takes its time, through the real programs: commands
+//! are pipelined, cut anywhere and repeated, answers too, values look like either, and the cache
+//! asks for keys at any time, whatever it is told. Nobody is served what was written over by a
+//! write whose answer has left. Where all writes have answers, and the cache asks only when it may,
+//! nobody is served what was written over at all.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -28,7 +29,8 @@ const KEYS: usize = 3;
 const CONNECTIONS: u16 = 3;
 const STEPS: u32 = 1_500;
 const MISLEADING: u32 = 7;
-/// Commands of a connection on their way, where all that is written is known: fewer than are remembered.
+/// Commands of a connection on their way, where all that is written is known: fewer than are
+/// remembered.
 const ON_THEIR_WAY_MAX: usize = 12;
 /// Whatever has to pass before a key is asked for has passed.
 const LATER: Duration = Duration::from_secs(1 << 32);

@@ -17,7 +17,8 @@ pub enum Protocol {
     Resp,
     /// MongoDB.
     Mongo,
-    /// memcached's text protocol. It has no beginning of its own, so it is expected and never found.
+    /// memcached's text protocol. It has no beginning of its own, so it is expected and never
+    /// found.
     Memcache,
     /// HTTP/1 and HTTP/2.
     Http,
@@ -228,8 +229,8 @@ fn is_http_line(bytes: &[u8], get_is_enough: bool) -> bool {
     is_http_words(bytes.get(..end).unwrap_or_default())
 }
 
-/// Is a whole line one of HTTP: a request line, or the first header that browsers send? Redis closes
-/// connections at the same words.
+/// Is a whole line one of HTTP: a request line, or the first header that browsers send? Redis
+/// closes connections at the same words.
 fn is_http_words(line: &[u8]) -> bool {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let Some(first) = words.next() else { return false };

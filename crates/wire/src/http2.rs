@@ -1,4 +1,5 @@
-//! HTTP/2, as far as the memory of a connection is concerned: how many frames of bodies it has brought (RFC 9113 §4.1, §6.1).
+//! HTTP/2, as far as the memory of a connection is concerned: how many frames of bodies it has
+//! brought (RFC 9113 §4.1, §6.1).
 
 const PREFACE_BYTES: usize = 24;
 const HEAD_BYTES: usize = 9;

@@ -1,4 +1,5 @@
-//! `enroute db` beside redis-server, beside RocksDB, beside bare reads of the disk, and beside the paper.
+//! `enroute db` beside redis-server, beside RocksDB, beside bare reads of the disk, and beside the
+//! paper.
 
 mod bare;
 pub(super) mod cold;
@@ -62,8 +63,8 @@ pub(super) fn many_keys(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// Both on a core of their own, everything in memory; redis-server keeps nothing on disk, ours does. What changes
-/// data stands beside a redis-server that promises what ours does, too.
+/// Both on a core of their own, everything in memory; redis-server keeps nothing on disk, ours
+/// does. What changes data stands beside a redis-server that promises what ours does, too.
 fn in_memory(
     run: &Run,
     name: &str,

@@ -1,9 +1,9 @@
-//! What the distance of the key costs: full TLS 1.3 handshakes a second at an edge whose key is at a
-//! key server, beside the same edge with the same key in a file.
+//! What the distance of the key costs: full TLS 1.3 handshakes a second at an edge whose key is at
+//! a key server, beside the same edge with the same key in a file.
 //!
-//! The edge has a core of its own; its clients (`openssl s_time`) and the key server share the other,
-//! so the key server's work is paid for by the client's side, as a machine of its own would. The
-//! edge counts every full handshake.
+//! The edge has a core of its own; its clients (`openssl s_time`) and the key server share the
+//! other, so the key server's work is paid for by the client's side, as a machine of its own would.
+//! The edge counts every full handshake.
 
 use std::{
     fs,

@@ -1,6 +1,6 @@
-//! `enroute fabric`: packets a core simulates, beside ns-3; two cores beside one; memory; and what a
-//! hop costs in a large fabric. Processor time is the whole program's, from start to end; beside ns-3,
-//! which times its simulation only, ours is the simulation's, with its building.
+//! `enroute fabric`: packets a core simulates, beside ns-3; two cores beside one; memory; and what
+//! a hop costs in a large fabric. Processor time is the whole program's, from start to end; beside
+//! ns-3, which times its simulation only, ours is the simulation's, with its building.
 
 use std::{
     fs::{self, File},
@@ -158,9 +158,9 @@ pub(super) fn ft16(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![Figure::alone("ft16-peak-gib", gib, "GiB resident at most", 8.0).note(note)])
 }
 
-/// What a packet at a switch costs with 12,800 servers, against 128: the same flows, once between all
-/// VMs of the small fabric, once between as many that are spread over the large one. Starting the
-/// program and reading the trace do not count.
+/// What a packet at a switch costs with 12,800 servers, against 128: the same flows, once between
+/// all VMs of the small fabric, once between as many that are spread over the large one. Starting
+/// the program and reading the trace do not count.
 pub(super) fn hop_cost(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let name = "hop-cost-12800-over-128";
     let small = draw(run, "hadoop", "ft8-10k", if run.short { 0.05 } else { 0.2 })?;

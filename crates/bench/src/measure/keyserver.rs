@@ -150,8 +150,8 @@ pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// How long answers take of a server that has one core, while the client has the other: at 70 % of the
-/// most it answers, and at half of that with and without a flood of RSA.
+/// How long answers take of a server that has one core, while the client has the other: at 70 % of
+/// the most it answers, and at half of that with and without a flood of RSA.
 pub(super) fn latency(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let site = Site::start(run, SERVER)?;
     let latencies = process::on(CLIENT, || site.latencies(run))??;
@@ -209,7 +209,8 @@ struct Latencies {
     most: f64,
     at_70_p50_ms: f64,
     at_70_ms: f64,
-    /// A queue as busy that nothing delays but the machine, on the server's core and on the client's.
+    /// A queue as busy that nothing delays but the machine, on the server's core and on the
+    /// client's.
     machine_ms: (f64, f64),
     alone_ms: f64,
     beside_ms: f64,

@@ -52,8 +52,8 @@ fn get(
     Ok(vec![figure.note(note)])
 }
 
-/// The cache beside a server that looks nothing up: what is left to gain without leaving the kernel's
-/// TCP, and by how much the peer of `rounds` could be outdone at all.
+/// The cache beside a server that looks nothing up: what is left to gain without leaving the
+/// kernel's TCP, and by how much the peer of `rounds` could be outdone at all.
 fn beside_the_least(
     run: &Run,
     name: &str,

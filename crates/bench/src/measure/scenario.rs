@@ -1,5 +1,5 @@
-//! The paper's scenario B: an origin 164 ms away, and a cache of which the hundred keys need 10, 30,
-//! 70 or all 100 per cent.
+//! The paper's scenario B: an origin 164 ms away, and a cache of which the hundred keys need 10,
+//! 30, 70 or all 100 per cent.
 //!
 //! One client waits for nearly every read, so many replicas run at once, each with its own cache,
 //! client and sequence of keys; only the link and the origin, idle but for a few per cent, are
@@ -26,7 +26,8 @@ const CAPACITIES: [usize; 4] = [10, 30, 70, 100];
 #[derive(Debug, Default, Serialize)]
 struct Replica {
     reads: Vec<f64>,
-    /// How many reads it took until as many different keys as fit were read, and how many those are.
+    /// How many reads it took until as many different keys as fit were read, and how many those
+    /// are.
     filled: (usize, usize),
 }
 
@@ -48,7 +49,8 @@ pub(super) fn run(run: &Run) -> anyhow::Result<Vec<Figure>> {
             .collect::<anyhow::Result<Vec<_>>>()?;
         let addresses: Vec<SocketAddr> = caches.iter().map(|cache| cache.address).collect();
         let seed = 1 + index as u64;
-        // Beside them, and so under the same conditions, as many without a cache, for about as long.
+        // Beside them, and so under the same conditions, as many without a cache, for about as
+        // long.
         let past = vec![link.address; replicas];
         let past_reads = (reads * (100 - capacity) / 100).max(60);
         let (cached, direct) = runtime.block_on(async {

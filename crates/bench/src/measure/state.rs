@@ -1,5 +1,5 @@
-//! The state layer: what the agent costs beside a direct connection, how long a plan takes, and what
-//! network functions gain from state that follows them.
+//! The state layer: what the agent costs beside a direct connection, how long a plan takes, and
+//! what network functions gain from state that follows them.
 
 use std::{
     thread,
@@ -44,8 +44,8 @@ fn lone_node(run: &Run, cores: Cores) -> anyhow::Result<Server> {
     Ok(node)
 }
 
-/// GETs at 50 connections: what one core of the agent carries beside one core of redis-server, by the
-/// processor time of each, as two cores have no room for three programs.
+/// GETs at 50 connections: what one core of the agent carries beside one core of redis-server, by
+/// the processor time of each, as two cores have no room for three programs.
 pub(super) fn throughput(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let name = "agent-throughput";
     let node = lone_node(run, Cores::Any)?;
@@ -110,8 +110,9 @@ fn carried(run: &Run, name: &str, ours: &Server, peer: &Server) -> anyhow::Resul
     })
 }
 
-/// One connection, one request at a time. An agent is beside its applications, so it has the client's core
-/// and the node the other; and, as two cores are few, the same with agent and node on one.
+/// One connection, one request at a time. An agent is beside its applications, so it has the
+/// client's core and the node the other; and, as two cores are few, the same with agent and node on
+/// one.
 pub(super) fn local(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let node = lone_node(run, SERVER)?;
     let relay = ["relay", &node.address.to_string()];

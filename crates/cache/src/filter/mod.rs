@@ -64,7 +64,8 @@ pub enum Verdict {
     Applied,
     /// It proves that the origin has done nothing.
     Refused,
-    /// It proves that the origin has done nothing yet: it keeps the write for the end of a transaction.
+    /// It proves that the origin has done nothing yet: it keeps the write for the end of a
+    /// transaction.
     Queued,
     /// As applied; but it is unknown whether the transaction has ended.
     Unclear,
@@ -83,8 +84,8 @@ impl<'a, T> Request<'a, T> {
 
 /// The three flows of the paper; manipulation is divided further.
 ///
-/// Its tag takes a word, so that it moves as words. Behind a tag of one byte the compiler moves it at odd
-/// offsets, and the processor waits for what was stored just before: 20 ns a request.
+/// Its tag takes a word, so that it moves as words. Behind a tag of one byte the compiler moves it
+/// at odd offsets, and the processor waits for what was stored just before: 20 ns a request.
 #[derive(Debug)]
 #[repr(u64)]
 pub enum Flow<'a> {
@@ -96,11 +97,11 @@ pub enum Flow<'a> {
     Bypass(WhyNot),
     /// Manipulation: a write.
     Write(Write<'a>),
-    /// What only a connection that is logged in may ask, of one of which that is not known: it waits
-    /// until it is.
+    /// What only a connection that is logged in may ask, of one of which that is not known: it
+    /// waits until it is.
     NeedsLogin,
-    /// What can be understood only once the origin has answered what is under way on this connection: it
-    /// waits until then.
+    /// What can be understood only once the origin has answered what is under way on this
+    /// connection: it waits until then.
     NeedsReplies,
     /// Coordination.
     Coordination,
@@ -144,8 +145,8 @@ pub struct Write<'a> {
     pub name: &'static str,
     /// All it can touch.
     pub scopes: SmallVec<[Scope<'a>; 1]>,
-    /// The whole value it gives to its only key, if it says so. In a box, like all that few requests
-    /// have: requests are handed on by value, and most are reads.
+    /// The whole value it gives to its only key, if it says so. In a box, like all that few
+    /// requests have: requests are handed on by value, and most are reads.
     pub states: Option<Box<States<'a>>>,
 }
 
@@ -269,9 +270,9 @@ pub trait Filter {
     ) -> Result<Request<'m, Self::Tag>>;
 
     /// Looks at the beginning of a message that is too long to be held: what it does as far as that
-    /// tells, and how many of `bytes` were looked at. [`Self::pass`] finds its end behind them. `None`
-    /// asks for more bytes. Call it after [`Self::message`] said `None` to the same bytes. Such a
-    /// message is never a read to be answered from storage.
+    /// tells, and how many of `bytes` were looked at. [`Self::pass`] finds its end behind them.
+    /// `None` asks for more bytes. Call it after [`Self::message`] said `None` to the same bytes.
+    /// Such a message is never a read to be answered from storage.
     ///
     /// # Errors
     /// As [`Self::message`].
@@ -331,19 +332,20 @@ pub trait Filter {
     /// Did the origin accept the write of `tag`?
     fn accepts(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
 
-    /// What a reply says of the writes of `tag`. `reply` is its first [`VERDICT_BYTES`] at least. Called for
-    /// every reply to a write, and to what ends a transaction.
+    /// What a reply says of the writes of `tag`. `reply` is its first [`VERDICT_BYTES`] at least.
+    /// Called for every reply to a write, and to what ends a transaction.
     fn verdict(&mut self, tag: &Self::Tag, reply: &[u8]) -> Verdict;
 
     /// Does `message`, which answers nothing, confirm the request of `tag` ([`Reply::Confirmed`])?
     fn confirms(&self, tag: &Self::Tag, message: &[u8]) -> bool;
 
-    /// Writes a request of our own that the origin answers when it is done with all before it, and gives
-    /// its tag; none if the protocol answers every request.
+    /// Writes a request of our own that the origin answers when it is done with all before it, and
+    /// gives its tag; none if the protocol answers every request.
     fn fence(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
-    /// Writes a request of our own that the origin refuses if it has refused the write of `tag`, which has
-    /// just been sent, for lack of a right, and gives its tag; none if the reply to the write proves that.
+    /// Writes a request of our own that the origin refuses if it has refused the write of `tag`,
+    /// which has just been sent, for lack of a right, and gives its tag; none if the reply to the
+    /// write proves that.
     fn proof(&mut self, tag: &Self::Tag, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
     /// Writes the request that goes to the origin instead of one behind which it would answer less.
@@ -402,8 +404,8 @@ pub trait Filter {
     /// The answers that stand side by side in `reply`; `None` if it is an error.
     fn split<'a>(&self, tag: &Self::Tag, reply: &'a [u8]) -> Option<Vec<&'a [u8]>>;
 
-    /// Of a reply that begins so: how many answers stand side by side in it, and the bytes before the first. `None` if
-    /// it is none of these.
+    /// Of a reply that begins so: how many answers stand side by side in it, and the bytes before
+    /// the first. `None` if it is none of these.
     fn elements(&self, tag: &Self::Tag, beginning: &[u8]) -> Option<(usize, usize)>;
 
     /// Writes the protocol's own error for an origin that cannot be reached, or what the origin

@@ -66,16 +66,16 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// The origin cannot be reached, and a request of this flow was held back: if it is answered here, why
-    /// that is. What changes the connection's state goes the usual way.
+    /// The origin cannot be reached, and a request of this flow was held back: if it is answered
+    /// here, why that is. What changes the connection's state goes the usual way.
     #[cold]
     pub(crate) fn answers_held(&mut self, flow: &Flow<'_>) -> Option<String> {
         self.standing.presume(self.streams);
         self.unreachable.take().filter(|_| matches!(flow, Flow::Write(_)))
     }
 
-    /// The origin cannot be reached, and a request was held back: it is answered like any other that
-    /// could not be sent, and has touched nothing.
+    /// The origin cannot be reached, and a request was held back: it is answered like any other
+    /// that could not be sent, and has touched nothing.
     pub(crate) fn answer_held(&mut self, request: &Request<'_, F::Tag>, why: &str, now: Duration) {
         if matches!(request.reply, Reply::Never | Reply::Unknown) {
             return;
@@ -97,7 +97,8 @@ impl<F: Filter> Session<F> {
         let finding = self.filter.checked(tag, reply);
         let again = finding == Finding::AskAgain;
         self.standing.settle(finding, asked_at);
-        // Nothing is sent behind a request that waits, nor inside one: the next is due for a check then.
+        // Nothing is sent behind a request that waits, nor inside one: the next is due for a check
+        // then.
         if again && !self.is_blocked() && !self.passing {
             self.check(true, now);
         }

@@ -120,8 +120,8 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// A read by a connection of which the origin has not said what it may read. If it is being asked,
-    /// it says so before it answers the read, whose answer can then be stored.
+    /// A read by a connection of which the origin has not said what it may read. If it is being
+    /// asked, it says so before it answers the read, whose answer can then be stored.
     #[cold]
     fn read_unproven<S: Storage>(
         &mut self,
@@ -262,7 +262,8 @@ impl<F: Filter> Session<F> {
         let Request { flow, tag, reply, ends } = request;
         let mut expected = Expected::new(tag, Action::of(reply));
         (expected.ends, expected.partial) = (ends, self.passing);
-        // The scope is closed before the bytes leave: the origin must not apply what storage still answers.
+        // The scope is closed before the bytes leave: the origin must not apply what storage still
+        // answers.
         if let Flow::Write(write) = flow {
             expected.name = write.name;
             expected.writes = self.send_writes(&write, storage);
@@ -361,7 +362,8 @@ impl From<Refusal> for WhyNot {
     }
 }
 
-/// Asks storage for one of several keys and appends its answer to `stored`; else what may be filled.
+/// Asks storage for one of several keys and appends its answer to `stored`; else what may be
+/// filled.
 fn look_up<F: Filter, S: Storage>(
     filter: &mut F,
     question: Question<'_>,

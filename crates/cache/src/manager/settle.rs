@@ -1,8 +1,8 @@
 //! What becomes of a write when its reply has come, and of what the origin queues inside MULTI.
 //!
-//! A write that the origin has queued has done nothing yet: its scope opens again, and is closed once
-//! more before the request that carries it out is sent. Where that request is on its way already, the
-//! scope stays closed until it is answered.
+//! A write that the origin has queued has done nothing yet: its scope opens again, and is closed
+//! once more before the request that carries it out is sent. Where that request is on its way
+//! already, the scope stays closed until it is answered.
 
 use std::mem;
 
@@ -67,8 +67,9 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Does the origin read nothing behind the last request until it has answered that? Then nothing is
-    /// sent behind it: a write that the origin cannot have seen must not keep a scope closed.
+    /// Does the origin read nothing behind the last request until it has answered that? Then
+    /// nothing is sent behind it: a write that the origin cannot have seen must not keep a scope
+    /// closed.
     pub(crate) fn is_blocked(&self) -> bool {
         self.expected.back().is_some_and(|last| {
             matches!(last.action, Action::Fence { known: false } | Action::Confirmed(_))
@@ -87,7 +88,8 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Keeps queued writes closed until the end of their transaction, which is on its way, is answered.
+    /// Keeps queued writes closed until the end of their transaction, which is on its way, is
+    /// answered.
     fn hold<S: Storage>(&mut self, writes: SmallVec<[Write; 1]>, storage: &mut S) {
         self.held.extend(writes);
         let Some(first) = self.held.first() else { return };

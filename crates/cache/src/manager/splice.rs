@@ -1,5 +1,5 @@
-//! Answers of which some parts are stored: what is missing comes with a reply, and each part is put in its
-//! place. A reply that is too long to be held is put there as it comes.
+//! Answers of which some parts are stored: what is missing comes with a reply, and each part is put
+//! in its place. A reply that is too long to be held is put there as it comes.
 
 use std::time::Duration;
 
@@ -49,7 +49,8 @@ fn send_stored(parts: &[Part], stored: &[u8], sent: &mut usize, out: &mut Vec<u8
 }
 
 impl<F: Filter> Session<F> {
-    /// The reply is longer than what may be held: from now on it passes, with what is stored in between.
+    /// The reply is longer than what may be held: from now on it passes, with what is stored in
+    /// between.
     pub(crate) fn begin_to_splice(&mut self, part: &[u8]) {
         let captured = std::mem::take(&mut self.captured.bytes);
         self.captured.overflowed = true;

@@ -1,5 +1,5 @@
-//! How a session gets and loses its origin, or ends: what waits is answered or let go, leases go back, and
-//! writes without an answer go into quarantine.
+//! How a session gets and loses its origin, or ends: what waits is answered or let go, leases go
+//! back, and writes without an answer go into quarantine.
 
 use std::{mem, time::Duration};
 
@@ -150,7 +150,8 @@ impl<F: Filter> Session<F> {
         self.ended
     }
 
-    /// Is a write under way whose answer is to come, or what is thought to be refused and may be one?
+    /// Is a write under way whose answer is to come, or what is thought to be refused and may be
+    /// one?
     #[must_use]
     pub fn awaits_writes(&self) -> bool {
         let awaits = |expected: &Expected<F::Tag>| {

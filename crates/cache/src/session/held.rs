@@ -5,8 +5,8 @@ use std::mem;
 use super::Session;
 use crate::{filter::Filter, input::Input};
 
-/// A request under way, with its records in the lease table: about this many bytes beside the keys and
-/// answers that are counted one by one.
+/// A request under way, with its records in the lease table: about this many bytes beside the keys
+/// and answers that are counted one by one.
 const EXPECTED_BYTES: usize = 512;
 
 impl<F: Filter> Session<F> {

@@ -1,4 +1,5 @@
-//! Requests that are too long to be held: looked at from their beginning, and passed on as they come.
+//! Requests that are too long to be held: looked at from their beginning, and passed on as they
+//! come.
 
 use std::time::Duration;
 

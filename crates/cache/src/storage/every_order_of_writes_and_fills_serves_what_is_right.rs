@@ -1,9 +1,9 @@
-//! Every order in which the steps of two writers and a reader, or of a writer and two readers, can come:
-//! what storage serves after each step is what the origin holds at that moment.
+//! Every order in which the steps of two writers and a reader, or of a writer and two readers, can
+//! come: what storage serves after each step is what the origin holds at that moment.
 //!
-//! A writer writes a key, its collection or its origin; it is applied, refused, or its answer is lost before or
-//! after the origin has carried it out, or though it never does. A reader takes a lease, is answered by the
-//! origin, and fills. The steps act on the real [`MemoryStorage`].
+//! A writer writes a key, its collection or its origin; it is applied, refused, or its answer is
+//! lost before or after the origin has carried it out, or though it never does. A reader takes a
+//! lease, is answered by the origin, and fills. The steps act on the real [`MemoryStorage`].
 
 use std::time::Duration;
 

@@ -22,8 +22,9 @@
 //! close                             the session is over
 //! ```
 //!
-//! The origin answers by itself what the cache asks about a connection's rights, and each connection
-//! has proven them before it is first spoken of; unless the conversation says `config checks=shown`.
+//! The origin answers by itself what the cache asks about a connection's rights, and each
+//! connection has proven them before it is first spoken of; unless the conversation says
+//! `config checks=shown`.
 //!
 //! Whatever leaves and is not expected fails the test at the next step. Every conversation is held
 //! in whole messages and once more byte by byte; at its end, when all have gone and every
@@ -64,7 +65,8 @@ pub(crate) trait Speech {
     fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
     /// The same on their way to the client.
     fn to_client(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
-    /// A request that changes nothing, after which the connection's rights are known; and its reply.
+    /// A request that changes nothing, after which the connection's rights are known; and its
+    /// reply.
     fn opening(&mut self) -> (Vec<u8>, Vec<u8>);
     /// If what is leaving for the origin begins with a question about the connection's rights, how
     /// long that is, and what a polite origin says to it.

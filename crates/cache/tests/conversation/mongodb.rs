@@ -1,16 +1,16 @@
 //! How MongoDB conversations are written.
 //!
 //! A message is a document in the shell's notation, and behind it any kind-1 sections:
-//! `client> {insert: "users", $db: "shop"} documents: {_id: 1} {_id: 2}`. Words before it say how it
-//! is sent: `w0` (moreToCome: no reply will come), `exhaust` (replies may stream), `more` (another
-//! reply follows), `checksum`, `zlib`/`snappy`/`zstd`, `query` (the legacy OP_QUERY), `opcode=2002`
-//! (anything else, with the document for a body).
+//! `client> {insert: "users", $db: "shop"} documents: {_id: 1} {_id: 2}`. Words before it say how
+//! it is sent: `w0` (moreToCome: no reply will come), `exhaust` (replies may stream), `more`
+//! (another reply follows), `checksum`, `zlib`/`snappy`/`zstd`, `query` (the legacy OP_QUERY),
+//! `opcode=2002` (anything else, with the document for a body).
 //!
 //! Requests are numbered by the harness. `to-origin> same` is the client's next message byte for
-//! byte; a document there is a request of the cache's own. The origin answers the oldest request that
-//! awaits an answer; `to-client> same` is the origin's next message byte for byte; a document there
-//! is compared with the reply's body, and the reply must name the oldest request that the client
-//! awaits an answer to. `unasked` before a message of the origin: it answers nothing.
+//! byte; a document there is a request of the cache's own. The origin answers the oldest request
+//! that awaits an answer; `to-client> same` is the origin's next message byte for byte; a document
+//! there is compared with the reply's body, and the reply must name the oldest request that the
+//! client awaits an answer to. `unasked` before a message of the origin: it answers nothing.
 
 use std::{collections::VecDeque, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! One body for two callers: the test `hostile_bytes_harm_only_their_connection` and the fuzz target
-//! `session`.
+//! One body for two callers: the test `hostile_bytes_harm_only_their_connection` and the fuzz
+//! target `session`.
 //!
 //! The input is a conversation: first the protocol, then pieces of it. A piece begins with a byte
 //! whose low bit selects the sender and whose other bits are the number of bytes that follow;

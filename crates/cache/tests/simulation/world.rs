@@ -1,9 +1,10 @@
 //! Sessions between simulated clients and a simulated origin, from one seed.
 //!
 //! Every step one thing happens somewhere: a client asks, a piece of some connection's bytes moves
-//! one hop, the origin carries out one request of some connection, time passes, a connection breaks.
-//! Between connections the order is random, on one connection it is kept. A connection that breaks
-//! leaves its requests behind: the origin may still carry them out, for as long as the quarantine.
+//! one hop, the origin carries out one request of some connection, time passes, a connection
+//! breaks. Between connections the order is random, on one connection it is kept. A connection that
+//! breaks leaves its requests behind: the origin may still carry them out, for as long as the
+//! quarantine.
 //!
 //! The oracle is the origin's own history. A read is right if what it returned was the key's value
 //! at some moment between question and answer, in the bytes that the origin would have used.
@@ -311,7 +312,8 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// A connection that was cut: the origin carries out what it got of it, or never looks at it again.
+    /// A connection that was cut: the origin carries out what it got of it, or never looks at it
+    /// again.
     fn serve_cut(&mut self) {
         if self.cut.is_empty() {
             return;

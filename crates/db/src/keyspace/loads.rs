@@ -8,8 +8,8 @@ use crate::{
     outcome::Outcome,
 };
 
-/// What a key that is awaited keeps beside its record: a page of the storage table, in bytes. If even
-/// that is away, it stands for the record, of which nothing is known.
+/// What a key that is awaited keeps beside its record: a page of the storage table, in bytes. If
+/// even that is away, it stands for the record, of which nothing is known.
 const PAGE_BYTES: usize = 4096;
 
 /// What is being read for a command, by shard.
@@ -47,8 +47,8 @@ impl Loads {
         }
     }
 
-    /// May the disk be asked, at least if what is looked for `is_at_hand`? If not, the command has to
-    /// wait for its turn.
+    /// May the disk be asked, at least if what is looked for `is_at_hand`? If not, the command has
+    /// to wait for its turn.
     #[inline]
     pub(super) fn may_ask(&mut self, is_at_hand: impl FnOnce() -> bool) -> bool {
         if self.may_wait {

@@ -2,9 +2,9 @@
 
 use super::{Keys, Row};
 
-/// What a command does to one key: to the key itself (RO, RW, OW, RM) and to what users know of its value
-/// (access, insert, update, delete). Access rules look at the second only, as in Redis: a command such as
-/// STRLEN returns nothing of the value itself and needs no right to read it.
+/// What a command does to one key: to the key itself (RO, RW, OW, RM) and to what users know of its
+/// value (access, insert, update, delete). Access rules look at the second only, as in Redis: a
+/// command such as STRLEN returns nothing of the value itself and needs no right to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Touch(u8);
 
@@ -101,8 +101,8 @@ impl Touches {
 }
 
 impl Keys {
-    /// As key specifications: first and last position (negative counts from the end), what is done there,
-    /// and whether the arguments decide that.
+    /// As key specifications: first and last position (negative counts from the end), what is done
+    /// there, and whether the arguments decide that.
     pub(crate) fn specifications(self) -> Vec<(u8, i8, Touch, bool)> {
         let Touches { first, others, by_arguments } = self.touches;
         let varies = by_arguments.is_some();

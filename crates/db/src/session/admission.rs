@@ -56,8 +56,8 @@ impl Session {
         Ok(row)
     }
 
-    /// May a command that EXEC comes to be executed still? Between its queueing and now its user may have
-    /// changed, or been changed.
+    /// May a command that EXEC comes to be executed still? Between its queueing and now its user
+    /// may have changed, or been changed.
     pub(super) fn permit_queued(&self, row: &'static Row, args: &[&[u8]]) -> Result<(), Failure> {
         let reason = match self.connection.identity.access(row, args) {
             Access::Allowed => return Ok(()),

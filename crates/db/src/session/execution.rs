@@ -85,8 +85,8 @@ impl Session {
         self.end(outcome, keys, scene.server)
     }
 
-    /// Ends an execution as `outcome` says. The shards are still held: nothing can arrive unnoticed that
-    /// it waits for, and its effects are not visible before other clients are notified.
+    /// Ends an execution as `outcome` says. The shards are still held: nothing can arrive unnoticed
+    /// that it waits for, and its effects are not visible before other clients are notified.
     pub(super) fn end(
         &mut self,
         outcome: Outcome,

@@ -27,7 +27,8 @@ struct Part {
 impl Part {
     /// `count` keys of a database are written or removed.
     fn add(&mut self, count: usize, bytes: usize, database: u8) {
-        // A stored key begins with its database; every change outside database 0 changes the counts.
+        // A stored key begins with its database; every change outside database 0 changes the
+        // counts.
         let counts = if database == 0 { 0 } else { count };
         self.entries += count + counts;
         self.bytes += bytes + count + counts * COUNTS_ENTRY_BYTES;
@@ -144,8 +145,8 @@ impl<'q> Footprint<'q> {
     }
 }
 
-/// How long a value can be that is written under a key; `rest` are its arguments up to the next key,
-/// `held` is the longest value of the command's keys.
+/// How long a value can be that is written under a key; `rest` are its arguments up to the next
+/// key, `held` is the longest value of the command's keys.
 fn written(queued: &Queued, rest: std::ops::Range<usize>, held: usize) -> usize {
     let rest: usize = queued.args[rest].iter().map(|argument| argument.len()).sum();
     let bytes = match queued.row.written {

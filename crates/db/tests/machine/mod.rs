@@ -119,8 +119,8 @@ impl Machine {
         }
     }
 
-    /// Has one thing carried out that the disk of shard `index` was asked for; false if it was asked for
-    /// nothing.
+    /// Has one thing carried out that the disk of shard `index` was asked for; false if it was
+    /// asked for nothing.
     pub(crate) fn serve_disk(&self, index: usize) -> bool {
         let mut shard = self.shards.lock(index);
         let Some(command) = shard.poll_device(self.now) else { return false };

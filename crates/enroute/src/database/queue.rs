@@ -21,8 +21,8 @@ impl<T> Queue<T> {
         Self { waiting: Mutex::new(waiting), changed: Condvar::new() }
     }
 
-    /// Adds work. If it is the only piece, a thread that serves the queue and will look at it next (`serves`)
-    /// takes it, and no other is woken for it.
+    /// Adds work. If it is the only piece, a thread that serves the queue and will look at it next
+    /// (`serves`) takes it, and no other is woken for it.
     pub(crate) fn push(&self, work: T, serves: bool) {
         let mut waiting = self.waiting.lock();
         waiting.work.push_back(work);

@@ -59,7 +59,8 @@ impl Shards for Locks {
 /// A shard, its device, and what identifies it.
 type Opened = (Mutex<Shard>, Arc<FileDevice>, u32);
 
-/// Opens the shards in `directory`, making them if they are absent; the memory in `config` is for all.
+/// Opens the shards in `directory`, making them if they are absent; the memory in `config` is for
+/// all.
 pub(super) fn open(
     directory: &Directory,
     config: &Config,
@@ -107,8 +108,8 @@ fn check_presence(
 ) -> anyhow::Result<()> {
     let missing: Vec<String> =
         (0..listed.len()).map(shard_name).filter(|name| !directory.has(name)).collect();
-    // While a database is made its shards have no identity; all directories are there before any holds
-    // a store.
+    // While a database is made its shards have no identity; all directories are there before any
+    // holds a store.
     let begun = (0..listed.len())
         .any(|index| listed[index].is_some() || directory.has(&superblock(&shard_name(index))));
     if missing.is_empty() || !begun || accept_data_loss {

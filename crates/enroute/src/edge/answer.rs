@@ -1,9 +1,10 @@
 //! One request, from end to end.
 //!
-//! 1. Has it exactly one host, and is that of the site of its connection? If not, 400 or 421: its TLS
-//!    session proves nothing about another site.
-//! 2. `GET` and `HEAD` are looked up. What may be released to this receiver is the answer, whole, in
-//!    part or as "not modified"; what is stale but allowed is, too, while a fetch makes it fresh.
+//! 1. Has it exactly one host, and is that of the site of its connection? If not, 400 or 421: its
+//!    TLS session proves nothing about another site.
+//! 2. `GET` and `HEAD` are looked up. What may be released to this receiver is the answer, whole,
+//!    in part or as "not modified"; what is stale but allowed is, too, while a fetch makes it
+//!    fresh.
 //! 3. Anything else of them is fetched: [`flights::join`] asks the origin once for many.
 //! 4. Other methods go to the origin as they are; if it accepts one, what is stored for its target
 //!    is forgotten (RFC 9111 §4.4).
@@ -151,8 +152,8 @@ impl Connection {
         Ok(headers)
     }
 
-    /// The answer to a request that goes to the origin as it is; if it changes something there, what is
-    /// stored is forgotten.
+    /// The answer to a request that goes to the origin as it is; if it changes something there,
+    /// what is stored is forgotten.
     async fn changing(&self, method: Method, wanted: &Wanted, body: Body) -> Answer {
         let safe = method.is_safe();
         let answer = self.pass(method, wanted, body, "method").await?;

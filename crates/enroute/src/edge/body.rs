@@ -109,8 +109,8 @@ impl hyper::body::Body for FromOrigin {
     }
 }
 
-/// What is read of a body is handed over in slices, so that it shows whether its client takes them, and
-/// little is copied into its buffers before it does. The longest TLS record.
+/// What is read of a body is handed over in slices, so that it shows whether its client takes them,
+/// and little is copied into its buffers before it does. The longest TLS record.
 const SLICE_BYTES: usize = 16 << 10;
 
 /// A body of which some was read already, or all.

@@ -1,7 +1,7 @@
 //! Fetching from the origin for a request, and storing the response.
 //!
-//! The origin is asked with the headers of the request that began the fetch, its cookies among them.
-//! The response is for that client; the origin decides whether it may be shared: see
+//! The origin is asked with the headers of the request that began the fetch, its cookies among
+//! them. The response is for that client; the origin decides whether it may be shared: see
 //! [`Entry::admit`].
 
 use std::{sync::Arc, time::Duration};

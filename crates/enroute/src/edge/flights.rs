@@ -15,8 +15,8 @@ use super::{
     fetch::{Fetch, Outcome, Own, Wanted},
 };
 
-/// Fetches under way that requests may wait for: one for each key at most, so there are never more of
-/// them, nor more that wait, than there are requests at once.
+/// Fetches under way that requests may wait for: one for each key at most, so there are never more
+/// of them, nor more that wait, than there are requests at once.
 #[derive(Default)]
 pub(super) struct Flights(Mutex<HashMap<Vec<u8>, Flight>>);
 

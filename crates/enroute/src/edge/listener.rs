@@ -209,8 +209,8 @@ async fn serve_requests(
     }
 }
 
-/// Waits until no request has begun for the idle timeout. Answers under way then go on to their end;
-/// `PING` frames do not count as activity.
+/// Waits until no request has begun for the idle timeout. Answers under way then go on to their
+/// end; `PING` frames do not count as activity.
 async fn idle(connection: &Connection, limit: Duration) {
     let mut seen = None;
     while seen != Some(connection.begun.load(Relaxed)) {

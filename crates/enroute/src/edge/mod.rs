@@ -5,9 +5,9 @@
 //! answers from its cache where allowed, and fetches the rest. The key stays with the key server; a
 //! full handshake asks it once, a resumed one not at all.
 //!
-//! One tokio runtime with a worker for each core: a handshake waits for the key server and a request
-//! for the origin, so connections are tasks. It implements no protocol: TLS is in crate `edge_tls`,
-//! the rules of HTTP caches in crate `content`, SKI in `wire::ski`.
+//! One tokio runtime with a worker for each core: a handshake waits for the key server and a
+//! request for the origin, so connections are tasks. It implements no protocol: TLS is in crate
+//! `edge_tls`, the rules of HTTP caches in crate `content`, SKI in `wire::ski`.
 //!
 //! **Read first:** `answer.rs`, one request from end to end; then `flights.rs`, where the origin is
 //! asked once for many, and `fetch.rs`, what becomes of its answer.
@@ -168,8 +168,8 @@ impl Shared {
         self.connections.load(Relaxed)
     }
 
-    /// New connections, with clients, origins and key servers, use these from now on; those that are open
-    /// and session tickets go on.
+    /// New connections, with clients, origins and key servers, use these from now on; those that
+    /// are open and session tickets go on.
     ///
     /// # Errors
     /// TLS cannot be set up with them; then all stays as it was.

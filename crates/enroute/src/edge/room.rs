@@ -124,8 +124,8 @@ impl Room {
         }
     }
 
-    /// Counts `bytes` that are in memory already, and waits until everything is within the share; `None`
-    /// if it does not come to that.
+    /// Counts `bytes` that are in memory already, and waits until everything is within the share;
+    /// `None` if it does not come to that.
     pub(super) async fn admit(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
         let counted = self.count(bytes);
         let began = Instant::now();

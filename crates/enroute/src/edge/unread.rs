@@ -1,9 +1,9 @@
 //! Memory of unread request bodies of an HTTP/2 connection.
 //!
-//! Flow control bounds the bytes of such bodies, not the memory that they take: hyper keeps each frame, and
-//! a frame keeps the whole buffer that it was read into, with whatever else came in it. So what is kept is counted
-//! here by two bounds, of which the lower one holds: everything that was read since the oldest frame that was
-//! not taken; and one buffer for each such frame.
+//! Flow control bounds the bytes of such bodies, not the memory that they take: hyper keeps each
+//! frame, and a frame keeps the whole buffer that it was read into, with whatever else came in it.
+//! So what is kept is counted here by two bounds, of which the lower one holds: everything that was
+//! read since the oldest frame that was not taken; and one buffer for each such frame.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,8 @@ use wire::http2::Frames;
 
 use super::room::{Account, Room};
 
-/// What hyper reads into at once, and has not looked at yet when it asks for more: the longest frame.
+/// What hyper reads into at once, and has not looked at yet when it asks for more: the longest
+/// frame.
 const BUFFER_BYTES: u64 = 16 << 10;
 /// What a frame keeps beside its buffer.
 const FRAME_BYTES: u64 = 1 << 10;
@@ -39,10 +40,11 @@ struct State {
     read: u64,
     /// What had been read when nothing more was there: requests before it have begun.
     begun: u64,
-    /// Frames of bodies that were read, and not taken as far as is known: those of a body that is given up never
-    /// are.
+    /// Frames of bodies that were read, and not taken as far as is known: those of a body that is
+    /// given up never are.
     waiting: u64,
-    /// Bodies that have not ended, by number: no frame of one that is not taken was read before this.
+    /// Bodies that have not ended, by number: no frame of one that is not taken was read before
+    /// this.
     bodies: HashMap<u64, u64>,
     next: u64,
     counted: usize,

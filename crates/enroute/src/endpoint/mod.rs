@@ -1,12 +1,13 @@
 //! HTTP endpoints: how connections are accepted, limited and ended.
 //!
-//! [`Endpoint`] serves one without a login: statistics for people, grants of memory for databases. It
-//! listens only where it was asked to. One thread with a runtime of its own serves it, so a slow or
-//! hostile reader never delays other work. Every request uses a new connection; connections, header
-//! bytes and time are limited before the client is identified, and a cross-origin request of a
-//! browser is rejected ([`Names`]).
+//! [`Endpoint`] serves one without a login: statistics for people, grants of memory for databases.
+//! It listens only where it was asked to. One thread with a runtime of its own serves it, so a slow
+//! or hostile reader never delays other work. Every request uses a new connection; connections,
+//! header bytes and time are limited before the client is identified, and a cross-origin request of
+//! a browser is rejected ([`Names`]).
 //!
-//! The edge and the key server, which have TLS and limits of their own, share [`Listener`] and [`until`].
+//! The edge and the key server, which have TLS and limits of their own, share [`Listener`] and
+//! [`until`].
 
 use std::{
     convert::Infallible,
@@ -55,8 +56,8 @@ const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// A response of an endpoint.
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// A listening socket of a task; [`reactor::Acceptor`] is that of an event loop. Both rest and log by
-/// [`Failures`].
+/// A listening socket of a task; [`reactor::Acceptor`] is that of an event loop. Both rest and log
+/// by [`Failures`].
 pub(crate) struct Listener {
     socket: TcpListener,
     /// Whose it is, for the log.
@@ -103,9 +104,9 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Serves the endpoint `what` on `socket`: `answer` is asked by `connections_max` connections at once;
-    /// further ones wait to be accepted. Accepted in the Host header: IP addresses, `localhost`, the
-    /// machine's name and `names`.
+    /// Serves the endpoint `what` on `socket`: `answer` is asked by `connections_max` connections
+    /// at once; further ones wait to be accepted. Accepted in the Host header: IP addresses,
+    /// `localhost`, the machine's name and `names`.
     ///
     /// # Errors
     /// The socket cannot be used or the thread not started.

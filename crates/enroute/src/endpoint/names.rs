@@ -1,8 +1,9 @@
 //! Valid host names of an HTTP endpoint, and the browser requests that it rejects.
 //!
-//! A web page can point a name of its own at this machine's address (DNS rebinding), and its scripts
-//! then read and write here as if it were their own server. Such a request has the page's name in
-//! `Host`. Without rebinding, a page can still send a `POST`, with the page's address in `Origin`.
+//! A web page can point a name of its own at this machine's address (DNS rebinding), and its
+//! scripts then read and write here as if it were their own server. Such a request has the page's
+//! name in `Host`. Without rebinding, a page can still send a `POST`, with the page's address in
+//! `Origin`.
 
 use std::net::Ipv6Addr;
 
@@ -21,8 +22,8 @@ impl Names {
         Self(names.map(|name| name.to_ascii_lowercase()).collect())
     }
 
-    /// Why a request is refused that a browser may have sent for a page of another server; none if it may
-    /// be answered.
+    /// Why a request is refused that a browser may have sent for a page of another server; none if
+    /// it may be answered.
     pub(super) fn refusal<B>(&self, request: &Request<B>) -> Option<(StatusCode, &'static str)> {
         const NAME: &str = "this Host is no name of the endpoint; ask by address, or add it to its names \
                             (`names` of [admin], or --name)";

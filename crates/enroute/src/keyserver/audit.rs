@@ -64,8 +64,8 @@ impl Log {
     /// that do not fit into the old file go to the new one.
     ///
     /// # Errors
-    /// The file there is another log, or cannot be written. Then lines are still kept for it, and nothing is
-    /// answered before they are written.
+    /// The file there is another log, or cannot be written. Then lines are still kept for it, and
+    /// nothing is answered before they are written.
     pub fn reopen(&self) -> anyhow::Result<()> {
         let shown = self.path.display();
         let mut file = self.file.lock();
@@ -180,9 +180,9 @@ impl Lines {
     }
 }
 
-/// Writes `bytes`, which are whole lines; says where the chain stands behind the last one that was written,
-/// if any was. What could not be written stays in `bytes`, from the beginning of a line on: a line that was
-/// begun is taken back, so that the file can be continued.
+/// Writes `bytes`, which are whole lines; says where the chain stands behind the last one that was
+/// written, if any was. What could not be written stays in `bytes`, from the beginning of a line
+/// on: a line that was begun is taken back, so that the file can be continued.
 fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>) {
     let mut done = 0;
     let outcome = loop {

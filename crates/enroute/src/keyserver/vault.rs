@@ -1,5 +1,5 @@
-//! Keys in the database, from outside the service: bringing them in, sealing them anew, naming and removing
-//! them.
+//! Keys in the database, from outside the service: bringing them in, sealing them anew, naming and
+//! removing them.
 
 use std::path::Path;
 
@@ -54,7 +54,8 @@ pub struct Sealing<'a> {
 /// Seals the key in the file and stores it.
 ///
 /// # Errors
-/// Other users can read the file, it holds no key, or there is a record of the key that may not be replaced.
+/// Other users can read the file, it holds no key, or there is a record of the key that may not be
+/// replaced.
 pub async fn import(
     path: &Path,
     sealing: Sealing<'_>,

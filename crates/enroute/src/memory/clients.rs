@@ -15,7 +15,8 @@ use crate::logging::Seldom;
 const TIGHT_ROOM_BYTES: usize = 64 << 10;
 /// A client that keeps less than this is not counted, and never closed.
 pub(crate) const COUNTED_BYTES: usize = 4 << 10;
-/// A client that keeps less than this part of the share is not closed while another one may keep more.
+/// A client that keeps less than this part of the share is not closed while another one may keep
+/// more.
 const GREEDY_PART: usize = 64;
 
 /// Time between two lines about clients that were closed.

@@ -1,14 +1,15 @@
 //! The C library's heap: kept small, as its free parts are memory that the shards cannot have.
 #![allow(unsafe_code)]
 
-/// Longer allocations are mappings of their own, which leave the process when they are freed. Left to
-/// itself the library raises this to the longest ever freed, and long requests stay in its heaps.
+/// Longer allocations are mappings of their own, which leave the process when they are freed. Left
+/// to itself the library raises this to the longest ever freed, and long requests stay in its
+/// heaps.
 const MAPPED_BYTES_MIN: libc::c_int = 512 << 10;
 /// Free bytes at the end of a heap that are kept.
 const KEPT_BYTES: libc::c_int = 1 << 20;
 
-/// Lets all threads share `heaps` that stay small, each with free parts of its own; to be called before
-/// there are many threads.
+/// Lets all threads share `heaps` that stay small, each with free parts of its own; to be called
+/// before there are many threads.
 pub(crate) fn share(heaps: i32) {
     #[cfg(not(target_env = "gnu"))]
     let _ = heaps;

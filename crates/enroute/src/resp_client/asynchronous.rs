@@ -39,8 +39,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
-    /// The reply to the oldest command that was sent. It may be dropped before it completes: nothing is lost. With no
-    /// command sent it waits for the end of the connection.
+    /// The reply to the oldest command that was sent. It may be dropped before it completes:
+    /// nothing is lost. With no command sent it waits for the end of the connection.
     pub(crate) async fn reply(&mut self) -> anyhow::Result<Reply> {
         loop {
             if let Some(reply) = self.pipeline.reply()? {

@@ -72,8 +72,8 @@ impl Connection {
         Ok(replies)
     }
 
-    /// The next message on a channel that was subscribed to; no further command may be sent. It may be called again
-    /// after `limit` has elapsed without a message.
+    /// The next message on a channel that was subscribed to; no further command may be sent. It may
+    /// be called again after `limit` has elapsed without a message.
     pub(crate) fn hear(&mut self, limit: Duration) -> anyhow::Result<Reply> {
         self.stream.set_read_timeout(Some(limit))?;
         let until = Instant::now() + self.limit;

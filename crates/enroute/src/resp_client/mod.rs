@@ -1,6 +1,8 @@
-//! Sockets around [`wire::resp::Pipeline`]: every client of a RESP server in this crate is one of two adapters.
+//! Sockets around [`wire::resp::Pipeline`]: every client of a RESP server in this crate is one of
+//! two adapters.
 //!
-//! [`blocking`] sends commands from a thread that waits for the replies, [`asynchronous`] from tasks.
+//! [`blocking`] sends commands from a thread that waits for the replies, [`asynchronous`] from
+//! tasks.
 
 pub(crate) mod asynchronous;
 pub(crate) mod blocking;

@@ -74,13 +74,15 @@ pub(super) struct Connection<F: Filter> {
     /// The write side to the origin was shut down.
     origin_told: bool,
     address: Arc<Origin>,
-    /// Connections to the origin that its watch has not looked at yet; until it has, nothing is read.
+    /// Connections to the origin that its watch has not looked at yet; until it has, nothing is
+    /// read.
     unconfirmed: usize,
     /// What it was counted for among [`Clients`](crate::memory::Clients).
     counted: usize,
     /// The fill it waited for has ended, which it has not handled yet.
     filled: bool,
-    /// Nothing more is read; what is buffered for the client goes out, then it ends, or at this time.
+    /// Nothing more is read; what is buffered for the client goes out, then it ends, or at this
+    /// time.
     closing: Option<Duration>,
     /// The client has disconnected; until this time, replies of the origin to its writes are
     /// awaited.
@@ -103,12 +105,12 @@ enum ClientState {
 /// Time for a client that is being closed to read the remaining output.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Clients that are gone and whose writes one worker still waits for; a write of any further one goes into
-/// quarantine at once.
+/// Clients that are gone and whose writes one worker still waits for; a write of any further one
+/// goes into quarantine at once.
 pub(super) const OUTLIVING_MAX: usize = 256;
 
-/// Longest output that waits until the other connections that are ready have been read; a longer one
-/// would leave the core's cache before it is written.
+/// Longest output that waits until the other connections that are ready have been read; a longer
+/// one would leave the core's cache before it is written.
 const DEFERRED_BYTES_MAX: usize = 2 << 10;
 
 /// The connection to the origin.
@@ -122,8 +124,8 @@ enum Link {
 }
 
 impl<F: Filter + 'static> Connection<F> {
-    /// A connection of the client `accepted`, whose events carry `token`; the way to its origin begins
-    /// with the first thing it says.
+    /// A connection of the client `accepted`, whose events carry `token`; the way to its origin
+    /// begins with the first thing it says.
     pub(super) fn boxed(
         worker: &Worker,
         accepted: Accepted,

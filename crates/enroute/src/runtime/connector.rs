@@ -1,7 +1,7 @@
 //! The thread that makes connections to origins.
 //!
-//! Looking up a name blocks, and a library that knows how to try each address in turn exists: both are
-//! kept away from the workers. What is connected goes back through the worker's inbox.
+//! Looking up a name blocks, and a library that knows how to try each address in turn exists: both
+//! are kept away from the workers. What is connected goes back through the worker's inbox.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Writes whose answers were lost: which clients sent them, and what is in quarantine because of them.
+//! Writes whose answers were lost: which clients sent them, and what is in quarantine because of
+//! them.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -54,8 +55,8 @@ impl Default for Losses {
 }
 
 impl Losses {
-    /// Notes that the answer to a write of the client at `peer` was lost; logged once for each client,
-    /// command and scope.
+    /// Notes that the answer to a write of the client at `peer` was lost; logged once for each
+    /// client, command and scope.
     pub(super) fn note(&self, origin: &str, peer: SocketAddr, lost: Lost, at: Instant) {
         let closed = match lost.scope {
             Sent::Key { .. } => "a key",

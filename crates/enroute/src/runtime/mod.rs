@@ -1,7 +1,7 @@
 //! The cache as a service: sockets, threads and the clock around `cache`.
 //!
-//! One thread accepts, one connects to origins, `workers` threads serve: each with an epoll of its own
-//! (`docs/decisions/0006-event-loops.md`), because a connection never needs another core.
+//! One thread accepts, one connects to origins, `workers` threads serve: each with an epoll of its
+//! own (`docs/decisions/0006-event-loops.md`), because a connection never needs another core.
 //! Storage is shared by all of them ([`Shards`]). One more thread does the periodic maintenance of
 //! storage.
 //!

@@ -1,4 +1,5 @@
-//! The fence of a lease at every primary. Why it keeps two placers from acting at the same time: [`state::lease`].
+//! The fence of a lease at every primary. Why it keeps two placers from acting at the same time:
+//! [`state::lease`].
 
 use std::{
     collections::BTreeSet,
@@ -65,7 +66,8 @@ impl Fence {
                 Err(higher) => return Ok(Raised::Outranked(higher)),
             }
         }
-        // Another holder may have closed the first while the last was raised, and a node that has restarted hides that.
+        // Another holder may have closed the first while the last was raised, and a node that has
+        // restarted hides that.
         let still = wave(&subscribers, |(node, _)| stands_at(cluster, *node, &channel));
         still.into_iter().collect::<anyhow::Result<()>>()?;
         Ok(Raised::Everywhere(Self { token, channel, fenced_off, subscribers }))

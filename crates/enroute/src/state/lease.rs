@@ -1,4 +1,5 @@
-//! Carries out what [`state::lease`] asks for. Each step of a move is sent by an [`Actor`], which names the fence.
+//! Carries out what [`state::lease`] asks for. Each step of a move is sent by an [`Actor`], which
+//! names the fence.
 
 use std::{
     collections::BTreeSet,
@@ -56,8 +57,9 @@ impl Lease {
         Self { name, holder, start: Instant::now(), state: Mutex::new(state) }
     }
 
-    /// Whether the lease is held and its fence stands, for long enough to begin a step. Takes, renews and fences where due; of
-    /// many callers one does that, and the others wait for its result.
+    /// Whether the lease is held and its fence stands, for long enough to begin a step. Takes,
+    /// renews and fences where due; of many callers one does that, and the others wait for its
+    /// result.
     pub(super) fn assure(&self, cluster: &Cluster, view: &View) -> bool {
         let state = &mut *self.state.lock();
         let mut looked = false;
@@ -146,8 +148,8 @@ impl Lease {
         }
     }
 
-    /// Takes the lease without its key, if no node owns the key's slot: no other placer can take or renew it then. The caller has
-    /// waited for as long as a lease lasts.
+    /// Takes the lease without its key, if no node owns the key's slot: no other placer can take or
+    /// renew it then. The caller has waited for as long as a lease lasts.
     pub(super) fn take_without_key(&self, cluster: &Cluster, view: &View) -> bool {
         let state = &mut *self.state.lock();
         let now = self.start.elapsed();

@@ -1,12 +1,12 @@
 //! The state layer as a service: sockets and the clock around `state`.
 //!
-//! [`agent`] serves clients beside each host's applications. One thread, one epoll, the parts of the
-//! cache's loop (`docs/decisions/0006-event-loops.md`): what all clients ask in one round
+//! [`agent`] serves clients beside each host's applications. One thread, one epoll, the parts of
+//! the cache's loop (`docs/decisions/0006-event-loops.md`): what all clients ask in one round
 //! leaves for a node in one write. It leaves reports in the cluster itself (`report.rs`).
 //!
-//! [`placer`] reads the reports, decides with `state`, and moves slots (`mover.rs`, `step.rs`) while it holds the
-//! lease, many at once (`wave.rs`). [`hand`] has the manual commands. Commands to nodes and their
-//! replies are [`state::query::Query`]s.
+//! [`placer`] reads the reports, decides with `state`, and moves slots (`mover.rs`, `step.rs`)
+//! while it holds the lease, many at once (`wave.rs`). [`hand`] has the manual commands. Commands
+//! to nodes and their replies are [`state::query::Query`]s.
 //!
 //! **Read first:** `agent.rs`, then `placer.rs`.
 

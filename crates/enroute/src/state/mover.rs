@@ -1,4 +1,5 @@
-//! Carries out moves: SETSLOT and MIGRATE, or what the engine itself does (`engine.rs`) where it can.
+//! Carries out moves: SETSLOT and MIGRATE, or what the engine itself does (`engine.rs`) where it
+//! can.
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,5 @@
-//! Leaves an agent's reports in the cluster, and finds there which slots are to be copied: as one more
-//! client of the agent, so that reports use the same path as other commands.
+//! Leaves an agent's reports in the cluster, and finds there which slots are to be copied: as one
+//! more client of the agent, so that reports use the same path as other commands.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Takes one step of a move at its node. [`state::steps`] says what is sent there and what the reply means.
+//! Takes one step of a move at its node. [`state::steps`] says what is sent there and what the
+//! reply means.
 
 use std::{
     net::SocketAddr,
@@ -53,7 +54,8 @@ pub(super) fn take(
     debug!(slot = slot.number(), address = %here.address, ?step, "slot move step");
     match step {
         Step::Settle { .. } => {
-            // A new connection: those a MIGRATE opened before are older, and so are known to the node.
+            // A new connection: those a MIGRATE opened before are older, and so are known to the
+            // node.
             let mut connection = actor.cluster.connect(here.address)?;
             let kills = query(&mut connection, steps::close_senders())?;
             query_all(&mut connection, kills)?;

@@ -1,6 +1,6 @@
-//! What the origin refuses, what it does not understand and what is cut off costs other clients nothing:
-//! 500 of 500 stored answers are still there. The quarantine is longer than any test, so that no answer
-//! comes back by waiting for it.
+//! What the origin refuses, what it does not understand and what is cut off costs other clients
+//! nothing: 500 of 500 stored answers are still there. The quarantine is longer than any test, so
+//! that no answer comes back by waiting for it.
 
 use std::net::SocketAddr;
 use std::time::Instant;

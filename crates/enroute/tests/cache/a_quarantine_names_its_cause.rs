@@ -1,5 +1,6 @@
-//! A write whose answer never comes keeps what it touches uncached for a while. Which client and command
-//! did that is in the log, once however often it happens, in `/stats` and beside `why-not.quarantine`.
+//! A write whose answer never comes keeps what it touches uncached for a while. Which client and
+//! command did that is in the log, once however often it happens, in `/stats` and beside
+//! `why-not.quarantine`.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};

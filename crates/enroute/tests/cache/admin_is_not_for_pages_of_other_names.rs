@@ -1,5 +1,6 @@
-//! The admin endpoint answers those that ask for it by address, as localhost, by the machine's name or one
-//! that was configured: not a web page whose author points a name of his own at it (DNS rebinding).
+//! The admin endpoint answers those that ask for it by address, as localhost, by the machine's name
+//! or one that was configured: not a web page whose author points a name of his own at it (DNS
+//! rebinding).
 
 use std::fs;
 

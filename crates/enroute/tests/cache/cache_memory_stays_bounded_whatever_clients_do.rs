@@ -1,5 +1,6 @@
-//! What the whole process of `enroute cache` has resident stays within `memory` and the base that the
-//! guide states, whatever clients send, ask for or leave unread; others are served all the while.
+//! What the whole process of `enroute cache` has resident stays within `memory` and the base that
+//! the guide states, whatever clients send, ask for or leave unread; others are served all the
+//! while.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -1,7 +1,8 @@
-//! Two things go wrong at a time, drawn from a seed that is printed, while MongoDB clients read and write through
-//! the cache: the origin is stopped (SIGSTOP), the path to it is cut, the cache is stopped, its memory is short.
-//! The replies to clients are nevertheless linearizable, as from one copy of the data. The origin
-//! keeps its data in memory, so it is not killed; and the cache reads no clock that can be set.
+//! Two things go wrong at a time, drawn from a seed that is printed, while MongoDB clients read and
+//! write through the cache: the origin is stopped (SIGSTOP), the path to it is cut, the cache is
+//! stopped, its memory is short. The replies to clients are nevertheless linearizable, as from one
+//! copy of the data. The origin keeps its data in memory, so it is not killed; and the cache reads
+//! no clock that can be set.
 
 use std::env;
 use std::hash::{BuildHasher, RandomState};

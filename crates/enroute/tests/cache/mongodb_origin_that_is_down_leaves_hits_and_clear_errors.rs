@@ -1,5 +1,6 @@
-//! While a MongoDB origin is down, drivers go on: what is stored is answered on connections that have
-//! proven their rights, until their authorization lease is over; what is not is refused with a code, and nothing has to be restarted afterwards.
+//! While a MongoDB origin is down, drivers go on: what is stored is answered on connections that
+//! have proven their rights, until their authorization lease is over; what is not is refused with a
+//! code, and nothing has to be restarted afterwards.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
-//! What a client of a Redis cache may read is what its own connection to the origin may read: who has
-//! not logged in is given nothing that others read, and a right that is revoked at the origin gives no
-//! hit after the authorization lease.
+//! What a client of a Redis cache may read is what its own connection to the origin may read: who
+//! has not logged in is given nothing that others read, and a right that is revoked at the origin
+//! gives no hit after the authorization lease.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;
@@ -35,8 +35,8 @@ fn ask_until(client: &mut Raw, words: &str, start: &str) {
     }
 }
 
-/// `A` connects while the default user needs no password; then `change` closes it. What `A` goes on to
-/// read is not for a client that comes later.
+/// `A` connects while the default user needs no password; then `change` closes it. What `A` goes on
+/// to read is not for a client that comes later.
 fn later_clients_are_refused_after(change: &str) {
     let Some(redis) = Redis::start() else { return };
     let cache = Cache::start("redis", redis.address(), "");

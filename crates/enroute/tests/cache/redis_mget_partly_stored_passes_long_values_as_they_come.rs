@@ -1,5 +1,5 @@
-//! A client asks for a value that is stored together with some that are longer than all clients may have waiting: it is
-//! answered as by the server itself, and the cache stays within its memory.
+//! A client asks for a value that is stored together with some that are longer than all clients may
+//! have waiting: it is answered as by the server itself, and the cache stays within its memory.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;

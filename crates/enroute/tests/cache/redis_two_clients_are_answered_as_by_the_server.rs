@@ -1,7 +1,7 @@
-//! Random conversations of two clients that log in and out while users gain and lose rights: what the
-//! cache answers is what a redis-server that hears the same says. One thing may differ: within the
-//! authorization lease after a change around the cache, a read may still be answered that the server
-//! refuses already.
+//! Random conversations of two clients that log in and out while users gain and lose rights: what
+//! the cache answers is what a redis-server that hears the same says. One thing may differ: within
+//! the authorization lease after a change around the cache, a read may still be answered that the
+//! server refuses already.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

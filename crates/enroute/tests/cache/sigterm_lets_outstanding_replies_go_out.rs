@@ -1,4 +1,5 @@
-//! The first SIGTERM ends the cache once every outstanding reply has gone out; a second one at once.
+//! The first SIGTERM ends the cache once every outstanding reply has gone out; a second one at
+//! once.
 
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;

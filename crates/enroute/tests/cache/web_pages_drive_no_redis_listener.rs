@@ -1,6 +1,6 @@
-//! What a browser sends to a port of its own machine on behalf of any web page: an HTTP request whose body
-//! is text. Nothing of it is executed by `enroute db`, `enroute state agent` or `enroute cache`; as redis-server
-//! does, they close the connection, and their log names both ends.
+//! What a browser sends to a port of its own machine on behalf of any web page: an HTTP request
+//! whose body is text. Nothing of it is executed by `enroute db`, `enroute state agent` or
+//! `enroute cache`; as redis-server does, they close the connection, and their log names both ends.
 
 use std::{
     io::{Read, Write},

@@ -1,5 +1,6 @@
-//! A client or an origin of another protocol is named as such in the log, with what to do about it, and
-//! the client is answered in its own protocol instead of being left to its timeout: at every listener.
+//! A client or an origin of another protocol is named as such in the log, with what to do about it,
+//! and the client is answered in its own protocol instead of being left to its timeout: at every
+//! listener.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};

@@ -69,7 +69,8 @@ impl Both {
     }
 }
 
-/// Are these answers to `name` the same, as far as they can be where each is asked so long after the other?
+/// Are these answers to `name` the same, as far as they can be where each is asked so long after
+/// the other?
 fn same(name: &str, ours: &[u8], theirs: &[u8], apart: Duration) -> bool {
     let number = |reply: &[u8]| {
         String::from_utf8_lossy(reply).trim_start_matches(':').trim_end().parse::<i64>().ok()
@@ -158,9 +159,9 @@ fn compare_random(seed: u64) {
     let last =
         ["discard", "select 1", all, "dbsize", "keys *", "select 0", all, "dbsize", "keys *"];
     let last = last.map(words);
-    // Where the two differ on purpose: docs/protocols/db.md. A watched key that was absent, came and
-    // went has not changed to us, so what is watched is made to be there; and the least number there
-    // is saturates a field downwards.
+    // Where the two differ on purpose: docs/protocols/db.md. A watched key that was absent, came
+    // and went has not changed to us, so what is watched is made to be there; and the least number
+    // there is saturates a field downwards.
     let least = i64::MIN.to_string().into_bytes();
     let mut conditions = 0;
     let mut present = |mut args: Vec<Vec<u8>>| match args[0].as_slice() {
@@ -168,7 +169,8 @@ fn compare_random(seed: u64) {
         // Expired keys count until they are looked up.
         b"dbsize" => vec![words("exists k0 k1 k2 k3 k4 k5"), args],
         b"bitfield" if args.contains(&least) => Vec::new(),
-        // Which of two times is later must not depend on who got from one command to the next within a millisecond.
+        // Which of two times is later must not depend on who got from one command to the next
+        // within a millisecond.
         b"expire" | b"pexpire" if args.len() == 4 => {
             conditions += 1;
             let time = str::from_utf8(&args[2]).ok().and_then(|time| time.parse::<u64>().ok());

@@ -1,5 +1,5 @@
-//! Clients of `enroute db` that have not logged in are bounded as by redis-server: ten arguments of 16 KiB,
-//! and a few unread answers. So clients before the login use very little memory.
+//! Clients of `enroute db` that have not logged in are bounded as by redis-server: ten arguments of
+//! 16 KiB, and a few unread answers. So clients before the login use very little memory.
 
 use std::{
     io::{ErrorKind, Read, Write},

@@ -1,6 +1,6 @@
-//! Several connections at once, to redis-server and to `enroute db`: they log in, change each other's rights,
-//! remove each other's users, queue transactions and reset, one command at a time in turns. Every answer,
-//! and every connection that is closed, is the same on both.
+//! Several connections at once, to redis-server and to `enroute db`: they log in, change each
+//! other's rights, remove each other's users, queue transactions and reset, one command at a time
+//! in turns. Every answer, and every connection that is closed, is the same on both.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -77,9 +77,9 @@ impl Sides {
         let [ours, theirs] = &mut self.peers[number];
         let (mut a, b) = (ours.ask(&words), theirs.ask(&words));
         if b == CLOSED && (a.starts_with(b"-NOAUTH") || line == "exec") {
-            // Its user was removed by another connection. Another thread closes it, so a command that
-            // arrives before that is refused first. Or the transaction removed its own user: redis-server
-            // stops in the middle of the answer then, `enroute db` behind it.
+            // Its user was removed by another connection. Another thread closes it, so a command
+            // that arrives before that is refused first. Or the transaction removed its own user:
+            // redis-server stops in the middle of the answer then, `enroute db` behind it.
             a = ours.hear();
         }
         let shown = |bytes: &[u8]| bytes[..bytes.len().min(600)].escape_ascii().to_string();
@@ -104,8 +104,9 @@ impl Sides {
     }
 }
 
-/// The parts of an answer to ACL GETUSER and ACL LIST without the rules about commands: redis-server 7.0 makes
-/// up others that come to the same, `enroute db` keeps what it was told, as Redis does since 7.2.
+/// The parts of an answer to ACL GETUSER and ACL LIST without the rules about commands:
+/// redis-server 7.0 makes up others that come to the same, `enroute db` keeps what it was told, as
+/// Redis does since 7.2.
 fn without_command_rules(answer: &[u8]) -> Option<Vec<Vec<u8>>> {
     let limits = Limits::default();
     let (reply, _) = frame::decode(answer, &limits).ok()??;
@@ -124,7 +125,8 @@ fn without_command_rules(answer: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(parts)
 }
 
-/// An answer without the client's number, which HELLO tells: each server counts its own connections.
+/// An answer without the client's number, which HELLO tells: each server counts its own
+/// connections.
 fn without_id(answer: &[u8]) -> Vec<u8> {
     let text = answer.escape_ascii().to_string();
     let mut parts = text.split(r"$2\r\nid\r\n:");
@@ -188,7 +190,8 @@ fn converse(seed: u64, steps: usize) {
         let words: Vec<String> = template.split(' ').map(|word| fill(word, &mut random)).collect();
         let mut lines = vec![(number, words.join(" "))];
         if words[0] == "watch" {
-            // A watched key that is absent, comes and goes has not changed to us: docs/protocols/db.md.
+            // A watched key that is absent, comes and goes has not changed to us:
+            // docs/protocols/db.md.
             lines.insert(0, (0, format!("set {} there", words[1])));
         }
         for (number, line) in lines {

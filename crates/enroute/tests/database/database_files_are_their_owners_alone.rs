@@ -1,5 +1,5 @@
-//! What the database makes is for its user alone; a directory that others may read, may not be written, or
-//! belongs to another user is said, with what to do.
+//! What the database makes is for its user alone; a directory that others may read, may not be
+//! written, or belongs to another user is said, with what to do.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

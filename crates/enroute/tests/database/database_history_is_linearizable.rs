@@ -1,5 +1,5 @@
-//! Many clients, few keys, a database that is killed with `kill -9`: whatever clients are told could have come
-//! from one copy of the data.
+//! Many clients, few keys, a database that is killed with `kill -9`: whatever clients are told
+//! could have come from one copy of the data.
 
 use crate::support::database::Database;
 use crate::support::history::{self, Verdict};

@@ -1,7 +1,8 @@
-//! Two faults at a time, drawn from a seed that is printed, while clients write under `--sync always`: a kill,
-//! a process that is stopped for a while, connections that are cut, a full disk, a smaller budget, memory that
-//! the system takes away, a wall clock that is stepped. Nothing acknowledged is lost, what was refused was not
-//! done, and when the faults are over writes are accepted again.
+//! Two faults at a time, drawn from a seed that is printed, while clients write under
+//! `--sync always`: a kill, a process that is stopped for a while, connections that are cut, a full
+//! disk, a smaller budget, memory that the system takes away, a wall clock that is stepped. Nothing
+//! acknowledged is lost, what was refused was not done, and when the faults are over writes are
+//! accepted again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};

@@ -1,5 +1,5 @@
-//! The memory of `enroute db` follows its clients, HTTP, a file at SIGHUP, its cgroup's limit, and what
-//! an orchestrator grants, in the real process.
+//! The memory of `enroute db` follows its clients, HTTP, a file at SIGHUP, its cgroup's limit, and
+//! what an orchestrator grants, in the real process.
 
 use std::fs;
 use std::io::{Read, Write};

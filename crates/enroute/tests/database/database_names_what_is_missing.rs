@@ -1,5 +1,5 @@
-//! Files of a stopped database that are gone, exchanged or from another time: it does not start, says which,
-//! and starts only when the loss is accepted.
+//! Files of a stopped database that are gone, exchanged or from another time: it does not start,
+//! says which, and starts only when the loss is accepted.
 
 use std::fs;
 use std::path::PathBuf;
@@ -138,7 +138,8 @@ fn lists_that_are_gone_or_damaged() {
     assert_refused(&database, &["version \"9\", expected 2", "start the version of enroute"]);
 }
 
-/// As the version before left it: no manifest, superblocks of format 2, and the number of shards alone.
+/// As the version before left it: no manifest, superblocks of format 2, and the number of shards
+/// alone.
 fn make_former(database: &Database) {
     for shard in 0..4 {
         let shard = database.data().join(format!("shard-{shard:03}"));

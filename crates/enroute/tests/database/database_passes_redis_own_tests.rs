@@ -1,5 +1,5 @@
-//! The string, bit, expiry, scan, generic, transaction and tracking parts of Redis's own test suite,
-//! against `enroute db`.
+//! The string, bit, expiry, scan, generic, transaction and tracking parts of Redis's own test
+//! suite, against `enroute db`.
 //!
 //! Left out, by name and with the reason: `database/skipped_redis_tests.txt`.
 

@@ -1,5 +1,5 @@
-//! Bits flipped in the files of the real process, and files cut short: what was hit is an error that
-//! says where, in the answer and in the log; everything else is served as it was written.
+//! Bits flipped in the files of the real process, and files cut short: what was hit is an error
+//! that says where, in the answer and in the log; everything else is served as it was written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -88,7 +88,8 @@ fn flip(database: &Database, seed: u64) -> Places {
     flipped
 }
 
-/// The file and the offset that an error names: `shard-000/segment-000000000001.log … at offset 4096: …`.
+/// The file and the offset that an error names:
+/// `shard-000/segment-000000000001.log … at offset 4096: …`.
 fn place(error: &str) -> (String, u64) {
     let from = error.find("shard-").unwrap_or_else(|| panic!("no file: {error}"));
     let name = error[from..].split(' ').next().expect("a name").to_owned();

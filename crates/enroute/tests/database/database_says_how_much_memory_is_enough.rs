@@ -1,4 +1,5 @@
-//! `enroute db advise` tells what every size would give; memory that was granted fills as it was told to.
+//! `enroute db advise` tells what every size would give; memory that was granted fills as it was
+//! told to.
 
 use std::process::Command;
 use std::thread;

@@ -1,5 +1,5 @@
-//! What the whole process of `enroute db` has resident stays within `--memory`, however many entries
-//! there are, and every entry is still found.
+//! What the whole process of `enroute db` has resident stays within `--memory`, however many
+//! entries there are, and every entry is still found.
 
 use std::fs;
 use std::io::Write;
@@ -100,9 +100,9 @@ fn ten_million_entries_in_sixty_four_mebibytes() {
 
 #[test]
 fn many_clients_that_wait_for_the_disk_at_once() {
-    // Half of it is a debug build: 24 MiB of code and 4 MiB beside it before anything is stored, with 8 MiB for clients
-    // and 1.75 MiB of reserve. What is left has to be well above what four shards keep at least, 10 MiB, or
-    // nothing gives way when threads and connections take more.
+    // Half of it is a debug build: 24 MiB of code and 4 MiB beside it before anything is stored,
+    // with 8 MiB for clients and 1.75 MiB of reserve. What is left has to be well above what four
+    // shards keep at least, 10 MiB, or nothing gives way when threads and connections take more.
     const MEMORY_MIB: u64 = 56;
     const CLIENTS: u64 = 100;
     const ENTRIES: u64 = 250_000;

@@ -1,5 +1,6 @@
-//! A byte that flips in what was written last: after a clean stop, and after a kill where what follows shows
-//! that it was on disk, its key is an error that says where, never absent, and nothing else is lost.
+//! A byte that flips in what was written last: after a clean stop, and after a kill where what
+//! follows shows that it was on disk, its key is an error that says where, never absent, and
+//! nothing else is lost.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,8 @@ fn filled() -> Database {
     database
 }
 
-/// Every key but those in `damaged` is as it was written, and those are errors that name their places.
+/// Every key but those in `damaged` is as it was written, and those are errors that name their
+/// places.
 fn check(database: &Database, damaged: &BTreeMap<u64, String>) {
     let mut connection = database.connection();
     for number in 0..KEYS {

@@ -1,7 +1,7 @@
-//! Clients append elements, each of them once, to lists in several keys and read them, several keys of
-//! several shards in one MULTI. What they saw orders the transactions (Elle's list-append): each list is read
-//! as a prefix of one longest list, and no transaction comes before itself. The same commands without MULTI
-//! are the broken twin, in which the check has to find a cycle.
+//! Clients append elements, each of them once, to lists in several keys and read them, several keys
+//! of several shards in one MULTI. What they saw orders the transactions (Elle's list-append): each
+//! list is read as a prefix of one longest list, and no transaction comes before itself. The same
+//! commands without MULTI are the broken twin, in which the check has to find a cycle.
 
 use std::{
     collections::HashMap,
@@ -189,8 +189,8 @@ fn cycle(edges: &Edges) -> Option<String> {
         let next = |from: u64| {
             edges.get(&from).into_iter().flatten().filter(move |(_, how)| *how <= most).copied()
         };
-        // Whoever is left after all without a way in were taken away, again and again, is on a cycle or
-        // behind one.
+        // Whoever is left after all without a way in were taken away, again and again, is on a
+        // cycle or behind one.
         let mut ways_in: HashMap<u64, usize> = HashMap::new();
         for from in edges.keys() {
             ways_in.entry(*from).or_default();

@@ -1,9 +1,9 @@
-//! Two things go wrong at a time, drawn from a seed that is printed, while clients ask for pages: the key server
-//! is killed and started again, or stopped (SIGSTOP), the disk of its audit log is full, the origin is silent,
-//! the path to it is cut in the middle of bodies, the edge is stopped. No client is given another's page, nor a
-//! page that is wrong or not whole as if it were; every signature given is in the audit log, whose chain is
-//! unbroken; and when the faults are over all are served. Clock steps are not among them: neither process can be
-//! given a clock of its own.
+//! Two things go wrong at a time, drawn from a seed that is printed, while clients ask for pages:
+//! the key server is killed and started again, or stopped (SIGSTOP), the disk of its audit log is
+//! full, the origin is silent, the path to it is cut in the middle of bodies, the edge is stopped.
+//! No client is given another's page, nor a page that is wrong or not whole as if it were; every
+//! signature given is in the audit log, whose chain is unbroken; and when the faults are over all
+//! are served. Clock steps are not among them: neither process can be given a clock of its own.
 use std::{
     fmt::Write as _,
     fs::{self, File},
@@ -206,8 +206,8 @@ impl<'s> Machine<'s> {
     }
 }
 
-/// What the origin answers: a page says for which client and path it is, and how long, and its end follows from
-/// that.
+/// What the origin answers: a page says for which client and path it is, and how long, and its end
+/// follows from that.
 fn page(asked: &Asked) -> (u16, String, String) {
     let client = asked.header("cookie").trim_start_matches("client=");
     let is_shared = asked.path.starts_with("/shared");

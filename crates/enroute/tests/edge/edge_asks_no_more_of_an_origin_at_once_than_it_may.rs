@@ -1,5 +1,5 @@
-//! An origin answers so many requests of an edge at once, whatever clients ask for; others wait for their turn,
-//! and are told where none comes.
+//! An origin answers so many requests of an edge at once, whatever clients ask for; others wait for
+//! their turn, and are told where none comes.
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
@@ -64,7 +64,8 @@ fn others_wait_for_their_turn() {
     });
 }
 
-/// An origin that answers `/again`, and of everything else the head alone; and how many of these it has sent.
+/// An origin that answers `/again`, and of everything else the head alone; and how many of these it
+/// has sent.
 fn unfinished_origin() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");

@@ -1,5 +1,6 @@
-//! Requests with odd hosts, targets, headers, lengths and codings, over HTTP/1.1 and HTTP/2: each is
-//! refused, or its origin sees nothing of what was odd; and the next client gets the same as ever.
+//! Requests with odd hosts, targets, headers, lengths and codings, over HTTP/1.1 and HTTP/2: each
+//! is refused, or its origin sees nothing of what was odd; and the next client gets the same as
+//! ever.
 use crate::support::{
     attacks::{self, field},
     edge::{Asked, Edge, Origin, with_edge},
@@ -22,8 +23,8 @@ enum Fate {
 }
 use Fate::{Harmless, Refused, Served, Status};
 
-/// What it tries, the request line's target, the lines (of which `Host: shop.example` is not added),
-/// its fate.
+/// What it tries, the request line's target, the lines (of which `Host: shop.example` is not
+/// added), its fate.
 type Attack = (&'static str, &'static str, &'static str, Fate);
 
 const PLAIN: &str = "Host: shop.example\r\n";

@@ -82,7 +82,8 @@ fn who_waits_for_an_answer_is_told_that_none_will_come() {
     });
 }
 
-/// An origin that answers so many requests on each connection and ends it at the next; how many it saw.
+/// An origin that answers so many requests on each connection and ends it at the next; how many it
+/// saw.
 fn fickle(answers: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("bound");
@@ -179,8 +180,8 @@ fn who_is_asked_again_is_asked_on_a_connection_made_for_it() {
     assert_eq!(edge.curl(SHOP, "/again", &[]).status, 200);
 }
 
-/// To the kernel of the edge a window that stays closed is the same as silence, and an answer that takes long
-/// could be.
+/// To the kernel of the edge a window that stays closed is the same as silence, and an answer that
+/// takes long could be.
 #[test]
 fn who_is_slow_and_there_is_waited_for() {
     let Some(workshop) = workshop() else { return };

@@ -1,5 +1,5 @@
-//! An origin that is gone, late, broken or in the middle of an answer: what is stored is served where it may be,
-//! all other clients get an error, and nothing of it counts as a response.
+//! An origin that is gone, late, broken or in the middle of an answer: what is stored is served
+//! where it may be, all other clients get an error, and nothing of it counts as a response.
 use std::{
     io::{BufRead, BufReader, Write},
     iter,

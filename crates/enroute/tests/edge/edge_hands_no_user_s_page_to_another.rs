@@ -71,7 +71,8 @@ fn what_is_stored_only_to_be_validated_is_not_shared() {
     }
 }
 
-/// The origin says of the second client's request, with the first one's validator, that it is right.
+/// The origin says of the second client's request, with the first one's validator, that it is
+/// right.
 #[test]
 fn what_the_origin_confirms_for_the_second_is_sent_from_storage() {
     let answer = |asked: &Asked| match asked.header("if-none-match") {

@@ -26,7 +26,8 @@ enum Told {
 use Told::{Confirmed, Hit, Miss, Nothing, Stale};
 
 /// Which rule; what the origin answers, a status other than 200 first; the requests after a first
-/// plain `GET`, a method other than `GET` first, with what each is told. `{+60}` is the date in 60 s.
+/// plain `GET`, a method other than `GET` first, with what each is told. `{+60}` is the date in 60
+/// s.
 type Case = (&'static str, &'static str, &'static [(&'static str, Told)]);
 
 #[rustfmt::skip]

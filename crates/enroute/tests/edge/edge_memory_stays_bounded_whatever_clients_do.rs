@@ -1,5 +1,6 @@
-//! What the whole process of `enroute edge` has resident stays within `memory` and the base that the guide
-//! states, whatever clients send, ask for or leave unread; others are served all the while.
+//! What the whole process of `enroute edge` has resident stays within `memory` and the base that
+//! the guide states, whatever clients send, ask for or leave unread; others are served all the
+//! while.
 use std::{
     io::{BufRead, BufReader, Write},
     iter,
@@ -46,8 +47,8 @@ fn with_edge_of(limits: &str, test: impl FnOnce(&Edge<'_>)) {
     witness(&edge);
 }
 
-/// `/page/…` may be stored, `/stream/…` may not and is long, `/silent` is never answered, nothing of a body
-/// is read.
+/// `/page/…` may be stored, `/stream/…` may not and is long, `/silent` is never answered, nothing
+/// of a body is read.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -239,8 +240,8 @@ fn slow_uploads_to_an_origin_that_does_not_read() {
     });
 }
 
-/// An edge that asks its origin for one thing at a time, which is one that is never answered: of no other
-/// request is the body read.
+/// An edge that asks its origin for one thing at a time, which is one that is never answered: of no
+/// other request is the body read.
 fn with_bodies_unread(test: impl FnOnce(&Edge<'_>)) {
     with_edge_of("origin_connections_max = 1\norigin_timeout = \"10min\"\n", |edge| {
         let mut first = Tls::connect(edge.address, SHOP, "http/1.1");

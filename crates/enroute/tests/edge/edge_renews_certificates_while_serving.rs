@@ -1,5 +1,6 @@
-//! Certificates are renewed every few weeks, sites come and go: SIGHUP has edge and key server read them again.
-//! New handshakes use the new ones, everything open goes on, and with a mistake in one file all stays as it was.
+//! Certificates are renewed every few weeks, sites come and go: SIGHUP has edge and key server read
+//! them again. New handshakes use the new ones, everything open goes on, and with a mistake in one
+//! file all stays as it was.
 use std::{
     net::SocketAddr,
     process::Command,
@@ -245,7 +246,8 @@ fn a_key_server_and_its_edge_renew_theirs() {
     assert_eq!(connected(), 7);
 }
 
-/// The edge's own certificate becomes one of the other authority, and with it that of a site; a mistake first.
+/// The edge's own certificate becomes one of the other authority, and with it that of a site; a
+/// mistake first.
 fn renew_the_edge_s_own(site: &Site, edge: &Edge<'_>) {
     site.signed("edge1.example", "next");
     site.sh("cp edge1.example.key new.key; cp kept.key edge1.example.key");

@@ -1,5 +1,6 @@
-//! A certificate that ends is no surprise: edge and key server warn of it at the start and when it happens, the
-//! edge reports the remaining days, and a rejection for this reason is logged at both ends.
+//! A certificate that ends is no surprise: edge and key server warn of it at the start and when it
+//! happens, the edge reports the remaining days, and a rejection for this reason is logged at both
+//! ends.
 use crate::support::{
     edge::{Origin, until},
     keyserver::Site,

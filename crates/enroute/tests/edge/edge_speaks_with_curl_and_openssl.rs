@@ -1,4 +1,5 @@
-//! Foreign clients at the edge: HTTP/1.1 and 2 by curl, TLS 1.2 and 1.3 by openssl, several domains.
+//! Foreign clients at the edge: HTTP/1.1 and 2 by curl, TLS 1.2 and 1.3 by openssl, several
+//! domains.
 use std::{
     net::TcpStream,
     sync::{
@@ -86,7 +87,8 @@ fn http_by_curl() {
     let refused = edge.try_curl("shop.example", "/long", &["--http2", "-H", &long]);
     assert!(!refused.is_ok_and(|answer| answer.status != 431) && origin.asked("/long").is_empty());
     let refused = edge.try_curl("shop.example", "/page", &["--http1.1", "-H", &long]);
-    // It answers and closes; curl may still be sending then, and say only that it cannot send or receive.
+    // It answers and closes; curl may still be sending then, and say only that it cannot send or
+    // receive.
     match refused.map(|answer| answer.status) {
         Ok(status) => assert_eq!(status, 431),
         Err(said) => assert!(said.contains("(55)") || said.contains("(56)"), "{said}"),

@@ -1,5 +1,5 @@
-//! Answers of an origin whose headers, lengths and codings are odd: each is refused, or stored without
-//! what was odd, and none is taken for the answer to another request.
+//! Answers of an origin whose headers, lengths and codings are odd: each is refused, or stored
+//! without what was odd, and none is taken for the answer to another request.
 use std::{
     io::{BufRead, BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},

@@ -1,5 +1,5 @@
-//! `enroute fabric view` writes one page that holds the run: the fabric, its switches over time, and
-//! packets with the ways they took. `run --series` gives the same moments as lines of JSON.
+//! `enroute fabric view` writes one page that holds the run: the fabric, its switches over time,
+//! and packets with the ways they took. `run --series` gives the same moments as lines of JSON.
 
 use std::{fs, path::Path, process::Command};
 

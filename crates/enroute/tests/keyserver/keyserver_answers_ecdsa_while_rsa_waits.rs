@@ -1,4 +1,5 @@
-//! RSA operations wait for each other; ECDSA operations behind them, on the same connection, do not.
+//! RSA operations wait for each other; ECDSA operations behind them, on the same connection, do
+//! not.
 
 use std::sync::{
     Arc,

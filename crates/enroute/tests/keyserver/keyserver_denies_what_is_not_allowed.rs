@@ -80,7 +80,8 @@ fn what_no_rule_allows_is_denied() {
     }
 }
 
-/// The lines of a policy for an edge that may ask for a signature by any key, every thousand seconds.
+/// The lines of a policy for an edge that may ask for a signature by any key, every thousand
+/// seconds.
 fn limited(edge: &str) -> String {
     format!(
         "[[edge]]\nname = \"{edge}\"\nrequests_per_second = 0.001\n\
@@ -154,8 +155,8 @@ fn a_log_that_cannot_be_written_denies_everything() {
     let whole = log.split_inclusive('\n').filter(|line| line.ends_with("\"}\n"));
     assert_eq!(whole.filter(|line| line.contains("\"done\"")).count(), answered, "{log}");
 
-    // With room again the line that was begun is finished before any other; of those that were denied
-    // meanwhile, without end perhaps, there is none.
+    // With room again the line that was begun is finished before any other; of those that were
+    // denied meanwhile, without end perhaps, there is none.
     site.sh(&format!("prlimit --pid {} --fsize=unlimited:", server.process().id()));
     site.output(&server, &body);
     server.terminate();

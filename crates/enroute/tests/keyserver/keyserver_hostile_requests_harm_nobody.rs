@@ -1,5 +1,5 @@
-//! Bytes that are no TLS, no HTTP, no SKI; requests too long, too many, too slow: each is refused and
-//! others are served. And edges find their way back to a key server that was away.
+//! Bytes that are no TLS, no HTTP, no SKI; requests too long, too many, too slow: each is refused
+//! and others are served. And edges find their way back to a key server that was away.
 
 use std::{
     io::{Read, Write},

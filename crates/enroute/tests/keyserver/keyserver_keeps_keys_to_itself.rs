@@ -214,8 +214,8 @@ fn secret(site: &Site, name: &str) -> Vec<u8> {
     der[7..39].to_vec()
 }
 
-/// Times the secret stands in the memory of the process, in the order of bytes a file or a C library
-/// has it.
+/// Times the secret stands in the memory of the process, in the order of bytes a file or a C
+/// library has it.
 fn copies(server: &KeyServer, secret: &[u8]) -> usize {
     let reversed: Vec<u8> = secret.iter().rev().copied().collect();
     let id = server.process().id();

@@ -15,8 +15,9 @@ use crate::support::{
 const P256: &str = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
 const RSA: &str = "-algorithm RSA -pkeyopt rsa_keygen_bits:2048";
 
-/// Private bytes of `NAME.key`: the last but a few of its DER, which for RSA are of the numbers that
-/// only the private half has, and for ECDSA the private number (32 bytes behind a length of 32).
+/// Private bytes of `NAME.key`: the last but a few of its DER, which for RSA are of the numbers
+/// that only the private half has, and for ECDSA the private number (32 bytes behind a length of
+/// 32).
 fn private_bytes(site: &Site, name: &str) -> Vec<u8> {
     let der = site.bytes(&format!("openssl pkcs8 -topk8 -nocrypt -in {name}.key -outform DER"));
     match der.windows(5).position(|window| window == [2, 1, 1, 4, 32]) {

@@ -1,5 +1,5 @@
-//! Key files that other users of the machine can read are refused, with the command that mends it; the
-//! commands of the guide leave none of them so.
+//! Key files that other users of the machine can read are refused, with the command that mends it;
+//! the commands of the guide leave none of them so.
 
 use std::{
     fs,

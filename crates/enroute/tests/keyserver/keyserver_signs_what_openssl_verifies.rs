@@ -1,5 +1,5 @@
-//! The key server against foreign tools: curl asks over both versions of HTTP, openssl verifies what
-//! is signed, encrypts what is decrypted, and is turned away without a certificate.
+//! The key server against foreign tools: curl asks over both versions of HTTP, openssl verifies
+//! what is signed, encrypts what is decrypted, and is turned away without a certificate.
 
 use crate::support::keyserver::{Site, exchange_request, premaster_request, verify_request};
 
@@ -149,8 +149,8 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
     assert!(!log.contains("stranger"), "{log}");
 }
 
-/// Cipher texts by openssl: of every kind of block an attacker may try, answers differ in nothing but
-/// bytes that look random.
+/// Cipher texts by openssl: of every kind of block an attacker may try, answers differ in nothing
+/// but bytes that look random.
 #[test]
 fn rsa_answers_do_not_tell_good_padding_from_bad() {
     let Some(site) = Site::create() else { return };

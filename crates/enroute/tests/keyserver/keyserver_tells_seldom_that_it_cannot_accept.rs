@@ -1,5 +1,5 @@
-//! While descriptors run out again and again, the log says at most every 10 s that a connection cannot
-//! be accepted, also if others are accepted in between.
+//! While descriptors run out again and again, the log says at most every 10 s that a connection
+//! cannot be accepted, also if others are accepted in between.
 
 use std::{
     net::TcpStream,

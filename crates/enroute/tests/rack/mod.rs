@@ -152,7 +152,8 @@ impl Rack {
         id
     }
 
-    /// As [`Rack::attach`], but it may not be there yet: the kernel looks at the program for a second and more.
+    /// As [`Rack::attach`], but it may not be there yet: the kernel looks at the program for a
+    /// second and more.
     pub(crate) fn begin_to_attach(&mut self, more: &[&str]) -> u32 {
         let pins = self.pins.to_str().expect("a path");
         let interfaces = ["--interface", "client0", "--server-interface", "server0"];

@@ -1,4 +1,5 @@
-//! Longer ways to the rack's clients and servers: over emulated paths, which lose, repeat and reorder.
+//! Longer ways to the rack's clients and servers: over emulated paths, which lose, repeat and
+//! reorder.
 
 use testbed::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
 

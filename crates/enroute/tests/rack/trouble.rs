@@ -1,5 +1,5 @@
-//! What goes wrong in a rack: controller and server are killed or stopped, paths are cut or delayed; one at
-//! a time, or two.
+//! What goes wrong in a rack: controller and server are killed or stopped, paths are cut or
+//! delayed; one at a time, or two.
 
 use std::{
     path::Path,

@@ -1,5 +1,5 @@
-//! A MIGRATE whose answer never comes leaves its keys at both ends. A key that a client then deletes does
-//! not come back when the slot has moved, whichever placer completes the move.
+//! A MIGRATE whose answer never comes leaves its keys at both ends. A key that a client then
+//! deletes does not come back when the slot has moved, whichever placer completes the move.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -102,8 +102,8 @@ fn delete_in_between(end: End) {
     assert_eq!(counts, [0, KEYS - 1, 0], "nothing of ours is left");
 }
 
-/// With two nodes there is no third: clients are sent to the target all the same, and what they write there is not taken for
-/// what the MIGRATE brought.
+/// With two nodes there is no third: clients are sent to the target all the same, and what they
+/// write there is not taken for what the MIGRATE brought.
 #[test]
 fn without_a_third_node_what_is_written_meanwhile_stays() {
     let Some(nodes) = even(2, &["--appendonly", "yes", "--appendfsync", "always"]) else { return };
@@ -143,8 +143,8 @@ fn without_a_third_node_what_is_written_meanwhile_stays() {
     assert_eq!(found, expected);
 }
 
-/// A move whose source waits for its target. A machine that is busy can stop the target only after the move:
-/// then the slot moves back, and again.
+/// A move whose source waits for its target. A machine that is busy can stop the target only after
+/// the move: then the slot moves back, and again.
 fn stopped_in_migrate(linked: &mut Linked, tag: &str, end: End) -> Process {
     let addresses = linked.addresses();
     for _ in 0..ATTEMPTS {

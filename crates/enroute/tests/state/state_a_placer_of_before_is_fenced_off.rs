@@ -1,5 +1,6 @@
-//! The lease is over early, as its node's clock has stepped or a failover has forgotten it: another takes over at once, and from then on
-//! nodes do nothing that the holder of before tells them, however late that comes. It says so, and stops.
+//! The lease is over early, as its node's clock has stepped or a failover has forgotten it: another
+//! takes over at once, and from then on nodes do nothing that the holder of before tells them,
+//! however late that comes. It says so, and stops.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -57,8 +58,8 @@ fn a_clock_step_at_the_leases_node_lets_no_two_act() {
     everything_is_there(&nodes, KEYS);
 }
 
-/// A replica that has not heard of the lease takes the place of its node, and the mover cannot reach that node any more: it still
-/// considers its lease valid, while another placer holds it.
+/// A replica that has not heard of the lease takes the place of its node, and the mover cannot
+/// reach that node any more: it still considers its lease valid, while another placer holds it.
 #[test]
 fn a_failover_that_loses_the_lease_lets_no_two_act() {
     let Some(linked) = Linked::start(&[]) else { return };

@@ -1,6 +1,6 @@
-//! A node that has no memory for a slot refuses it in the middle of its move. The slot is then where it
-//! was, whole and closed, and left alone: on Redis, whose mover takes keys back, and on Valkey, which
-//! moves slots by itself.
+//! A node that has no memory for a slot refuses it in the middle of its move. The slot is then
+//! where it was, whole and closed, and left alone: on Redis, whose mover takes keys back, and on
+//! Valkey, which moves slots by itself.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,8 +60,8 @@ impl Cluster<'_> {
         let agent = Agent::start(&nodes);
         let mut client = connection(agent.address());
         fill(&mut client, &large, &small);
-        // The large slot takes 11 MB or so; of keys of all sizes the placer knows the mean, so that it is
-        // thought to take a fiftieth of that.
+        // The large slot takes 11 MB or so; of keys of all sizes the placer knows the mean, so that
+        // it is thought to take a fiftieth of that.
         self.limit(self.memory() + (4 << 20));
         self.is_refused_to_a_placer(&nodes, agent.address(), &large, refusal);
 

@@ -18,8 +18,9 @@ const SOURCE: usize = 0;
 const TARGET: usize = 1;
 const OTHER: usize = 2;
 
-/// The target once heard that the slot's owner does not own it, and was told then that it does: it still knows the one when it
-/// has taken the slot (Redis 7.0.12 to 7.0.15), and an answer of the source's comes that the source gave before.
+/// The target once heard that the slot's owner does not own it, and was told then that it does: it
+/// still knows the one when it has taken the slot (Redis 7.0.12 to 7.0.15), and an answer of the
+/// source's comes that the source gave before.
 #[test]
 fn a_claim_that_comes_late_takes_no_slot_away() {
     let Some(mut nodes) = cluster(&[]) else { return };
@@ -76,7 +77,8 @@ fn what_a_source_has_just_told_everybody_takes_no_slot_away() {
     has_keys(&addresses, &tag, TARGET);
 }
 
-/// A slot of the source, with keys, of which the target has heard at some time that its owner does not own it.
+/// A slot of the source, with keys, of which the target has heard at some time that its owner does
+/// not own it.
 fn disowned(nodes: &[Redis], tag: &str) {
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     let [mut source, mut target] = [SOURCE, TARGET].map(|node| connection(addresses[node]));
@@ -163,7 +165,8 @@ fn a_key_where_nobody_looks_for_it_is_found() {
     has_keys(&addresses, &tag, owner(&addresses, slot));
 }
 
-/// Keys of the first node's slot go to the second, and then each of the two takes the other for its owner.
+/// Keys of the first node's slot go to the second, and then each of the two takes the other for its
+/// owner.
 fn lose(nodes: &[SocketAddr], tag: &str) {
     let (slot, keys) = (slot_of(tag), keys(tag));
     let (mut from, mut to) = (connection(nodes[0]), connection(nodes[1]));

@@ -1,5 +1,6 @@
-//! What the whole process of `enroute state agent` has resident stays within `--memory` and the base that the guide states,
-//! whatever clients send, ask for or leave unread; others are served again as soon as those have gone.
+//! What the whole process of `enroute state agent` has resident stays within `--memory` and the
+//! base that the guide states, whatever clients send, ask for or leave unread; others are served
+//! again as soon as those have gone.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! The agent logs in at the cluster for its clients and asks them for nothing: where other machines reach it,
-//! it says so when it starts.
+//! The agent logs in at the cluster for its clients and asks them for nothing: where other machines
+//! reach it, it says so when it starts.
 
 use crate::support::{process::Process, state::by_hand};
 

@@ -1,6 +1,6 @@
 //! Agents answer reads of chosen slots from copies, and never from one that is out of date: a write
-//! through the same agent is seen once it is acknowledged, one from elsewhere soon, and an agent that
-//! is cut off stops answering from copies when their lease is over.
+//! through the same agent is seen once it is acknowledged, one from elsewhere soon, and an agent
+//! that is cut off stops answering from copies when their lease is over.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

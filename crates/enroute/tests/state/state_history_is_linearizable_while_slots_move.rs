@@ -1,7 +1,8 @@
-//! While slots never rest and everything dies now and then, what clients of the agents are told could have come from one copy of
-//! the data, and the doctor leaves nothing open: over Redis, whose slots move step by step, and over Valkey, whose
-//! engine moves them and answers some reads at two nodes (`support/handover.rs`). The same history finds out an agent that says
-//! of writes of unknown fate that they were not executed.
+//! While slots never rest and everything dies now and then, what clients of the agents are told
+//! could have come from one copy of the data, and the doctor leaves nothing open: over Redis, whose
+//! slots move step by step, and over Valkey, whose engine moves them and answers some reads at two
+//! nodes (`support/handover.rs`). The same history finds out an agent that says of writes of
+//! unknown fate that they were not executed.
 
 use std::env;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Two things go wrong at a time, drawn from a printed seed: links are cut, agents and nodes killed, nodes stopped
-//! (SIGSTOP), a node's clock steps by up to a minute either way, the lease is over early, agents have little memory;
-//! movers are killed besides, and a placer takes over. Clients' history is linearizable all the same, and the doctor
-//! leaves nothing open.
+//! Two things go wrong at a time, drawn from a printed seed: links are cut, agents and nodes
+//! killed, nodes stopped (SIGSTOP), a node's clock steps by up to a minute either way, the lease is
+//! over early, agents have little memory; movers are killed besides, and a placer takes over.
+//! Clients' history is linearizable all the same, and the doctor leaves nothing open.
 
 use std::time::Duration;
 

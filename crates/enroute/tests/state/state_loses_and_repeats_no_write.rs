@@ -156,7 +156,8 @@ fn whoever_dies_in_the_middle_of_a_move_it_ends_with_every_key() {
     }
 }
 
-/// From where to where the slot was moving when who moved it was killed; none if it was there by then.
+/// From where to where the slot was moving when who moved it was killed; none if it was there by
+/// then.
 fn killed_in_the_middle(nodes: &[SocketAddr], slot: usize) -> Option<(usize, usize)> {
     let from = owner(nodes, slot);
     let to = (from + 1) % NODES;

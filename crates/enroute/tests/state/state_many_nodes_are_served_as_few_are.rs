@@ -1,5 +1,5 @@
-//! A cluster of many nodes, one of which dies: an agent finds every key that is left, slots come to one node from all, and
-//! what a person asks is answered.
+//! A cluster of many nodes, one of which dies: an agent finds every key that is left, slots come to
+//! one node from all, and what a person asks is answered.
 
 use std::net::SocketAddr;
 

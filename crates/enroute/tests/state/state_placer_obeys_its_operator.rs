@@ -1,5 +1,5 @@
-//! What an operator can say is obeyed and explained: pins, excluded nodes, a dry run; `why`, `status`
-//! and `advise-tags` tell what there is to know.
+//! What an operator can say is obeyed and explained: pins, excluded nodes, a dry run; `why`,
+//! `status` and `advise-tags` tell what there is to know.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;

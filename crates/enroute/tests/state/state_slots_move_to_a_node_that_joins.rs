@@ -1,5 +1,5 @@
-//! A node that joins the cluster owns nothing. Agents measure how far it is all the same, so slots whose
-//! accesses would wait least there move to it.
+//! A node that joins the cluster owns nothing. Agents measure how far it is all the same, so slots
+//! whose accesses would wait least there move to it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

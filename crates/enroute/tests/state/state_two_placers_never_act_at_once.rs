@@ -1,5 +1,5 @@
-//! Whoever moves slots does it alone. One that was stopped while it led, and wakes up when another has
-//! gone on with its work, does nothing any more.
+//! Whoever moves slots does it alone. One that was stopped while it led, and wakes up when another
+//! has gone on with its work, does nothing any more.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -11,12 +11,14 @@ use crate::support::placers::{SLOT, Watch, count, everything_is_there, load, mov
 use crate::support::process::Process;
 use crate::support::state::{owner, placer, wait_for};
 
-/// Its move takes some three hundred steps of two commands, and each of them this: long enough to be stopped in the middle.
+/// Its move takes some three hundred steps of two commands, and each of them this: long enough to
+/// be stopped in the middle.
 const KEYS_MANY: usize = 20_000;
 const DELAY: Duration = Duration::from_millis(10);
 /// Some thirty steps.
 const KEYS: usize = 2_000;
-/// Who finds others at work gives up after some seconds, and each of the others may take long on a busy machine.
+/// Who finds others at work gives up after some seconds, and each of the others may take long on a
+/// busy machine.
 const TRIES: usize = 100;
 
 #[test]
@@ -80,8 +82,8 @@ fn of_many_that_want_to_move_slots_one_does_at_a_time() {
     everything_is_there(&nodes, KEYS);
 }
 
-/// Who finds somebody else at work all the time gives up, and tries again; so does who was overtaken in the middle, as its
-/// lease was over before the machine let it go on.
+/// Who finds somebody else at work all the time gives up, and tries again; so does who was
+/// overtaken in the middle, as its lease was over before the machine let it go on.
 fn moves_at_last(nodes: &[SocketAddr], target: SocketAddr) {
     let has_moved = |_| mover(nodes, target).wait().status.success();
     assert!((0..TRIES).any(has_moved), "it never was its turn");

@@ -1,6 +1,7 @@
-//! Why histories over Valkey leave out reads of a slot that is being handed over (`support/handover.rs`): the source of a slot
-//! answers reads of it until it has heard over the bus that the target has taken it, and the target takes writes from
-//! then on. Once an engine does not, this fails, and nothing is to be left out any more.
+//! Why histories over Valkey leave out reads of a slot that is being handed over
+//! (`support/handover.rs`): the source of a slot answers reads of it until it has heard over the
+//! bus that the target has taken it, and the target takes writes from then on. Once an engine does
+//! not, this fails, and nothing is to be left out any more.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};

@@ -51,7 +51,8 @@ impl Client {
         Self { number, address, mix, random, connection: None, recorder }
     }
 
-    /// Asks while `goes_on` says so; `recorded` hears of each operation that is part of the history.
+    /// Asks while `goes_on` says so; `recorded` hears of each operation that is part of the
+    /// history.
     pub fn run(mut self, goes_on: impl Fn() -> bool, recorded: impl Fn()) -> Vec<Operation> {
         let mut value = self.number as u64 * 1_000_000_000;
         let Mix { reads, writes, keys, busy_keys, leaves_of, .. } = *self.mix;
@@ -97,8 +98,8 @@ impl Client {
             let told = match &answer {
                 Ok(Ok(reply)) => Some((answered(what, reply), Outcome::Succeeded)),
                 Ok(Err(error)) if error.code() == Some("UNCERTAIN") => unknown,
-                // An answer, and it is no: the write had no effect. That is a promise of ours too, where what is behind us
-                // cannot be reached.
+                // An answer, and it is no: the write had no effect. That is a promise of ours too,
+                // where what is behind us cannot be reached.
                 Ok(Err(_)) => {
                     thread::sleep(PAUSE);
                     (!reads).then_some((what, Outcome::Failed))

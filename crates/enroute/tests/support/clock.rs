@@ -1,7 +1,8 @@
 //! A wall clock that one process has for itself, and that is stepped while it runs.
 //!
-//! A time namespace has offsets for the monotonic clock only. So the functions of the vDSO that tell the time are
-//! written over in the memory of that one process: they ask the kernel, and add an offset.
+//! A time namespace has offsets for the monotonic clock only. So the functions of the vDSO that
+//! tell the time are written over in the memory of that one process: they ask the kernel, and add
+//! an offset.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;

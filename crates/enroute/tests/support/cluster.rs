@@ -13,8 +13,8 @@ use super::process::PATIENCE;
 
 pub const NODES: usize = 3;
 
-/// Nodes take each other for gone, and refuse everything, no sooner: a busy machine may keep one waiting
-/// for seconds. An option given later replaces it.
+/// Nodes take each other for gone, and refuse everything, no sooner: a busy machine may keep one
+/// waiting for seconds. An option given later replaces it.
 const GONE: [&str; 2] = ["--cluster-node-timeout", "15000"];
 
 /// Three nodes that agree on who has which slots, with more of redis-server's options.
@@ -26,7 +26,8 @@ pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {
     Some(nodes)
 }
 
-/// So many nodes, each with as many slots, as redis-cli makes no cluster of two and is slow with many.
+/// So many nodes, each with as many slots, as redis-cli makes no cluster of two and is slow with
+/// many.
 pub fn even(count: usize, options: &[&str]) -> Option<Vec<Redis>> {
     let all = [&["--cluster-enabled", "yes"], &GONE[..], options].concat();
     let nodes: Vec<Redis> = (0..count).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;

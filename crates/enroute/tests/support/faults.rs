@@ -38,8 +38,8 @@ pub fn times(random: &mut Pcg64Mcg) -> (Duration, Duration) {
     (millis(DELAY_MAX_MS), millis(LASTS_MAX_MS))
 }
 
-/// Two of them, every pair in turn, each in a thread of its own: the second often begins while the first
-/// lasts. Returns when both are over.
+/// Two of them, every pair in turn, each in a thread of its own: the second often begins while the
+/// first lasts. Returns when both are over.
 pub fn two_at_once<F: Copy + Debug + Send>(
     faults: &[F],
     round: usize,

@@ -1,5 +1,6 @@
-//! While a slot changes its owner, the engine of Valkey lets two nodes answer reads of it (`docs/guide/state.md`, Remaining bounds):
-//! its source goes on until it has heard over the bus that the target has taken the slot. When that was, the source logs.
+//! While a slot changes its owner, the engine of Valkey lets two nodes answer reads of it
+//! (`docs/guide/state.md`, Remaining bounds): its source goes on until it has heard over the bus
+//! that the target has taken the slot. When that was, the source logs.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

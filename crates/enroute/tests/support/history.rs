@@ -151,7 +151,8 @@ pub fn check(operations: &[Operation]) -> Option<Verdict> {
     Some(Verdict { linearizable, operations: operations.len(), text })
 }
 
-/// How many runs a test may make: a busy machine may need several until what it looks for was there.
+/// How many runs a test may make: a busy machine may need several until what it looks for was
+/// there.
 const RUNS_MAX: u64 = 10;
 
 /// The seeds of the runs of a test. The first is 1 or what `ENROUTE_SEED` says.
@@ -160,9 +161,9 @@ pub fn seeds() -> Range<u64> {
     first..first + RUNS_MAX
 }
 
-/// Runs with one seed after the other, each to a history that is linearizable and to so many answers
-/// that were not the origin's, until these are `hits_min`: else the histories would say little. A run
-/// that comes to nothing ends it.
+/// Runs with one seed after the other, each to a history that is linearizable and to so many
+/// answers that were not the origin's, until these are `hits_min`: else the histories would say
+/// little. A run that comes to nothing ends it.
 pub fn are_linearizable(hits_min: u64, mut run: impl FnMut(u64) -> Option<(Verdict, u64)>) {
     let mut sum = 0;
     for seed in seeds() {

@@ -1,8 +1,8 @@
 //! What tests need from outside the process: real origins, a scripted one, the real binary.
 //!
-//! Each folder of tests is one binary, whose `main.rs` has `mod support`. Read `origins` first. Everything
-//! listens on loopback, on a port the kernel chose; everything is waited for, nothing slept for; everything
-//! ends with its handle.
+//! Each folder of tests is one binary, whose `main.rs` has `mod support`. Read `origins` first.
+//! Everything listens on loopback, on a port the kernel chose; everything is waited for, nothing
+//! slept for; everything ends with its handle.
 //!
 //! ```ignore
 //! let Some(redis) = crate::support::origins::Redis::start() else { return };

@@ -1,5 +1,5 @@
-//! Many clients of agents, few keys, slots that never rest, and everything dies now and then: nodes, agents, links,
-//! the movers of slots. The replies of clients form a history.
+//! Many clients of agents, few keys, slots that never rest, and everything dies now and then:
+//! nodes, agents, links, the movers of slots. The replies of clients form a history.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -75,7 +75,8 @@ impl History {
         }
     }
 
-    /// Makes it, with slots closed in the end; nothing where something is not installed. The seed is `ENROUTE_SEED`.
+    /// Makes it, with slots closed in the end; nothing where something is not installed. The seed
+    /// is `ENROUTE_SEED`.
     pub fn run(&self) -> Option<Verdict> {
         history::checker()?;
         let seed = std::env::var("ENROUTE_SEED").map_or(0, |seed| seed.parse().expect("a number"));
@@ -303,7 +304,8 @@ impl Seen {
     }
 }
 
-/// Leaves out reads that the engine may have answered at the source of a slot which was its target's already.
+/// Leaves out reads that the engine may have answered at the source of a slot which was its
+/// target's already.
 fn leave_out(history: &mut Vec<Operation>, handovers: impl Iterator<Item = Handover>) {
     let mut handovers: Vec<Handover> = handovers.collect();
     assert!(!handovers.is_empty(), "slots moved, and no node logged that it handed one over");

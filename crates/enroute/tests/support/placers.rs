@@ -93,8 +93,8 @@ impl Watch {
         }
     }
 
-    /// As in `+1763730000.123456 [0 127.0.0.1:40000] "EVAL" "…" "0" "enroute:lease:…" …`, and, if it was not refused,
-    /// `+1763730000.123460 [0 lua] "MIGRATE" …`.
+    /// As in `+1763730000.123456 [0 127.0.0.1:40000] "EVAL" "…" "0" "enroute:lease:…" …`, and, if
+    /// it was not refused, `+1763730000.123460 [0 lua] "MIGRATE" …`.
     fn notice(&self, line: &str, fence: &mut String) {
         if line.contains("] \"EVAL\" ") {
             let channel = line.split('"').find(|word| word.starts_with(CHANNELS));
@@ -111,7 +111,8 @@ impl Watch {
         }
     }
 
-    /// How many fences there were; panics if what was executed behind one began before another's had ended.
+    /// How many fences there were; panics if what was executed behind one began before another's
+    /// had ended.
     pub fn actors_one_after_the_other(&self) -> usize {
         let mut spans: Vec<(f64, f64)> = self.acted.lock().unwrap().values().copied().collect();
         spans.sort_by(|one, other| one.0.total_cmp(&other.0));

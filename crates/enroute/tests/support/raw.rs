@@ -132,8 +132,8 @@ fn show(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned()
 }
 
-/// The next connection of a cache to this origin that belongs to one of its clients. The cache's own,
-/// which watch the origin, stay open and are told nothing.
+/// The next connection of a cache to this origin that belongs to one of its clients. The cache's
+/// own, which watch the origin, stay open and are told nothing.
 pub fn accept_client(origin: &TcpListener) -> TcpStream {
     loop {
         let (connection, _) = origin.accept().expect("the cache connects");

@@ -1,5 +1,5 @@
-//! Many Redis clients on few keys while the path to the origin breaks and the origin is killed: what they
-//! were told.
+//! Many Redis clients on few keys while the path to the origin breaks and the origin is killed:
+//! what they were told.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -67,7 +67,8 @@ pub fn path_to(origin: &impl Origin, seed: u64) -> RelayHandle {
     Relay::start(config).expect("a relay")
 }
 
-/// Clients of `address` ask for so many operations together, while `relay` and `origin` are in trouble.
+/// Clients of `address` ask for so many operations together, while `relay` and `origin` are in
+/// trouble.
 pub fn record(
     address: SocketAddr,
     origin: &mut impl Origin,
@@ -92,7 +93,8 @@ pub fn record(
     })
 }
 
-/// Clients of `address` ask for one thing after the other, with a pause after each, until `trouble` is over.
+/// Clients of `address` ask for one thing after the other, with a pause after each, until `trouble`
+/// is over.
 pub fn record_during(
     address: SocketAddr,
     seed: u64,

@@ -124,8 +124,8 @@ pub fn owner_now(nodes: &[SocketAddr], slot: usize) -> Option<usize> {
     nodes.iter().position(owns)
 }
 
-/// Reads `key` through an agent until it answers from copies: hardly any GET reaches a node, to which
-/// `direct` connects.
+/// Reads `key` through an agent until it answers from copies: hardly any GET reaches a node, to
+/// which `direct` connects.
 pub fn until_copied(
     client: &mut redis::Connection,
     key: &str,

@@ -1,5 +1,6 @@
-//! A client sends tagged writes, updates and answers as if it were the switch or a server, through the attached program
-//! and past it: reads return what the server stores, writes go on, and no flood begins.
+//! A client sends tagged writes, updates and answers as if it were the switch or a server, through
+//! the attached program and past it: reads return what the server stores, writes go on, and no
+//! flood begins.
 
 use std::{
     net::UdpSocket,
@@ -86,7 +87,8 @@ fn what_is_read_is_what_was_written_last() {
     is_told(&rack, b"old");
     write("c", b"new");
     is_told(&rack, b"new");
-    // Beside the server, where no program is: what it says of tags counts as nothing, and its writes as writes.
+    // Beside the server, where no program is: what it says of tags counts as nothing, and its
+    // writes as writes.
     rack.within("d", || {
         let socket = socket(SERVER);
         for op in [Op::PutCached, Op::DeleteCached] {

@@ -1,5 +1,5 @@
-//! A memcached that takes seconds to apply a write whose segments have long arrived: what it says of the key
-//! in between is old, and is not returned after the write is acknowledged.
+//! A memcached that takes seconds to apply a write whose segments have long arrived: what it says
+//! of the key in between is old, and is not returned after the write is acknowledged.
 
 use std::{
     io::{Read, Write},
@@ -159,8 +159,8 @@ fn a_write_that_is_answered_late_leaves_nothing_stale() {
     wait("the kernel answers", || is_served(&rack, "new"));
 }
 
-/// The program is another one when the write is answered, and there was one when it passed or there was none; its
-/// client has asked for something else meanwhile.
+/// The program is another one when the write is answered, and there was one when it passed or there
+/// was none; its client has asked for something else meanwhile.
 #[test]
 fn a_write_that_was_on_its_way_leaves_nothing_stale() {
     for is_seen in [true, false] {
@@ -186,7 +186,8 @@ fn a_write_that_was_on_its_way_leaves_nothing_stale() {
     }
 }
 
-/// The server applies what a client wrote that is gone, after it answered another's write of the same key.
+/// The server applies what a client wrote that is gone, after it answered another's write of the
+/// same key.
 #[test]
 fn a_write_whose_client_is_gone_leaves_nothing_stale() {
     let Some(Slow { rack, mut stream, held, .. }) = Slow::build() else { return };

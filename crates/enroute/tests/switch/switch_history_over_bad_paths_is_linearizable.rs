@@ -1,7 +1,7 @@
-//! The attached program, its controller, a server and clients, each a process or a thread of its own,
-//! in network namespaces: paths lose, repeat and reorder whatever they carry, controller and server
-//! are killed and started again, more keys are hot than there is room for; or two of all that go wrong at once.
-//! The replies to clients are linearizable, as from one copy of the data.
+//! The attached program, its controller, a server and clients, each a process or a thread of its
+//! own, in network namespaces: paths lose, repeat and reorder whatever they carry, controller and
+//! server are killed and started again, more keys are hot than there is room for; or two of all
+//! that go wrong at once. The replies to clients are linearizable, as from one copy of the data.
 
 #[path = "../rack/trouble.rs"]
 mod trouble;

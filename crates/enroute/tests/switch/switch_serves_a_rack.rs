@@ -108,7 +108,8 @@ fn the_database_is_a_server_behind_the_switch() {
         wait("the kernel answers anew", || is_served(&socket, b"other"));
         netcache(&socket, Op::Put, b"last");
     });
-    // Killed, it has what it acknowledged; what the switch still holds is dropped before writes go on.
+    // Killed, it has what it acknowledged; what the switch still holds is dropped before writes go
+    // on.
     rack.kill(first);
     rack.start("d", PROGRAM, &database);
     rack.as_client(|| {
@@ -208,8 +209,8 @@ fn memcached_clients_gain_and_notice_nothing_else() {
         }
         assert_eq!(say(&mut stream, "set n 0 0 1\r\n1\r\n"), "STORED\r\n");
     });
-    // A value that ends: not served a moment longer than the server would. On a busy machine a short life
-    // may be over before the kernel serves it.
+    // A value that ends: not served a moment longer than the server would. On a busy machine a
+    // short life may be over before the kernel serves it.
     hits_grow(&rack, "get k\r\n");
     let is_served = |lives_s: u32| {
         let hits = rack.count("hit");

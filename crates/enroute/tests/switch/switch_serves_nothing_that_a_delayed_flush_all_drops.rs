@@ -1,5 +1,6 @@
-//! A real memcached is told to drop everything in some seconds, in every way it understands: what it no longer has when
-//! it is asked over TCP, the kernel does not serve over UDP either. Writes behind blanks are seen, too.
+//! A real memcached is told to drop everything in some seconds, in every way it understands: what
+//! it no longer has when it is asked over TCP, the kernel does not serve over UDP either. Writes
+//! behind blanks are seen, too.
 
 use std::{
     io::{Read, Write},

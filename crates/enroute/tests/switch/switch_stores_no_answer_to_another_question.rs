@@ -1,5 +1,5 @@
-//! A memcached whose answers come as those to other questions of the controller, as late ones do once the numbers of
-//! datagrams have been used up: no key is answered with another one's value.
+//! A memcached whose answers come as those to other questions of the controller, as late ones do
+//! once the numbers of datagrams have been used up: no key is answered with another one's value.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -28,7 +28,8 @@ struct Asked {
     text: Vec<u8>,
 }
 
-/// Answers gets; of two questions about different keys, each with the other's answer, so many times.
+/// Answers gets; of two questions about different keys, each with the other's answer, so many
+/// times.
 fn serve(socket: &UdpSocket, exchanged: &AtomicUsize, over: &AtomicBool) {
     socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket");
     let mut waits: Option<Asked> = None;

@@ -172,8 +172,8 @@ fn lost_and_late_segments_are_answered_as_ns_3_does() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
-/// ns-3 stops no run before its last event: a server that answers a SYN of long ago does so until the
-/// client has forgotten the connection, after 240 s, and answers by a reset.
+/// ns-3 stops no run before its last event: a server that answers a SYN of long ago does so until
+/// the client has forgotten the connection, after 240 s, and answers by a reset.
 #[test]
 fn a_late_handshake_goes_on_until_the_client_has_forgotten() {
     let mut connection = Connection::gone(&PUBLISHED, 0);

@@ -33,7 +33,8 @@ fn crc32_pair(key: u32, seed: u32) -> u32 {
     crc32(&bytes)
 }
 
-/// The hash of a virtual address with seed 0: compute it once per address, carry it with the packet.
+/// The hash of a virtual address with seed 0: compute it once per address, carry it with the
+/// packet.
 #[must_use]
 pub fn vip_hash(vip: u32) -> u32 {
     crc32_pair(vip, 0)

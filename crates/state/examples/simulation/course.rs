@@ -27,7 +27,8 @@ const MEASURED_EVERY: u32 = 30;
 const MEASURED_WITHIN: f32 = 0.03;
 /// Every node has room for so many times its share of all bytes and accesses.
 const ROOM: u64 = 20;
-/// How long it takes until all have heard of the epoch of a node that took slots, and it may be left.
+/// How long it takes until all have heard of the epoch of a node that took slots, and it may be
+/// left.
 const SETTLES: Duration = Duration::from_secs(2);
 /// One access in eleven writes.
 const WRITES_IN: u64 = 11;
@@ -83,8 +84,8 @@ pub(crate) struct Course<'w> {
 }
 
 impl<'w> Course<'w> {
-    /// Every slot begins where it waits least in the first second: to bring them all there takes longer
-    /// than is watched.
+    /// Every slot begins where it waits least in the first second: to bring them all there takes
+    /// longer than is watched.
     pub(crate) fn new(world: &'w World, seed: u64) -> Self {
         let size = world.size;
         let mut random = Pcg64::seed_from_u64(seed);

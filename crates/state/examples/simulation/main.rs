@@ -1,14 +1,13 @@
 //! The real planner at work on a simulated cluster: 1,000 hosts with a node each in forty data
-//! centres around the earth, 100,000 network functions, ten minutes of their day: everywhere on earth
-//! another part of it. Twice a second agents report
-//! what was counted, with the noise of counting; `accesses`, `placement` and `initiator` decide as the
-//! placer has them decide; moves take effect a period later and cost what the planner thinks they cost.
-//! Beside it stands the best placement of every window, found with
-//! hindsight, free to move and without limits of capacity: nothing can wait less unless it moves
-//! within a window.
+//! centres around the earth, 100,000 network functions, ten minutes of their day: everywhere on
+//! earth another part of it. Twice a second agents report what was counted, with the noise of
+//! counting; `accesses`, `placement` and `initiator` decide as the placer has them decide; moves
+//! take effect a period later and cost what the planner thinks they cost. Beside it stands the best
+//! placement of every window, found with hindsight, free to move and without limits of capacity:
+//! nothing can wait less unless it moves within a window.
 //!
-//! Prints one JSON object a scenario. `make bench-state` runs it; `simulation short mixed` is for trying,
-//! `fast` has the sun go round in an hour.
+//! Prints one JSON object a scenario. `make bench-state` runs it; `simulation short mixed` is for
+//! trying, `fast` has the sun go round in an hour.
 #![allow(clippy::print_stdout, reason = "it is what it is run for")]
 #![allow(
     clippy::indexing_slicing,

@@ -32,8 +32,8 @@ impl Default for Size {
 pub(crate) enum Kind {
     /// In each place as busy as its hour has it.
     Sun,
-    /// Two places take turns at periods of 2 s to 5 min: around the placer's reaction, its cool-down,
-    /// and what it expects a pattern to last.
+    /// Two places take turns at periods of 2 s to 5 min: around the placer's reaction, its
+    /// cool-down, and what it expects a pattern to last.
     Turns,
     /// Three places take turns, in an order drawn anew each time.
     Wanders,
@@ -88,8 +88,8 @@ pub(crate) struct World {
 const LOCAL_US: f64 = 50.0;
 /// Between hosts of one site.
 const SITE_US: f64 = 300.0;
-/// Between sites side by side, and for each radian between them: there and back by fibre, half as far
-/// again as the great circle.
+/// Between sites side by side, and for each radian between them: there and back by fibre, half as
+/// far again as the great circle.
 const NEAR_US: f64 = 1_000.0;
 const RADIAN_US: f64 = 6_371.0 * 2.0 * 5.0 * 1.5;
 /// At night a place is this busy.
@@ -141,8 +141,8 @@ impl World {
         self.longitudes.iter().map(|place| NIGHT + (1.0 - NIGHT) * busy(place)).collect()
     }
 
-    /// Accesses a second that `group` makes at its place number `place` in second `at`, while its slot
-    /// is at `owner`; `hours` are those of that second.
+    /// Accesses a second that `group` makes at its place number `place` in second `at`, while its
+    /// slot is at `owner`; `hours` are those of that second.
     pub(crate) fn rate(
         &self,
         group: &Group,

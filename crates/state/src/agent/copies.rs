@@ -82,7 +82,8 @@ const NOT_THERE: i64 = -2;
 const NULL_3: &[u8] = b"_\r\n";
 const NULL_2: &[u8] = b"$-1\r\n";
 
-/// Whether a command may take the connection that copies come over: a read that leaves one, or a write.
+/// Whether a command may take the connection that copies come over: a read that leaves one, or a
+/// write.
 pub(super) fn is_in_order(command: &str) -> bool {
     COPIED.contains(&command) || IN_ORDER.contains(&command)
 }
@@ -187,8 +188,8 @@ impl Copies {
         self.slots.contains_key(&slot) && !self.is_written(slot)
     }
 
-    /// The answer to `request`, if a copy may be trusted. Copies are of `link`, the connection to the
-    /// slot's owner as it is known now.
+    /// The answer to `request`, if a copy may be trusted. Copies are of `link`, the connection to
+    /// the slot's owner as it is known now.
     pub(super) fn read(
         &mut self,
         slot: Slot,
@@ -236,8 +237,8 @@ impl Copies {
         }
     }
 
-    /// PTTL of the key of `request`, asked behind it at `since`, says `milliseconds`: -1, never; -2, it is
-    /// not there.
+    /// PTTL of the key of `request`, asked behind it at `since`, says `milliseconds`: -1, never;
+    /// -2, it is not there.
     pub(super) fn expires(
         &mut self,
         fill: Fill,

@@ -31,7 +31,8 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) enum Asker {
     Client(Asked),
-    /// A client of this version, over the connection that copies come over; its answer is to be copied there.
+    /// A client of this version, over the connection that copies come over; its answer is to be
+    /// copied there.
     Copied(Asked, Version, Option<Fill>),
     /// The agent's query of the expiry of the key just read by this request, with the time of the
     /// query.

@@ -1,7 +1,7 @@
 //! Accounting of the agent's memory for clients, and releasing it.
 //!
-//! Counted are the buffers of clients and of connections to nodes, requests under way among them. Copies have
-//! a budget of their own ([`Agent::grant`]).
+//! Counted are the buffers of clients and of connections to nodes, requests under way among them.
+//! Copies have a budget of their own ([`Agent::grant`]).
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use wire::resp::{Kind, Limits, response};
 
 use super::{Agent, copies::FORGET_ALL, flight::Asker};
 
-/// The longest request, answer and transaction that passes. They are held until they are whole, and once more on their
-/// way.
+/// The longest request, answer and transaction that passes. They are held until they are whole, and
+/// once more on their way.
 const WHOLE_BYTES_MAX: usize = 8 << 20;
 /// While clients have no room, of an answer that is longer no part is kept.
 const PRESSED_BYTES_MAX: usize = 64 << 10;
@@ -29,7 +29,8 @@ pub fn limits() -> Limits {
 }
 
 impl Agent {
-    /// Bytes kept for all clients: what has come and waits, what waits to be written, and requests under way.
+    /// Bytes kept for all clients: what has come and waits, what waits to be written, and requests
+    /// under way.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held

@@ -101,8 +101,9 @@ impl Map {
         })
     }
 
-    /// The number of the node at `address`, if the cluster has named it. A client can forge a redirection (a script that returns
-    /// an error): the address in it gets neither requests nor the agent's password.
+    /// The number of the node at `address`, if the cluster has named it. A client can forge a
+    /// redirection (a script that returns an error): the address in it gets neither requests nor
+    /// the agent's password.
     pub(super) fn member(&mut self, address: SocketAddr) -> Option<usize> {
         let seeds = self.nodes.get(..self.seeds).unwrap_or_default();
         let is_known = seeds.contains(&Some(address)) || self.members.contains(&address);
@@ -180,7 +181,8 @@ pub(super) enum Redirect {
 }
 
 impl Redirect {
-    /// Reads an answer, line end included, of the node at `asked`. Whatever begins with one of the words is one of these.
+    /// Reads an answer, line end included, of the node at `asked`. Whatever begins with one of the
+    /// words is one of these.
     pub(super) fn read(answer: &[u8], asked: SocketAddr) -> Option<Self> {
         let line = answer.strip_prefix(b"-")?;
         let word = line.split(u8::is_ascii_whitespace).next()?;

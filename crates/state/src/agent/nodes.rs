@@ -19,8 +19,8 @@ const SLOTS_PAUSE: Duration = Duration::from_millis(200);
 const SLOTS_LIMIT: Duration = Duration::from_secs(2);
 /// How often the infrastructure monitor pings nodes that have slots or may get some.
 const PING_PERIOD: Duration = Duration::from_millis(250);
-/// Nodes pinged at once at most: of more, each has its turn, so that neither an agent's pings grow with the
-/// nodes nor a node's without end with the agents.
+/// Nodes pinged at once at most: of more, each has its turn, so that neither an agent's pings grow
+/// with the nodes nor a node's without end with the agents.
 const PINGED_MAX: usize = 64;
 
 const NODES: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n";
@@ -80,8 +80,9 @@ impl Agent {
                 Asker::Copied(asked, version, _) => (asked, version),
             };
             if executed && asked.write {
-                // Built with `RUSTFLAGS='--cfg enroute_broken_lease'` the agent says of such a write that it was not executed:
-                // the history checker has to find that out (make soak).
+                // Built with `RUSTFLAGS='--cfg enroute_broken_lease'` the agent says of such a
+                // write that it was not executed: the history checker has to find that out (make
+                // soak).
                 let word = if cfg!(enroute_broken_lease) { "ERR" } else { "UNCERTAIN" };
                 let text = format!(
                     "{word} the connection to {} was lost before it answered ({why}); the \
@@ -209,8 +210,8 @@ impl Agent {
         self.send(node, asked, version, b"", request);
     }
 
-    /// Sends a request over the connection that all take. A write holds back copies of its slot until it is
-    /// answered.
+    /// Sends a request over the connection that all take. A write holds back copies of its slot
+    /// until it is answered.
     pub(super) fn send(
         &mut self,
         node: usize,
@@ -227,8 +228,8 @@ impl Agent {
         self.say(node, Purpose::Requests(version), Asker::Client(asked), ahead, request, answers);
     }
 
-    /// Sends a request over the connection that copies come over: a write, or a read whose answer is to be
-    /// copied, and behind it the question when its key expires.
+    /// Sends a request over the connection that copies come over: a write, or a read whose answer
+    /// is to be copied, and behind it the question when its key expires.
     pub(super) fn dispatch_in_order(
         &mut self,
         asked: Asked,

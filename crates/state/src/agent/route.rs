@@ -50,7 +50,8 @@ const ANYWHERE: &[&str] = &[
     "fcall_ro",
 ];
 
-/// Containers and commands that are about the connection to the agent, which is not the one to a node.
+/// Containers and commands that are about the connection to the agent, which is not the one to a
+/// node.
 const HERE: &[&str] = &[
     "auth",
     "client",

@@ -1,4 +1,5 @@
-//! An agent before a simulated cluster whose slots move, with connections that break: from one seed.
+//! An agent before a simulated cluster whose slots move, with connections that break: from one
+//! seed.
 
 mod memory;
 mod nodes;

@@ -30,8 +30,8 @@ fn named(value: &str) -> String {
     value.rsplit_once(' ').map_or(value, |(name, _)| name).to_owned()
 }
 
-/// Takes the lease ([`Ask::Take`]) or renews it. Returns the answer, and the name of the holder if that is another and
-/// is known.
+/// Takes the lease ([`Ask::Take`]) or renews it. Returns the answer, and the name of the holder if
+/// that is another and is known.
 #[must_use]
 pub fn ask(ask: Ask, value: &str) -> Query<'_, (Answer, Option<String>)> {
     let milliseconds = LEASE.as_millis() as u64;

@@ -1,5 +1,5 @@
-//! The heuristic: slots choose in the order of what their second choice would cost them more, then they
-//! change places as long as that gains anything.
+//! The heuristic: slots choose in the order of what their second choice would cost them more, then
+//! they change places as long as that gains anything.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 

@@ -1,5 +1,5 @@
-//! The model's nodes against real ones, which are sent what is sent to a cluster: the key of the lease in each of its states, and
-//! fences in each combination.
+//! The model's nodes against real ones, which are sent what is sent to a cluster: the key of the
+//! lease in each of its states, and fences in each combination.
 
 use std::{path::Path, thread};
 

@@ -1,4 +1,5 @@
-//! Real servers for tests that hold what is sent to nodes against a model: redis-server, and valkey-server if it is installed.
+//! Real servers for tests that hold what is sent to nodes against a model: redis-server, and
+//! valkey-server if it is installed.
 
 use std::{
     env, fs,
@@ -57,7 +58,8 @@ impl Server {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Relaxed);
         let name = format!("enroute-state-{}-{number}", std::process::id());
-        // A node writes its configuration to disk at each change of a slot, and waits: in memory that is quick.
+        // A node writes its configuration to disk at each change of a slot, and waits: in memory
+        // that is quick.
         let memory = Some(PathBuf::from("/dev/shm")).filter(|at| at.is_dir());
         let directory = memory.unwrap_or_else(env::temp_dir).join(name);
         let _ = fs::remove_dir_all(&directory);

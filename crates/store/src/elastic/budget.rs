@@ -1,8 +1,8 @@
 //! One number for all memory, which may change at any moment.
 //!
 //! What the log, the device and waiting commands need comes first; the storage table may have half
-//! of the rest, and sends away page by page what it does not get; values have what remains. Everything
-//! is given up in bounded steps.
+//! of the rest, and sends away page by page what it does not get; values have what remains.
+//! Everything is given up in bounded steps.
 
 use std::time::Duration;
 

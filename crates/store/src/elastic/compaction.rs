@@ -3,10 +3,10 @@
 //! When the files take some two fifths more than what is live, the segment with the least live data
 //! for its length is emptied: its lines say which records there were, the table which are still
 //! pointed to, and those are appended to the log again. A segment may only go once nothing in it
-//! matters, and what it *kills* may matter: if a record that killed an older one vanished before the
-//! older one's segment did, a restart would find the older one alive. So kills of records that may
-//! still be on disk are carried on, sixteen bytes each, in a record of their own. The segment is
-//! removed when all that is durable.
+//! matters, and what it *kills* may matter: if a record that killed an older one vanished before
+//! the older one's segment did, a restart would find the older one alive. So kills of records that
+//! may still be on disk are carried on, sixteen bytes each, in a record of their own. The segment
+//! is removed when all that is durable.
 //!
 //! All in bounded steps: one read of 256 KiB is under way at a time.
 
@@ -26,13 +26,14 @@ use super::table::Slot;
 use super::{Elastic, Error};
 use crate::device::{FileName, Operation};
 
-/// Files may be this much more than live data, in hundredths, before a segment is emptied: the more of
-/// it is dead then, the less is copied.
+/// Files may be this much more than live data, in hundredths, before a segment is emptied: the more
+/// of it is dead then, the less is copied.
 const SLACK: u64 = 40;
-/// From this much on writers wait for compaction. What it moves takes room before what it empties goes.
+/// From this much on writers wait for compaction. What it moves takes room before what it empties
+/// goes.
 const SLACK_MAX: u64 = 46;
-/// Of a small store a few segments are more than that, those among them that are spare: it may have so
-/// many besides. Then most are dead before they are looked at.
+/// Of a small store a few segments are more than that, those among them that are spare: it may have
+/// so many besides. Then most are dead before they are looked at.
 const SLACK_SMALL: u64 = 15;
 const SEGMENTS_SLACK: u64 = 9;
 const SEGMENTS_SLACK_MAX: u64 = 11;
@@ -67,7 +68,8 @@ pub(super) struct Compaction {
     dead: u64,
     /// Those read last.
     lines: Vec<Line>,
-    /// The records `lines` were derived from, and where they begin; nothing if a footer has the lines.
+    /// The records `lines` were derived from, and where they begin; nothing if a footer has the
+    /// lines.
     records: Option<(u64, Vec<u8>)>,
     /// The first line not looked at.
     next: usize,
@@ -278,8 +280,8 @@ impl Elastic {
         false
     }
 
-    /// A short record is read whether it is alive or not: that costs less than asking the table, which is
-    /// asked when the record is there.
+    /// A short record is read whether it is alive or not: that costs less than asking the table,
+    /// which is asked when the record is there.
     fn is_to_be_read(&mut self, segment: usize, line: &Line) -> bool {
         line.class.is_some()
             && self.log.segments.at(segment).live > 0

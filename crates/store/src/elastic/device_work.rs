@@ -67,8 +67,8 @@ impl Elastic {
         self.outbox.pop_front()
     }
 
-    /// Takes the result of a command; true if it is what upkeep waited for, so that [`Elastic::step`] has
-    /// something to do at once.
+    /// Takes the result of a command; true if it is what upkeep waited for, so that
+    /// [`Elastic::step`] has something to do at once.
     pub fn complete(&mut self, completion: Completion, now: Duration) -> bool {
         self.settle();
         let Completion { id, result } = completion;

@@ -1,7 +1,7 @@
 //! Sixteen tags of a [page](super::page) looked at at once.
 //!
-//! Left to the compiler this takes four times as many instructions, and a page that is nearly full has
-//! several groups looked at for a lookup.
+//! Left to the compiler this takes four times as many instructions, and a page that is nearly full
+//! has several groups looked at for a lookup.
 
 /// Tags of a group.
 pub(super) const LANES: usize = 16;

@@ -1,7 +1,7 @@
 //! The lines of a segment, whether its footer lists them or not.
 //!
-//! Where records are short, lines would take more than they are worth: a segment of such records has
-//! none, and they are derived from the records, one portion after another.
+//! Where records are short, lines would take more than they are worth: a segment of such records
+//! has none, and they are derived from the records, one portion after another.
 
 use super::Error;
 use super::log::kills_of;

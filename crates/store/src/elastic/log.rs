@@ -5,9 +5,9 @@
 //! records appended during a sync share the next one. A segment is filled, sealed by its footer and
 //! trailer, and synced before a byte of the next is written: only the last can be torn.
 //!
-//! Read `appending` first; `commands` is what the device is asked for, `segments` what there is, `spares`
-//! what there will be, `listing` how the manifest says so, `closing` the end, `step` what is recovered
-//! together or not at all.
+//! Read `appending` first; `commands` is what the device is asked for, `segments` what there is,
+//! `spares` what there will be, `listing` how the manifest says so, `closing` the end, `step` what
+//! is recovered together or not at all.
 
 mod appending;
 mod closing;
@@ -131,7 +131,8 @@ pub(super) struct Log {
     /// What may wait for the device, and what is written once it waits.
     buffered_bytes_max: usize,
     write_bytes: usize,
-    /// A buffer and lines to be used again: fresh memory from the system costs more than filling it.
+    /// A buffer and lines to be used again: fresh memory from the system costs more than filling
+    /// it.
     unused: (Blocks, Vec<Line>),
 }
 
@@ -238,7 +239,8 @@ impl Log {
             && self.jobs.iter().all(|job| job.number != segment.number)
     }
 
-    /// True if compaction may append: it must neither flood the device nor start what it cannot end.
+    /// True if compaction may append: it must neither flood the device nor start what it cannot
+    /// end.
     pub(super) fn has_room_to_move(&self) -> bool {
         self.refusal.is_none() && self.buffered_bytes() < self.buffered_bytes_max
     }

@@ -1,8 +1,9 @@
-//! The list of segments there are, so that one that is missing is noticed: docs/formats/elastic-store.md.
+//! The list of segments there are, so that one that is missing is noticed:
+//! docs/formats/elastic-store.md.
 //!
-//! There are two copies, written in turn and in place, each synced before the next is written: whenever the
-//! machine stops, one of them is whole. Writing takes no room that the files do not have already, so a
-//! full disk does not keep a segment from being removed.
+//! There are two copies, written in turn and in place, each synced before the next is written:
+//! whenever the machine stops, one of them is whole. Writing takes no room that the files do not
+//! have already, so a full disk does not keep a segment from being removed.
 
 use super::Error;
 use super::record::{u32_at, u64_at};

@@ -2,8 +2,8 @@
 //!
 //! A page comes back in the place of one that leaves: what needs one waits until there is room for
 //! it, so that those in memory are never more than their share, however fast commands ask. Beside
-//! the share are only pages that waiting commands hold on to, of which there are as many as all that
-//! wait may keep, and for an instant those that writing has made.
+//! the share are only pages that waiting commands hold on to, of which there are as many as all
+//! that wait may keep, and for an instant those that writing has made.
 
 use std::collections::VecDeque;
 use std::io;

@@ -151,7 +151,8 @@ impl<'a> Record<'a> {
         rest.fill(0);
     }
 
-    /// Has the record at the start of `bytes`, which is to lie at `address`, be the last of its step.
+    /// Has the record at the start of `bytes`, which is to lie at `address`, be the last of its
+    /// step.
     pub(super) fn end_step(address: Address, bytes: &mut [u8]) {
         bytes[5] = 0;
         let end = Record::parse(bytes).expect("it was written here").bytes_unpadded();
@@ -171,8 +172,8 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// Length of the record at the start of `bytes` without padding, as its header says, and how its checksum
-    /// differs from what it should be.
+    /// Length of the record at the start of `bytes` without padding, as its header says, and how
+    /// its checksum differs from what it should be.
     pub(super) fn wrong_by(address: Address, bytes: &[u8]) -> Option<(usize, u32)> {
         let end = Self::parse_any(bytes)?;
         Some((end, u32_at(bytes, 0) ^ whole_checksum(address, &bytes[4..end])))

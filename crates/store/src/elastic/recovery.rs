@@ -5,10 +5,10 @@
 //! are read if their records are short; the one that was open is read record by record, and cut
 //! where the crash tore it.
 //!
-//! Cut or damaged? Every record says up to where its segment was durable when it was appended. Bytes
-//! that do not parse but lie below such a mark were safe once: that is damage, reported with file and
-//! offset, and reading goes on behind it. Otherwise none of these writes was acknowledged as
-//! durable, and the log ends.
+//! Cut or damaged? Every record says up to where its segment was durable when it was appended.
+//! Bytes that do not parse but lie below such a mark were safe once: that is damage, reported with
+//! file and offset, and reading goes on behind it. Otherwise none of these writes was acknowledged
+//! as durable, and the log ends.
 
 mod beginning;
 mod filling;

@@ -1,4 +1,5 @@
-//! How much memory would help: the miss-ratio curve, sampled (SHARDS, Waldspurger et al., FAST 2015).
+//! How much memory would help: the miss-ratio curve, sampled (SHARDS, Waldspurger et al., FAST
+//! 2015).
 //!
 //! A lookup hits in an LRU memory of `m` bytes if at most `m` bytes of other entries were looked up
 //! since its key was last. Those distances are measured for a sample of keys, chosen by their hash
@@ -21,14 +22,14 @@ const THRESHOLD_MAX: u64 = MODULUS / 16;
 /// Buckets of the histogram for every doubling of the distance.
 const BUCKETS_PER_DOUBLING: u32 = 8;
 const BUCKETS: usize = 48 * BUCKETS_PER_DOUBLING as usize;
-/// Sampled lookups after which older ones count half, and the time after which they do. By the number
-/// alone a load that falls would be remembered for hours.
+/// Sampled lookups after which older ones count half, and the time after which they do. By the
+/// number alone a load that falls would be remembered for hours.
 const HALF_LIFE: f64 = 200_000.0;
 const HALF_LIFE_TIME: Duration = Duration::from_secs(60);
 /// So many sampled lookups are remembered however old they are: fewer say nothing.
 const REMEMBERED_MIN: f64 = 4_000.0;
-/// Slots of time for each sample; renumbered when used up. Of few samples few, so that what every one
-/// looks at is near.
+/// Slots of time for each sample; renumbered when used up. Of few samples few, so that what every
+/// one looks at is near.
 const SLOTS_PER_SAMPLE: usize = 4;
 const SLOTS_MIN: usize = 1024;
 const SLOTS: usize = SLOTS_PER_SAMPLE * SAMPLES_MAX;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// The moment a pause began.
 ///
-/// The times of a store are those of a wall clock, as expiries outlive the process. Pauses are not: a clock that
-/// is set back by an hour must not keep a write from the disk for an hour. So a pause that begins in the future
-/// is over.
+/// The times of a store are those of a wall clock, as expiries outlive the process. Pauses are not:
+/// a clock that is set back by an hour must not keep a write from the disk for an hour. So a pause
+/// that begins in the future is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Since(Duration);
 

@@ -18,8 +18,8 @@ use crate::device::{FileName, Operation};
 pub(super) enum StagedKey {
     /// The entry of a key.
     Key(Box<[u8]>),
-    /// The key of a record, as for a scan. Its address tells it from another at the same location later,
-    /// which may be of the same hash.
+    /// The key of a record, as for a scan. Its address tells it from another at the same location
+    /// later, which may be of the same hash.
     Slot { hash: u64, location: Location, address: Address },
     /// A page of the storage table.
     Page(u32),

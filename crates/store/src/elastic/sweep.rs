@@ -1,8 +1,8 @@
 //! Finding expired entries that are not looked up.
 //!
 //! Every segment knows when its first entry expires, and its lines say which entries those are; so
-//! what is over is removed without reading a record that is not short. Entries expire to the second here; a load
-//! counts in milliseconds.
+//! what is over is removed without reading a record that is not short. Entries expire to the second
+//! here; a load counts in milliseconds.
 
 use std::io;
 use std::time::Duration;

@@ -1,13 +1,13 @@
 //! The storage table (dReDBox key server, §6.1.1): where on disk every entry lies.
 //!
-//! A table of [pages](super::page) of 336 slots, found by the first bits of the key's hash (extendible hashing):
-//! a full page splits in two, alone, so that growing never stalls. A slot keeps 40 bits of the hash
-//! and no byte of the key; only the record itself shows whether it is the one looked for. Pages
-//! stay in the order of hashes, which is what a scan goes by.
+//! A table of [pages](super::page) of 336 slots, found by the first bits of the key's hash
+//! (extendible hashing): a full page splits in two, alone, so that growing never stalls. A slot
+//! keeps 40 bits of the hash and no byte of the key; only the record itself shows whether it is the
+//! one looked for. Pages stay in the order of hashes, which is what a scan goes by.
 //!
 //! Twelve bytes a slot, and pages two thirds full: about 18 bytes an entry, the directory included.
-//! Pages can leave memory for the spill file one by one ([`Table::send_away`]); what is asked of a page
-//! that is away waits for it, and nothing else does.
+//! Pages can leave memory for the spill file one by one ([`Table::send_away`]); what is asked of a
+//! page that is away waits for it, and nothing else does.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -266,8 +266,8 @@ impl Table {
             self.double();
         }
         let new = self.add_page(prefix << 1 | 1, depth + 1);
-        // Both are filled anew: what lies in other groups than its own in a full page would stay there
-        // for good, and lookups would go on looking there.
+        // Both are filled anew: what lies in other groups than its own in a full page would stay
+        // there for good, and lookups would go on looking there.
         let full = std::mem::replace(&mut self.pages[old], Page::new(prefix << 1, depth + 1));
         for at in full.places() {
             let hash = full.hash(at);
@@ -339,8 +339,8 @@ impl Table {
         bytes
     }
 
-    /// Takes a page back; false if these bytes are not what it was. With `dirty` the spill file does
-    /// not have them.
+    /// Takes a page back; false if these bytes are not what it was. With `dirty` the spill file
+    /// does not have them.
     pub(super) fn returned(&mut self, page: u32, bytes: &[u8], dirty: bool) -> bool {
         let at = page as usize;
         debug_assert!(!self.is_resident(page), "page {page} was not away");

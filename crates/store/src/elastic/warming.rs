@@ -31,8 +31,8 @@ pub enum Warming {
 
 /// Reads under way at most, so that those of clients find the disk free.
 const READS_MAX: usize = 4;
-/// Begun at once at most, and how long until there may be more: read as fast as the disk gives them, they leave
-/// lookups neither disk nor processors.
+/// Begun at once at most, and how long until there may be more: read as fast as the disk gives
+/// them, they leave lookups neither disk nor processors.
 const READS_AT_ONCE: usize = 2;
 const PAUSE: Duration = Duration::from_millis(1);
 /// How often an entry was seen, at least, in the rounds of the walk.

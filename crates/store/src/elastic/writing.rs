@@ -91,12 +91,12 @@ impl Elastic {
     }
 
     /// Reserves room for a step that writes and removes at most `entries`, with keys and values of
-    /// `bytes` together, and clears the store `clears` times; `frees` if it only removes. Nothing is
-    /// written before the step begins.
+    /// `bytes` together, and clears the store `clears` times; `frees` if it only removes. Nothing
+    /// is written before the step begins.
     ///
     /// # Errors
-    /// [`Error::TooManyClears`] and [`Error::StepTooLong`] if it can never be written as a whole; [`Error::Full`], or
-    /// [`Error::Busy`] (try again after the next completion).
+    /// [`Error::TooManyClears`] and [`Error::StepTooLong`] if it can never be written as a whole;
+    /// [`Error::Full`], or [`Error::Busy`] (try again after the next completion).
     pub fn reserve_step(
         &mut self,
         entries: usize,

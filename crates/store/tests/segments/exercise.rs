@@ -1,5 +1,5 @@
-//! Bytes nobody wrote as the files of a store: it opens or says why not, and serves nothing but what
-//! passes its checksum. Shared by a test and the fuzz target.
+//! Bytes nobody wrote as the files of a store: it opens or says why not, and serves nothing but
+//! what passes its checksum. Shared by a test and the fuzz target.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ pub fn config() -> Config {
     }
 }
 
-/// The segments of a store of 100 keys, each written twice, one in five removed: the first with a line
-/// for each record in its footer, others with a parity block.
+/// The segments of a store of 100 keys, each written twice, one in five removed: the first with a
+/// line for each record in its footer, others with a parity block.
 pub fn corpus() -> Vec<(u64, Vec<u8>)> {
     let device = SimulatedDevice::new(1, Faults::default());
     let mut store = Elastic::open(config(), &device, NOW).expect("opens");
@@ -57,8 +57,8 @@ pub fn drain(store: &mut Elastic, device: &SimulatedDevice) {
     }
 }
 
-/// Opens a store with these segments, by number, and walks over it; returns how many keys it has, if
-/// it opens.
+/// Opens a store with these segments, by number, and walks over it; returns how many keys it has,
+/// if it opens.
 pub fn exercise(segments: &[(u64, &[u8])]) -> Option<usize> {
     let device = SimulatedDevice::new(1, Faults::default());
     drop(Elastic::open(config(), &device, NOW).expect("an empty disk is a new store"));

@@ -20,10 +20,11 @@ pub struct Config {
     pub cached_max: usize,
     /// Writes held for one key at most; more are dropped, and their clients ask again.
     pub held_max: usize,
-    /// Times the switch is asked for one thing before the agent begins anew with it, as after a restart.
+    /// Times the switch is asked for one thing before the agent begins anew with it, as after a
+    /// restart.
     pub tries_max: u32,
-    /// How far a tag may be ahead of what is known of its key. What is further ahead the switch did not give, and it
-    /// counts as none.
+    /// How far a tag may be ahead of what is known of its key. What is further ahead the switch did
+    /// not give, and it counts as none.
     pub tags_ahead_max: u64,
 }
 

@@ -1,10 +1,10 @@
 //! The server's side of coherence: a pure state machine beside a key-value store.
 //!
-//! NetCache (SOSP 2017, section 4.3) in five steps. A write of a cached key makes the switch's entry
-//! invalid and arrives tagged (1); the agent applies it and answers at once (2), sends the new value
-//! to the switch and holds later writes *to that key* until the switch acknowledges (3), sends again
-//! until it does (4), and lets writes to other keys proceed (5). A key enters the cache under the
-//! same rule: from sending its value until it is installed, its writes are held.
+//! NetCache (SOSP 2017, section 4.3) in five steps. A write of a cached key makes the switch's
+//! entry invalid and arrives tagged (1); the agent applies it and answers at once (2), sends the
+//! new value to the switch and holds later writes *to that key* until the switch acknowledges (3),
+//! sends again until it does (4), and lets writes to other keys proceed (5). A key enters the cache
+//! under the same rule: from sending its value until it is installed, its writes are held.
 //!
 //! Beyond the paper: the tag is a version, and only the value of the write that carries the entry's
 //! newest version makes it valid, so late messages cannot. A write without a tag, or with one older
@@ -137,8 +137,8 @@ impl Agent {
         }
     }
 
-    /// Whether this address may be that of the operation's sender. A tag is judged by its version: it comes from the
-    /// client's address.
+    /// Whether this address may be that of the operation's sender. A tag is judged by its version:
+    /// it comes from the client's address.
     fn may_send(&self, from: SocketAddr, op: Op) -> bool {
         match op.sender() {
             Party::Client => true,

@@ -1,9 +1,9 @@
 //! What is cached: a pure state machine over the data plane's reports.
 //!
-//! NetCache (SOSP 2017, section 4.4): a key reported as hot is compared with a few cached ones, drawn
-//! at random, and takes the coldest one's place if it is asked for more often. A key of NetCache's
-//! protocol enters by its agent, which holds its writes during that; one of memcached's is
-//! requested by a normal get. [`Controller::step`] takes events, [`Controller::ready`] returns
+//! NetCache (SOSP 2017, section 4.4): a key reported as hot is compared with a few cached ones,
+//! drawn at random, and takes the coldest one's place if it is asked for more often. A key of
+//! NetCache's protocol enters by its agent, which holds its writes during that; one of memcached's
+//! is requested by a normal get. [`Controller::step`] takes events, [`Controller::ready`] returns
 //! actions.
 
 mod items;

@@ -1,4 +1,5 @@
-//! What somebody sends who is neither agent, switch nor controller, under any address and on any way.
+//! What somebody sends who is neither agent, switch nor controller, under any address and on any
+//! way.
 
 use wire::netcache::{Flags, Message, Op, Party};
 

@@ -1,10 +1,10 @@
 //! `enroute demo`: the paper's scenario B, on one machine, in under two minutes.
 //!
-//! A client reads keys 1..=100 in random order from a database 164 ms away, through caches that hold
-//! 0, 10, 30, 70 and 100 of them (VNF-Cache §4.2, Table 2, Ohio). Only the distance is emulated: a
-//! MongoDB origin ([`origin`]), the emulated path of `enroute link`, `enroute cache` as a separate
-//! process ([`program`]), a MongoDB client ([`client`]). The latency of the path limits the five
-//! rows, not the processor, so they run in parallel.
+//! A client reads keys 1..=100 in random order from a database 164 ms away, through caches that
+//! hold 0, 10, 30, 70 and 100 of them (VNF-Cache §4.2, Table 2, Ohio). Only the distance is
+//! emulated: a MongoDB origin ([`origin`]), the emulated path of `enroute link`, `enroute cache` as
+//! a separate process ([`program`]), a MongoDB client ([`client`]). The latency of the path limits
+//! the five rows, not the processor, so they run in parallel.
 
 use std::{
     collections::HashSet,

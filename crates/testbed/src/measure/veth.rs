@@ -1,5 +1,5 @@
-//! Gets answered over a veth pair: a flood from inside the kernel on the first processor, the program
-//! or memcached on the second.
+//! Gets answered over a veth pair: a flood from inside the kernel on the first processor, the
+//! program or memcached on the second.
 
 use std::{
     fs,

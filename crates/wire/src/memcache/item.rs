@@ -14,8 +14,8 @@ pub struct Item {
     pub value: Vec<u8>,
 }
 
-/// The request for an item, its flags and its lifetime. The item comes with the number: datagrams have numbers of 16
-/// bits, so a late answer to an earlier request may look like the one to this.
+/// The request for an item, its flags and its lifetime. The item comes with the number: datagrams
+/// have numbers of 16 bits, so a late answer to an earlier request may look like the one to this.
 pub fn question(key: &[u8], number: u64) -> Vec<u8> {
     [b"mg ", key, format!(" O{number:x} t f v\r\n").as_bytes()].concat()
 }
@@ -23,7 +23,8 @@ pub fn question(key: &[u8], number: u64) -> Vec<u8> {
 /// The answer to [`question`]: the item, or `None` if the server has none.
 ///
 /// # Errors
-/// It is neither, or the item is the answer to a question of another number; a server's error is one of these.
+/// It is neither, or the item is the answer to a question of another number; a server's error is
+/// one of these.
 pub fn answer(payload: &[u8], number: u64) -> Result<Option<Item>> {
     if payload == b"EN\r\n" {
         return Ok(None);

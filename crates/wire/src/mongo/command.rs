@@ -1,8 +1,8 @@
 //! What each command does, as data.
 //!
 //! A command that is not in [`TABLE`] may do anything: its caller must take it for a write to
-//! everything ([`super::request::Request::effect`] says so). Names are compared case-sensitively, as
-//! servers do; aliases have rows of their own.
+//! everything ([`super::request::Request::effect`] says so). Names are compared case-sensitively,
+//! as servers do; aliases have rows of their own.
 
 /// One command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,8 +130,9 @@ const fn prefix(name: &[u8]) -> u64 {
 
 /// Every command of MongoDB 3.6 to 8.0 that a client may send, sorted by name.
 ///
-/// Where a command's reach depends on more than its own fields, the row says the widest: `mapReduce`
-/// may write to another database, a change of users or read concern may change who may read what.
+/// Where a command's reach depends on more than its own fields, the row says the widest:
+/// `mapReduce` may write to another database, a change of users or read concern may change who may
+/// read what.
 #[rustfmt::skip]
 pub static TABLE: &[Command] = &[
     row("abortMoveCollection", Effect::Write(Scope::Collection), Place::Namespace),

@@ -212,8 +212,8 @@ impl<'a> Compressed<'a> {
     }
 }
 
-/// As [`Compressed::inflate_beginning`], of a frame of which only the beginning is there; `None` if it
-/// is not compressed.
+/// As [`Compressed::inflate_beginning`], of a frame of which only the beginning is there; `None` if
+/// it is not compressed.
 pub fn beginning(bytes: &[u8], limits: &Limits, bytes_max: usize) -> Option<Vec<u8>> {
     let mut reader = Reader::new(bytes, 0);
     let mut field = || reader.i32("a header").ok();

@@ -31,9 +31,9 @@ pub fn compressors<'a>(hello: &Document<'a>) -> Result<impl Iterator<Item = &'a 
     Ok(elements.filter_map(|element| element.ok()?.str()))
 }
 
-/// Appends the frame of a `hello` or of its reply to `out`, rewritten: `address` gives each member's
-/// address (`host:port`) a new one, or `None` to keep it. A checksum is dropped, since it would no
-/// longer be true.
+/// Appends the frame of a `hello` or of its reply to `out`, rewritten: `address` gives each
+/// member's address (`host:port`) a new one, or `None` to keep it. A checksum is dropped, since it
+/// would no longer be true.
 ///
 /// # Errors
 /// When the frame is neither OP_MSG, OP_QUERY nor OP_REPLY, or its body is malformed; `out` is then

@@ -85,8 +85,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Appends an OP_MSG without flags whose only section is `body`, the bytes of a whole document. With
-/// a `response_to` of zero it is a request.
+/// Appends an OP_MSG without flags whose only section is `body`, the bytes of a whole document.
+/// With a `response_to` of zero it is a request.
 pub fn write(out: &mut Vec<u8>, request_id: i32, response_to: i32, body: &[u8]) {
     let start = out.len();
     let header = Header { length: 0, request_id, response_to, opcode: opcode::MSG };

@@ -1,7 +1,7 @@
 //! Every operation, with its sender and receiver: the single table of the protocol.
 //!
-//! The build script of `switch` includes this file and writes the same for the data plane in C, and a test
-//! holds `docs/protocols/netcache.md` against it. It uses nothing but `std`, therefore.
+//! The build script of `switch` includes this file and writes the same for the data plane in C, and
+//! a test holds `docs/protocols/netcache.md` against it. It uses nothing but `std`, therefore.
 
 /// Senders and receivers of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,7 +58,8 @@ operations! {
     PutCached = 4, DataPlane => Agent;
     /// [`Op::Delete`], of a cached key: tagged on its way, and still from the client's address.
     DeleteCached = 5, DataPlane => Agent;
-    /// The value, if [`Flags::FOUND`](super::Flags::FOUND); the data plane answers so for the agent.
+    /// The value, if [`Flags::FOUND`](super::Flags::FOUND); the data plane answers so for the
+    /// agent.
     GetReply = 6, Agent => Client;
     /// Applied.
     PutReply = 7, Agent => Client;
@@ -70,7 +71,8 @@ operations! {
     UpdateAck = 10, DataPlane => Agent;
     /// A write is here that has no tag; the newest version known is this one.
     Invalidate = 11, Agent => DataPlane;
-    /// Its tag, if the key is [`Flags::CACHED`](super::Flags::CACHED); else the version that was asked with.
+    /// Its tag, if the key is [`Flags::CACHED`](super::Flags::CACHED); else the version that was
+    /// asked with.
     InvalidateAck = 12, DataPlane => Agent;
     /// Requests to hold writes to this key and to send its value, to be cached under this version.
     Fetch = 13, Controller => Agent;

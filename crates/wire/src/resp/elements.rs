@@ -1,4 +1,5 @@
-//! The elements of an array that is too long to be held, as they come: bulk strings, and what is one line.
+//! The elements of an array that is too long to be held, as they come: bulk strings, and what is
+//! one line.
 
 /// Longest line that is looked at: a type and a length.
 const LINE_BYTES_MAX: usize = 32;
@@ -22,8 +23,8 @@ pub struct Piece<'a> {
 }
 
 impl Elements {
-    /// Begins to read an array: its number of elements, and its bytes before the first. `None` if `bytes` do not begin
-    /// with one.
+    /// Begins to read an array: its number of elements, and its bytes before the first. `None` if
+    /// `bytes` do not begin with one.
     pub fn begin(bytes: &[u8]) -> Option<(usize, usize)> {
         let end = bytes.iter().take(LINE_BYTES_MAX).position(|&byte| byte == b'\n')?;
         let line = bytes.get(..end)?;

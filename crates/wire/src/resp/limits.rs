@@ -32,13 +32,14 @@ const ARGUMENTS_BEFORE_LOGIN_MAX: usize = 10;
 const BULK_BYTES_BEFORE_LOGIN_MAX: usize = 16 * 1024;
 
 impl Limits {
-    /// Limits for a client that has not logged in: those of Redis for such clients, but never more than
-    /// `self` allows. The largest request takes 161 KiB.
+    /// Limits for a client that has not logged in: those of Redis for such clients, but never more
+    /// than `self` allows. The largest request takes 161 KiB.
     #[must_use]
     pub fn before_login(&self) -> Self {
         let arguments_max = self.arguments_max.min(ARGUMENTS_BEFORE_LOGIN_MAX);
         let bulk_bytes_max = self.bulk_bytes_max.min(BULK_BYTES_BEFORE_LOGIN_MAX);
-        // Beside each bulk string its length; 64 KiB of blanks and inline commands have a limit of their own.
+        // Beside each bulk string its length; 64 KiB of blanks and inline commands have a limit of
+        // their own.
         let request_bytes_max = arguments_max * (bulk_bytes_max + 64);
         Self {
             request_bytes_max: self.request_bytes_max.min(request_bytes_max),

@@ -2,7 +2,8 @@
 //! fed, and replies are taken in the order of their commands.
 //!
 //! The caller writes what [`Pipeline::take_output`] returns, appends what it reads to
-//! [`Pipeline::room`], then takes replies until there is none. After an error the connection is lost.
+//! [`Pipeline::room`], then takes replies until there is none. After an error the connection is
+//! lost.
 
 use std::mem;
 
@@ -75,7 +76,8 @@ impl Pipeline {
         &mut self.input
     }
 
-    /// The reply to the oldest command that is not answered yet, or `None` if more bytes are needed.
+    /// The reply to the oldest command that is not answered yet, or `None` if more bytes are
+    /// needed.
     ///
     /// # Errors
     /// The bytes break the protocol, pass a limit, or answer no command.
@@ -95,8 +97,8 @@ impl Pipeline {
         Ok(reply)
     }
 
-    /// The next message, which answers no command: what is published on a channel that a command has
-    /// subscribed to.
+    /// The next message, which answers no command: what is published on a channel that a command
+    /// has subscribed to.
     ///
     /// # Errors
     /// The bytes break the protocol or pass a limit.
@@ -109,8 +111,8 @@ impl Pipeline {
         Ok(Some(reply.unwrap_or_else(|| self.split_off(own_bytes.unwrap_or_default()))))
     }
 
-    /// The string of so many bytes that ends, with CR LF, where replies have been taken to. It keeps
-    /// the buffer; what follows it, which is less, is copied.
+    /// The string of so many bytes that ends, with CR LF, where replies have been taken to. It
+    /// keeps the buffer; what follows it, which is less, is copied.
     fn split_off(&mut self, bytes: usize) -> Reply {
         let rest = self.input.split_off(mem::take(&mut self.taken));
         let mut string = mem::replace(&mut self.input, rest);

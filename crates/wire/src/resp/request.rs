@@ -273,9 +273,9 @@ impl Decoder {
 
     /// Reads one inline command; without arguments if the line is blank.
     ///
-    /// Every listener of Redis decodes here, so this is where another protocol is noticed: at the start of
-    /// each line, because any web page can make a browser send a request to a port of its own machine, with
-    /// commands in the body. A browser cannot make one begin with `*`.
+    /// Every listener of Redis decodes here, so this is where another protocol is noticed: at the
+    /// start of each line, because any web page can make a browser send a request to a port of its
+    /// own machine, with commands in the body. A browser cannot make one begin with `*`.
     #[cold]
     fn inline<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Option<Request<'a>>> {
         // One byte more than allowed is searched, so that a line is as long in any chunking.

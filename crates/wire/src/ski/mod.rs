@@ -1,8 +1,8 @@
 //! SKI, the TLS Session Key Interface: requests of an edge and answers of the key server.
 //!
 //! One request is the body of one HTTPS `POST /`, a JSON object; so is its answer
-//! (`docs/protocols/ski.md`). Fields and errors are those of draft-cairns-tls-session-key-interface-01
-//! with what TLS 1.3 needs beside them.
+//! (`docs/protocols/ski.md`). Fields and errors are those of
+//! draft-cairns-tls-session-key-interface-01 with what TLS 1.3 needs beside them.
 //!
 //! **Past this codec there is no digest to sign:** [`Request`] holds the parts of a handshake, and
 //! the holder of the key builds the message from them. Bytes which are not such parts are refused

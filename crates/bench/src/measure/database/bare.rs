@@ -17,8 +17,8 @@ use super::PAGE;
 pub(super) struct Segments(Vec<(File, u64)>);
 
 impl Segments {
-    /// Those of the database in `directory`, as they are now, that are written to the end: of those made ahead
-    /// the file system knows that they are zeroes, and does not ask the disk.
+    /// Those of the database in `directory`, as they are now, that are written to the end: of those
+    /// made ahead the file system knows that they are zeroes, and does not ask the disk.
     pub(super) fn open(directory: &Path) -> anyhow::Result<Self> {
         let (mut files, mut page) = (Vec::new(), Page::new());
         for shard in fs::read_dir(directory)? {

@@ -27,8 +27,8 @@ const PAPER: [(f64, f64); 6] = [
 /// The least there is stands for the paper's 0.
 const MEMORY_MIN: u64 = 32 << 20;
 
-/// The paper's sweep: 50,000 × 4 KiB, asked for one after the other, for each memory; called in process, as in
-/// the paper (section 7.3), and over the wire, as clients do.
+/// The paper's sweep: 50,000 × 4 KiB, asked for one after the other, for each memory; called in
+/// process, as in the paper (section 7.3), and over the wire, as clients do.
 pub(in crate::measure) fn table_5(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let bytes = PAPER.map(|(gigabytes, _)| ((gigabytes * 1e9) as u64).max(MEMORY_MIN));
     let said = example(run, "elastic_table_5", &bytes)?;
@@ -38,8 +38,9 @@ pub(in crate::measure) fn table_5(run: &Run) -> anyhow::Result<Vec<Figure>> {
         let numbers: Vec<f64> =
             line.split(' ').map(str::parse).collect::<Result<_, _>>().context(said.clone())?;
         let [_, rate, max, min, average, read] = numbers[..] else { bail!("six numbers: {line}") };
-        // What the paper reads from storage, in 2.8 µs, comes from the system's memory for files. And of what is
-        // asked for in a circle a memory too small for all keeps nothing until it is asked for again.
+        // What the paper reads from storage, in 2.8 µs, comes from the system's memory for files.
+        // And of what is asked for in a circle a memory too small for all keeps nothing until it is
+        // asked for again.
         let all_fit = gigabytes * 1e9 > 1.1 * (KEYS * PAGE as u64) as f64;
         let goal = Goal::RatioMin(if all_fit { 1.0 } else { 0.0 });
         let peer = "the paper, called in process, one after the other";

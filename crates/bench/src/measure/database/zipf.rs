@@ -1,7 +1,7 @@
 //! The issue's own case: a million values of 4 KiB, a quarter of them in memory.
 //!
-//! Beside the longest lookups stands how many took more than 5 ms (`…-over-5ms`), and of how many no stall of the
-//! machine says why (`…-over-5ms-unexplained`).
+//! Beside the longest lookups stands how many took more than 5 ms (`…-over-5ms`), and of how many
+//! no stall of the machine says why (`…-over-5ms-unexplained`).
 
 use std::{
     thread,
@@ -119,9 +119,10 @@ impl Waits {
 }
 
 impl Part {
-    /// Late lookups that would have been late even without the time in which one of those threads stood still. A lookup
-    /// that came when that was over, and queued behind those that had waited, is among them. What the
-    /// database's own threads do to a core is not: other threads on that core wait for them, too.
+    /// Late lookups that would have been late even without the time in which one of those threads
+    /// stood still. A lookup that came when that was over, and queued behind those that had waited,
+    /// is among them. What the database's own threads do to a core is not: other threads on that
+    /// core wait for them, too.
     fn unexplained(&self) -> usize {
         let mut stalls: Vec<&Wait> = self.time.stalls().chain(self.page.stalls()).collect();
         stalls.sort_unstable_by_key(|stall| stall.began);
@@ -211,8 +212,8 @@ fn overwrite(server: &Server, keys: u64, pause: Duration) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Has something done once a millisecond, which is seldom enough to take no core from those it watches:
-/// how late each was over.
+/// Has something done once a millisecond, which is seldom enough to take no core from those it
+/// watches: how late each was over.
 fn waits(
     duration: Duration,
     mut act: impl FnMut() -> anyhow::Result<()>,

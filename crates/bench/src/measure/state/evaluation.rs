@@ -1,6 +1,6 @@
-//! What AnnaBellaDB's evaluation (§III) shows: a function that moves, the throughput of eighteen, and
-//! the mean access within a data centre; on slots that follow, and on slots that stay where the hash
-//! put them.
+//! What AnnaBellaDB's evaluation (§III) shows: a function that moves, the throughput of eighteen,
+//! and the mean access within a data centre; on slots that follow, and on slots that stay where the
+//! hash put them.
 
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ fn both(run: &Run, scenario: &Scenario) -> anyhow::Result<(Outcome, Outcome)> {
 
 /// A function that moves through four hosts (Figure 5).
 pub(crate) fn moving(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    // Longer than the cool-down of a slot that goes back to the second host, where the hash had put it.
+    // Longer than the cool-down of a slot that goes back to the second host, where the hash had put
+    // it.
     let stays = if run.short { 25.0 } else { 60.0 };
     let stay = |host| Stay { from: host as f64 * stays, host };
     let function = Function((0..4).map(stay).collect());

@@ -1,5 +1,6 @@
-//! Network functions as in AnnaBellaDB's evaluation (§III): small clients that share one state, read it
-//! ten times and write it once, again and again, each on a host or moving from host to host.
+//! Network functions as in AnnaBellaDB's evaluation (§III): small clients that share one state,
+//! read it ten times and write it once, again and again, each on a host or moving from host to
+//! host.
 
 use std::{
     fmt,

@@ -1,5 +1,5 @@
-//! Four hosts in network namespaces, a node of the cluster on each, all pairs joined by `enroute link`.
-//! Needs root.
+//! Four hosts in network namespaces, a node of the cluster on each, all pairs joined by
+//! `enroute link`. Needs root.
 
 use std::{
     fs::{File, read_link},
@@ -35,7 +35,8 @@ pub(super) struct Hosts<'a> {
 }
 
 /// A network namespace without a name: it is there while the process that holds it is, which ends
-/// with this handle, or with this program at the latest, as it reads a pipe whose other end is here.
+/// with this handle, or with this program at the latest, as it reads a pipe whose other end is
+/// here.
 struct Namespace(process::Child);
 
 impl<'a> Hosts<'a> {

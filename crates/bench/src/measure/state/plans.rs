@@ -1,5 +1,5 @@
-//! The placer's decisions by themselves: how long a plan takes, and how much longer a simulated cluster
-//! waits under them than it has to. Both run an example of the crate `state`.
+//! The placer's decisions by themselves: how long a plan takes, and how much longer a simulated
+//! cluster waits under them than it has to. Both run an example of the crate `state`.
 
 use std::process::Command;
 

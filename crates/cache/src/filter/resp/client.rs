@@ -25,8 +25,8 @@ const KEYS_MAX: usize = 1_024;
 impl Resp {
     /// Names the flow of `message`.
     ///
-    /// A read of one key on a connection in no special state is named here, by the fields that it has and no
-    /// others: a request that comes out of several branches is copied, 20 ns each.
+    /// A read of one key on a connection in no special state is named here, by the fields that it
+    /// has and no others: a request that comes out of several branches is copied, 20 ns each.
     #[inline]
     pub(super) fn name_flow<'m>(
         &mut self,
@@ -158,7 +158,8 @@ impl Resp {
         }
     }
 
-    /// The one key that a command reads, and in `scratch` which of its answers; or why storage does not answer it.
+    /// The one key that a command reads, and in `scratch` which of its answers; or why storage does
+    /// not answer it.
     #[inline]
     fn single<'m>(
         &self,
@@ -205,8 +206,8 @@ impl Resp {
         with_reply(Flow::ReadMany(read), Tag::Many, Reply::Plain)
     }
 
-    /// Begins a variant: protocol version, command. What most keys are read by, GET, is the empty one:
-    /// its answers are the same in both versions, and it is stored with every such key.
+    /// Begins a variant: protocol version, command. What most keys are read by, GET, is the empty
+    /// one: its answers are the same in both versions, and it is stored with every such key.
     fn variant(&self, command: &str, scratch: &mut Scratch) {
         if command == "get" {
             return;

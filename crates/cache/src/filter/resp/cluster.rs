@@ -1,7 +1,8 @@
 //! Redis Cluster: its nodes' addresses are replaced by those of the listeners in front of them.
 //!
 //! A client learns the nodes from `CLUSTER SLOTS`, `SHARDS` or `NODES` and from redirections, and
-//! would connect to them and never come back. An address that no listener stands for stays as it is.
+//! would connect to them and never come back. An address that no listener stands for stays as it
+//! is.
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,5 @@
-//! Redis and Valkey, seen from the cache. What is cached and what never is: `docs/protocols/redis.md`.
+//! Redis and Valkey, seen from the cache. What is cached and what never is:
+//! `docs/protocols/redis.md`.
 
 use std::{sync::Arc, time::Duration};
 

@@ -21,8 +21,8 @@ impl Resp {
         reply.first() == Some(&b'-') && !self.settings.addresses.is_empty()
     }
 
-    /// May the origin queue the next command? Only its reply to what ends a transaction says that it
-    /// does not: a user may lack the right to DISCARD.
+    /// May the origin queue the next command? Only its reply to what ends a transaction says that
+    /// it does not: a user may lack the right to DISCARD.
     pub(super) fn may_queue(&self) -> bool {
         self.in_transaction || self.queues || self.endings > 0
     }
@@ -79,8 +79,8 @@ impl Resp {
         std::mem::take(&mut self.asking)
     }
 
-    /// Must a script wait until it is known whether the origin queues it? The request that proves whether
-    /// it was refused would become part of a transaction.
+    /// Must a script wait until it is known whether the origin queues it? The request that proves
+    /// whether it was refused would become part of a transaction.
     pub(super) fn must_wait(&self, command: Option<&Command>, standing: &Standing) -> bool {
         let writes = |command: &Command| {
             command.flags.contains(Flags::SCRIPT) && command.effect == Effect::Write

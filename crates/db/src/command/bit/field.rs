@@ -132,7 +132,8 @@ fn parse(mut arguments: &[&[u8]]) -> Result<Vec<Operation>, Failure> {
     Ok(operations)
 }
 
-/// What only gets, does no more. Judged word by word as Redis does, before anything is known to be wrong.
+/// What only gets, does no more. Judged word by word as Redis does, before anything is known to be
+/// wrong.
 pub(crate) fn touch(args: &[&[u8]]) -> Touch {
     let mut arguments = args.get(2..).unwrap_or_default();
     while let [name, rest @ ..] = arguments {

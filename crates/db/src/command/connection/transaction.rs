@@ -1,4 +1,5 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH, as far as they are said; `session/transaction.rs` does them.
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH, as far as they are said; `session/transaction.rs` does
+//! them.
 
 use crate::{
     call::Call,

@@ -26,8 +26,8 @@ pub(super) fn apply(call: &mut Call<'_, '_>, bytes: u64) {
 /// Sizes RESCALE ADVISE lists at most.
 const ADVISED_MAX: usize = 24;
 
-/// What a size is to reach: a share of the lookups answered from memory, or a wait for the disk that
-/// they have on average.
+/// What a size is to reach: a share of the lookups answered from memory, or a wait for the disk
+/// that they have on average.
 enum Target {
     Share(f64),
     Wait(Duration),

@@ -66,8 +66,8 @@ impl Census {
         self.bytes.get(&slot).copied().unwrap_or_default()
     }
 
-    /// Room at each node: what `maxmemory` leaves to slots in use; a node that is excluded, or no primary
-    /// now, has none.
+    /// Room at each node: what `maxmemory` leaves to slots in use; a node that is excluded, or no
+    /// primary now, has none.
     pub(super) fn capacities(&self, view: &View, config: &Config) -> Vec<Capacity> {
         let of = |(number, member): (usize, &Option<Member>)| match member {
             Some(member) if !config.excluded.contains(&member.address) => Capacity {

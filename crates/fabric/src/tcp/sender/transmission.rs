@@ -1,4 +1,5 @@
-//! What is sent when: lost data first, as much as the window has room for; all again after a timeout.
+//! What is sent when: lost data first, as much as the window has room for; all again after a
+//! timeout.
 
 use super::{Congestion, Sender, State};
 use crate::{

@@ -1,4 +1,5 @@
-//! Clients of a single Redis know nothing of redirections: none reaches them, whatever nodes say and for however long.
+//! Clients of a single Redis know nothing of redirections: none reaches them, whatever nodes say
+//! and for however long.
 
 use super::*;
 

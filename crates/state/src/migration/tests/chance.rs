@@ -1,4 +1,5 @@
-//! What decides where more than one thing may happen: a seed, or a way of decisions that is gone to its end and then the next.
+//! What decides where more than one thing may happen: a seed, or a way of decisions that is gone to
+//! its end and then the next.
 
 use std::hash::{Hash, Hasher};
 

@@ -1,6 +1,7 @@
-//! Every order in which a move of one slot with one key can go, as far as the budgets allow: the placer's steps, answers that are
-//! lost, keys, steps and claims that come late, clients that write and delete, a replica that takes a node's place, and a
-//! second placer that goes on. The nodes are those of the random tests (`cluster.rs`), and the placers' logic is the real one.
+//! Every order in which a move of one slot with one key can go, as far as the budgets allow: the
+//! placer's steps, answers that are lost, keys, steps and claims that come late, clients that write
+//! and delete, a replica that takes a node's place, and a second placer that goes on. The nodes are
+//! those of the random tests (`cluster.rs`), and the placers' logic is the real one.
 //!
 //! In every state a client that asks any node finds what was written last, or waits (but after a
 //! failover of the source); and a placer that resumes from there, without further faults, leaves

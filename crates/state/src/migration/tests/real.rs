@@ -1,5 +1,5 @@
-//! The scripts, as they are sent, against the model of their steps (`cluster/steps.rs`): two real nodes are brought into every
-//! small state, take the step, and are then as the model's.
+//! The scripts, as they are sent, against the model of their steps (`cluster/steps.rs`): two real
+//! nodes are brought into every small state, take the step, and are then as the model's.
 //!
 //! The nodes do not gossip, as each has no address of the others: only the test's commands change
 //! their state. Valkey 9 considers such nodes failed, and moves slots; so these are redis-server
@@ -99,8 +99,8 @@ fn moves() -> Vec<(Cluster, Node, Step)> {
     all
 }
 
-/// Whether a node can be in this state when it takes a step. No note of a turn is at a node that does not own the slot but the
-/// target, and no slot comes to its owner.
+/// Whether a node can be in this state when it takes a step. No note of a turn is at a node that
+/// does not own the slot but the target, and no slot comes to its owner.
 fn meets(server: &Server, step: &Step) -> bool {
     let at_source = matches!(step, Step::Send { .. } | Step::Restore { .. } | Step::Move { .. });
     !(at_source && server.importing.is_some())

@@ -1,8 +1,9 @@
 //! Keeping the manifest true while the store runs.
 //!
-//! A segment is listed before anything is written to it, and is listed no more before its file goes: so a
-//! file that is listed and not there was lost, wherever the machine stopped. A change is a write and a sync
-//! of one block, beside those of the log and not before them: spares are made and listed ahead of time.
+//! A segment is listed before anything is written to it, and is listed no more before its file
+//! goes: so a file that is listed and not there was lost, wherever the machine stopped. A change is
+//! a write and a sync of one block, beside those of the log and not before them: spares are made
+//! and listed ahead of time.
 
 use std::io;
 use std::sync::Arc;
@@ -42,8 +43,8 @@ pub(super) struct Listing {
     closed: bool,
     /// When the disk had no room for it.
     refused: Option<Since>,
-    /// The bytes of the copy written last, kept for the next: a block of memory that is taken between the
-    /// pieces of the log's writes would leave gaps that none of these fits into.
+    /// The bytes of the copy written last, kept for the next: a block of memory that is taken
+    /// between the pieces of the log's writes would leave gaps that none of these fits into.
     blocks: Arc<Blocks>,
 }
 

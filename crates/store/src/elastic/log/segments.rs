@@ -154,9 +154,9 @@ impl Segments {
     }
 
     /// The part of a sealed segment's file that compaction would win, in thousandths of it: what is
-    /// neither alive nor kills records of segments that are still there, about. All of it where that is
-    /// nothing, however little its records fill it: as long as it stays, what is behind it has kills to
-    /// keep.
+    /// neither alive nor kills records of segments that are still there, about. All of it where
+    /// that is nothing, however little its records fill it: as long as it stays, what is behind it
+    /// has kills to keep.
     pub(in crate::elastic) fn dead_share(&self, segment: &Segment) -> u64 {
         let left = self.older(segment.number) as u64;
         if left == 0 && segment.live == 0 {
@@ -281,7 +281,8 @@ impl Segments {
         self.live = 0;
     }
 
-    /// Doomed segments that the manifest need list no more, now that the log is durable up to `durable`.
+    /// Doomed segments that the manifest need list no more, now that the log is durable up to
+    /// `durable`.
     pub(super) fn droppable(&self, durable: u64) -> impl Iterator<Item = usize> {
         self.doomed.iter().copied().filter(move |&slot| {
             let segment = self.at(slot);

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::elastic::segment::BLOCK_BYTES;
 use crate::elastic::since::Since;
 
-/// A step may clear the store this often: each time takes a spare, and so many come back by themselves
-/// unless the disk is full.
+/// A step may clear the store this often: each time takes a spare, and so many come back by
+/// themselves unless the disk is full.
 pub(in crate::elastic) const CLEARS_MAX: usize = FOR_WRITERS + FOR_MOVERS;
 /// Spare segments that writers find.
 const FOR_WRITERS: usize = 2;

@@ -329,11 +329,11 @@ impl<D: Device + ?Sized> Opening<'_, D> {
     }
 }
 
-/// Where the log goes on behind a record that reached the disk as a whole and is damaged; nothing if a crash
-/// may have torn it, or if the log ends there.
+/// Where the log goes on behind a record that reached the disk as a whole and is damaged; nothing
+/// if a crash may have torn it, or if the log ends there.
 ///
-/// A segment is made of zeroes and every place is written once, so a sector that a crash lost is zero where
-/// the record should be. One that is not was written, and what is wrong in it is damage.
+/// A segment is made of zeroes and every place is written once, so a sector that a crash lost is
+/// zero where the record should be. One that is not was written, and what is wrong in it is damage.
 fn behind_whole(number: u64, bytes: &[u8], at: usize) -> Option<usize> {
     let next = behind_damage(number, bytes, at, true);
     // The footer of a segment whose trailer was lost begins at a block, and no record is behind it.

@@ -6,8 +6,8 @@
 
 use crate::elastic::record::{Address, Record};
 
-/// Mends the record at `address` in `segment` if one byte of it is wrong; false otherwise. The next record
-/// begins at `next`.
+/// Mends the record at `address` in `segment` if one byte of it is wrong; false otherwise. The next
+/// record begins at `next`.
 pub(super) fn mend_byte(address: Address, segment: &mut [u8], next: usize) -> bool {
     let at = address.offset() as usize;
     let record = &mut segment[at..next];
@@ -26,8 +26,8 @@ pub(super) fn mend_byte(address: Address, segment: &mut [u8], next: usize) -> bo
     is_whole
 }
 
-/// The byte that is wrong in a record of that length, checksum included, and by what, if changing one byte
-/// makes that `difference` in its checksum; nothing if several might do.
+/// The byte that is wrong in a record of that length, checksum included, and by what, if changing
+/// one byte makes that `difference` in its checksum; nothing if several might do.
 fn changed_byte(bytes: usize, difference: u32) -> Option<(usize, u8)> {
     let mut found = None;
     // False if it is not the only one.
@@ -38,8 +38,8 @@ fn changed_byte(bytes: usize, difference: u32) -> Option<(usize, u8)> {
             return None;
         }
     }
-    // The checksum goes over a byte by a step that can be undone: from the end, the first place at which the
-    // difference is that of a single byte.
+    // The checksum goes over a byte by a step that can be undone: from the end, the first place at
+    // which the difference is that of a single byte.
     let mut left = difference;
     for place in (CHECKSUM_BYTES..bytes).rev() {
         let change = BY_HIGH_BYTE[(left >> 24) as usize];

@@ -48,8 +48,8 @@ fn reads(store: &mut Elastic, slot: Slot) -> DeviceCommand {
     command
 }
 
-/// A lookup has read one record of its hash and waits for the next while compaction empties the segment of the
-/// first, and puts the one that is looked for where that was.
+/// A lookup has read one record of its hash and waits for the next while compaction empties the
+/// segment of the first, and puts the one that is looked for where that was.
 #[test]
 fn a_record_that_comes_to_a_place_of_before_is_not_taken_for_tried() {
     let device = SimulatedDevice::new(1, Faults::default());

@@ -15,8 +15,9 @@ use crate::{
     steps::{self, Names},
 };
 
-/// Brings a node into a state. Slot, the node itself, owner, the node that owns what it does not, where the slot goes to and
-/// comes from or nothing, elements of the note behind their number, keys and values.
+/// Brings a node into a state. Slot, the node itself, owner, the node that owns what it does not,
+/// where the slot goes to and comes from or nothing, elements of the note behind their number, keys
+/// and values.
 const SET_UP: &str = "\
     local slot, me, owner, to, from, note = unpack(ARGV) \
     local function set(...) return redis.call('CLUSTER', 'SETSLOT', slot, ...) end \
@@ -33,7 +34,8 @@ const SET_UP: &str = "\
     if from ~= '' then set('IMPORTING', from) end \
     return redis.status_reply('OK')";
 
-/// All keys of a slot with their values, and the note; the slot is open to them afterwards. Slot, the node itself, owner, note.
+/// All keys of a slot with their values, and the note; the slot is open to them afterwards. Slot,
+/// the node itself, owner, note.
 const READ_ALL: &str = "\
     local slot, me, owner, note = unpack(ARGV) \
     redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE') \
@@ -104,8 +106,8 @@ impl Nodes {
         if node == SOURCE { &mut self.source } else { &mut self.target }
     }
 
-    /// Brings the nodes into the states that the model's are in, and has them take the step: then they are in the same states
-    /// again, with the same outcome. Returns what differs.
+    /// Brings the nodes into the states that the model's are in, and has them take the step: then
+    /// they are in the same states again, with the same outcome. Returns what differs.
     pub(super) fn compare(&mut self, before: &Cluster, at: Node, step: &Step) -> Option<String> {
         let mut model = before.clone();
         for node in [SOURCE, TARGET] {
@@ -180,7 +182,8 @@ impl Nodes {
         assert_eq!(reply, Reply::Bytes(b"OK".to_vec()), "{node:?}");
     }
 
-    /// Whether a node is the slot's owner, where the slot goes to, where it comes from, the note, and the keys.
+    /// Whether a node is the slot's owner, where the slot goes to, where it comes from, the note,
+    /// and the keys.
     #[expect(clippy::type_complexity, reason = "compared as a whole")]
     fn read(
         &mut self,
