@@ -106,7 +106,7 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
-    /// Of so many parts.
+    /// With room for this number of parts, none of which is known yet.
     pub(crate) fn new(parts: usize) -> Self {
         Self { parts: Vec::with_capacity(parts), stored: Vec::new(), splice: None }
     }

@@ -30,7 +30,7 @@ fn admit(request: &[&[u8]], response: &[&[u8]]) -> Result<Entry, NotStored> {
     Entry::admit(&receiver, StatusCode::OK, &headers(response), NOW, NOW)
 }
 
-/// A response, and what becomes of it: stored for so many seconds, or not.
+/// A response, and what becomes of it: stored for this number of seconds, or not.
 type Response = (&'static [&'static [u8]], Result<u64, NotStored>);
 
 const RESPONSES: &[Response] = &[

@@ -20,7 +20,7 @@ impl<'r> Reply<'r> {
         Self { out, version, end_max: usize::MAX, is_cut: false }
     }
 
-    /// An answer that makes `out` at most so long.
+    /// An answer after which `out` has at most `end_max` bytes.
     pub(crate) fn within(out: &'r mut Vec<u8>, version: Version, end_max: usize) -> Self {
         Self { end_max, ..Self::new(out, version) }
     }

@@ -40,7 +40,8 @@ impl Turns {
         !self.crowded.load(Relaxed)
     }
 
-    /// A command waits for so many bytes more; further ones queue if all keep more than `bytes_max`.
+    /// Counts `bytes` that a command waits for; further commands queue if all together wait for
+    /// more than `bytes_max`.
     pub(crate) fn keep(&self, bytes: usize, bytes_max: usize) {
         self.change(bytes_max, |state| state.bytes += bytes);
     }

@@ -8,7 +8,7 @@ mod exercise;
 use std::{cell::RefCell, collections::BTreeMap};
 
 use db::{Server, Session, Shard, Step, parameters::Parameters};
-use exercise::{Cells, NOW, Nobody};
+use exercise::{Cells, NOW, NoHost};
 use store::{
     Faults, SimulatedDevice,
     device::carry_out,
@@ -37,7 +37,7 @@ impl Database {
         let store = Elastic::open(config, &device, NOW).expect("opens");
         let shards = Cells(vec![RefCell::new(Shard::new("shard-000", store))]);
         let parameters = Parameters::new(64 << 20, 10, Sync::Always, BTreeMap::new());
-        let server = Server::new(&db::ROWS, Box::new(Nobody), parameters, 1, NOW);
+        let server = Server::new(&db::ROWS, Box::new(NoHost), parameters, 1, NOW);
         let client = server.clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {}));
         let session = Session::new(client, &server);
         Self { device, shards, server, session }

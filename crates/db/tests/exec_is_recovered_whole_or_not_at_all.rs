@@ -7,7 +7,7 @@ mod exercise;
 use std::{cell::RefCell, collections::BTreeMap};
 
 use db::{Server, Session, Shard, parameters::Parameters};
-use exercise::{Cells, NOW, Nobody};
+use exercise::{Cells, NOW, NoHost};
 use store::{
     Faults, SimulatedDevice,
     device::carry_out,
@@ -63,7 +63,7 @@ fn open(device: &SimulatedDevice) -> Elastic {
 fn count_up(device: &SimulatedDevice, commands: impl Fn(u64) -> Commands) {
     let shards = Cells(vec![RefCell::new(Shard::new("shard-000", open(device)))]);
     let parameters = Parameters::new(8 << 20, 10, Sync::Always, BTreeMap::new());
-    let server = Server::new(&db::ROWS, Box::new(Nobody), parameters, 1, NOW);
+    let server = Server::new(&db::ROWS, Box::new(NoHost), parameters, 1, NOW);
     let client = server.clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {}));
     let mut session = Session::new(client, &server);
     for number in 1u64.. {

@@ -9,7 +9,7 @@ mod exercise;
 use std::{collections::BTreeMap, sync::Arc};
 
 use db::{Server, Session, Shard, Step, keyspace::Shards, parameters::Parameters};
-use exercise::{NOW, Nobody};
+use exercise::{NOW, NoHost};
 use shuttle::{
     sync::{Condvar, Mutex, MutexGuard},
     thread,
@@ -84,7 +84,7 @@ impl Machine {
         let shard = |device| Mutex::new(Shard::new("shard", open(device)));
         let locks = Locks(devices.iter().map(shard).collect());
         let parameters = Parameters::new(8 << 20, 10, elastic::Sync::Never, BTreeMap::new());
-        let server = Server::new(&db::ROWS, Box::new(Nobody), parameters, 1, NOW);
+        let server = Server::new(&db::ROWS, Box::new(NoHost), parameters, 1, NOW);
         Self { locks, devices, server }
     }
 

@@ -97,8 +97,8 @@ pub(crate) fn hold(file: &File) -> Result<(), Refused> {
 /// Offset beyond the end of any file: locks from here on identify the holder of the file.
 const NAMES_FROM: libc::off_t = 1 << 62;
 
-/// Takes a lock of an open file, from a byte on, of so many or, if 0, of all; false if another has
-/// it.
+/// Locks `bytes` of an open file from byte `from` on, or all to its end if `bytes` is 0; false if
+/// another process holds the lock.
 fn lock(file: &File, kind: libc::c_int, from: libc::off_t, bytes: libc::off_t) -> io::Result<bool> {
     let range = range(from, bytes);
     // SAFETY: the descriptor is open, and the kernel only reads the structure.

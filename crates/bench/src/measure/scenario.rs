@@ -1,9 +1,10 @@
 //! The paper's scenario B: an origin 164 ms away, and a cache of which the hundred keys need 10,
 //! 30, 70 or all 100 per cent.
 //!
-//! One client waits for nearly every read, so many replicas run at once, each with its own cache,
-//! client and sequence of keys; only the link and the origin, idle but for a few per cent, are
-//! shared. Together they make enough reads for chance to matter less than the goal.
+//! A single client is idle for most of a run, since nearly every read waits for the origin. Several
+//! replicas therefore run at once, each with its own cache, client and sequence of keys. They share
+//! only the link and the origin, which are nearly idle, and together make enough reads for a figure
+//! whose random error is below the margin of the goal.
 
 use std::{collections::BTreeSet, net::SocketAddr};
 

@@ -13,7 +13,7 @@ use crate::{
 
 /// What happened to the bytes of a request that is not whole.
 pub(super) enum Passage {
-    /// So many were taken.
+    /// This number of bytes was taken.
     Taken(usize),
     /// More are needed.
     Wait,

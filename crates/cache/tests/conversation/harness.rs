@@ -42,9 +42,11 @@ use cache::{
 };
 
 mod script;
+#[path = "../../../wire/tests/conversation/steps.rs"]
+mod steps;
 
 pub(crate) use script::Config;
-use script::steps;
+use steps::steps;
 
 /// One connection as a protocol's script sees it: text to bytes, and bytes against text.
 pub(crate) trait Speech {

@@ -1,4 +1,4 @@
-//! The text of a conversation: its steps, and what its `config` lines set.
+//! What the `config` lines of a conversation set.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -61,22 +61,4 @@ impl Config {
         config.authorization_lease = Duration::from_secs(lease);
         config
     }
-}
-
-/// Logical lines, each with the number of its first.
-pub(super) fn steps(text: &str) -> Vec<(usize, String)> {
-    let mut steps: Vec<(usize, String)> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() || line.trim_start().starts_with('#') {
-            continue;
-        }
-        match steps.last_mut() {
-            Some((_, step)) if line.starts_with(' ') => {
-                step.push(' ');
-                step.push_str(line.trim());
-            }
-            _ => steps.push((index + 1, line.trim_end().to_owned())),
-        }
-    }
-    steps
 }

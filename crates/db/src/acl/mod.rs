@@ -55,7 +55,7 @@ impl Acl {
     }
 
     /// A user without rights.
-    pub(crate) fn nobody(&self) -> User {
+    pub(crate) fn user_without_rights(&self) -> User {
         User { rules: Arc::new(Rules::nothing(self.rows)), born: 0 }
     }
 

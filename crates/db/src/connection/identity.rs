@@ -8,8 +8,8 @@ use crate::{
 /// As which user a connection acts.
 pub(crate) struct Identity {
     pub(crate) user: String,
-    /// It has logged in, or came when the default user needed no password. That counts until it logs in
-    /// as another user, resets or is closed.
+    /// It has logged in, or came when the default user needed no password. That counts until it
+    /// logs in as another user, resets or is closed.
     pub(crate) authenticated: bool,
     /// The default user needs no password now.
     is_open: bool,
@@ -22,7 +22,7 @@ impl Identity {
     /// The default user, logged in if that needs no password.
     pub(super) fn new(acl: &Acl) -> Self {
         let generation = acl.generation();
-        let rights = acl.find(DEFAULT).unwrap_or_else(|| acl.nobody());
+        let rights = acl.find(DEFAULT).unwrap_or_else(|| acl.user_without_rights());
         let is_open = rights.rules.needs_no_password();
         Self { user: DEFAULT.to_owned(), authenticated: is_open, is_open, rights, generation }
     }
@@ -60,7 +60,7 @@ impl Identity {
         let found = acl.find(&self.user).filter(|user| user.is(&self.rights));
         let is_there = found.is_some();
         self.authenticated &= is_there;
-        self.rights = found.unwrap_or_else(|| acl.nobody());
+        self.rights = found.unwrap_or_else(|| acl.user_without_rights());
         is_there
     }
 }

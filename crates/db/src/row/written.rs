@@ -3,7 +3,7 @@
 /// How long a value is at most that a command writes under one of its keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Written {
-    /// The arguments after the key, and so many bytes more.
+    /// The arguments after the key, and this number of bytes more.
     Arguments(usize),
     /// The longest value of its keys, and the arguments after the key.
     Held,

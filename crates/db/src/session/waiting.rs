@@ -26,7 +26,7 @@ impl Waiting {
         self.is_queued || !self.tickets.is_empty()
     }
 
-    /// The command waits for these, which will keep so many bytes.
+    /// The command waits for these loads, whose values will occupy this number of bytes.
     pub(super) fn add(
         &mut self,
         missing: impl ExactSizeIterator<Item = (usize, Ticket)>,

@@ -11,9 +11,10 @@ use store::{
 };
 use wire::resp::{Limits, frame, request};
 
-pub(crate) struct Nobody;
+/// A host without files, clocks or threads.
+pub(crate) struct NoHost;
 
-impl Host for Nobody {
+impl Host for NoHost {
     fn resident_bytes(&self) -> u64 {
         0
     }
@@ -73,7 +74,7 @@ pub(crate) fn exercise(bytes: &[u8]) -> usize {
     let open = |device| Shard::new("shard", open(device));
     let shards = Cells(devices.iter().map(|device| RefCell::new(open(device))).collect());
     let parameters = Parameters::new(8 << 20, 10, Sync::EverySecond, BTreeMap::new());
-    let server = Server::new(&db::ROWS, Box::new(Nobody), parameters, 1, NOW);
+    let server = Server::new(&db::ROWS, Box::new(NoHost), parameters, 1, NOW);
     let client = server.clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {}));
     let mut session = Session::new(client, &server);
     let limits =

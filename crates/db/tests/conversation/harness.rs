@@ -11,7 +11,7 @@
 //! heard-later 2s                    what was answered is to be sent after this time
 //! waits                             the client waits for the disk, or for its turn
 //! disk                              the disk does what it was asked for, and waiting clients go on
-//! fill 500 4000                     so many keys `fill:N` of database 0 get values so long, by a client of its own
+//! fill 500 4000                     another client sets 500 keys `fill:N` of database 0 to values of 4,000 bytes
 //! time +500ms                       time passes; upkeep notices what ends
 //! closes                            the connection is to be closed
 //! gone                              the client goes away
@@ -24,6 +24,9 @@
 //! with three, each command alone and as the first of all that the client has sent; at its end
 //! nothing may wait.
 
+#[path = "../../../wire/tests/conversation/steps.rs"]
+mod steps;
+
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use store::elastic::Sync;
@@ -32,6 +35,7 @@ use crate::{
     machine::{Client, Machine, Setup, Turn},
     notation::{replies, requests},
 };
+use steps::steps;
 
 /// Portions after which a command has to be answered.
 const TURNS_MAX: usize = 10_000;
@@ -83,24 +87,6 @@ fn hold(name: &str, text: &str, shards: usize, ahead: bool) {
     }
     play.place = format!("{name}: at the end");
     play.end();
-}
-
-/// Logical lines, each with the number of its first.
-fn steps(text: &str) -> Vec<(usize, String)> {
-    let mut steps: Vec<(usize, String)> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        if line.trim().is_empty() || line.trim_start().starts_with('#') {
-            continue;
-        }
-        match steps.last_mut() {
-            Some((_, step)) if line.starts_with(' ') => {
-                step.push(' ');
-                step.push_str(line.trim());
-            }
-            _ => steps.push((index + 1, line.trim_end().to_owned())),
-        }
-    }
-    steps
 }
 
 struct Play {

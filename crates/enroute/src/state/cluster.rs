@@ -198,7 +198,7 @@ impl Cluster {
 
     fn owner(&self, view: &View, key: &[u8]) -> anyhow::Result<SocketAddr> {
         let slot = Slot::of(key);
-        let owner = view.owner(slot).with_context(|| nobodys(slot))?;
+        let owner = view.owner(slot).with_context(|| without_owner(slot))?;
         Ok(view.member(owner)?.address)
     }
 
@@ -372,7 +372,7 @@ pub(super) fn query_all<T>(
 }
 
 /// Error if a slot has no reachable owner.
-pub(super) fn nobodys(slot: Slot) -> String {
+pub(super) fn without_owner(slot: Slot) -> String {
     let slot = slot.number();
     format!(
         "slot {slot} has no owner, or its owner does not reply: run `enroute state doctor` to \

@@ -16,7 +16,7 @@ use state::{
 };
 
 use super::{
-    cluster::{Access, Claims, Cluster, View, nobodys},
+    cluster::{Access, Claims, Cluster, View, without_owner},
     lease::{Actor, Lease},
     mover,
     placer::Status,
@@ -190,7 +190,7 @@ fn moves(view: &View, slots: &[Slot], to: SocketAddr) -> anyhow::Result<Vec<Move
     let (to, _) = target.with_context(|| format!("{to} is not a primary of the cluster"))?;
     let way = |&slot: &Slot| {
         let from = view.owner(slot);
-        let from = from.with_context(|| nobodys(slot))?;
+        let from = from.with_context(|| without_owner(slot))?;
         Ok(Move { slot, from, to, saves_us: 0.0 })
     };
     let moves = slots.iter().map(way).collect::<anyhow::Result<Vec<Move>>>()?;

@@ -90,8 +90,8 @@ pub(in crate::measure) fn quarter(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// What lookups took, and what the machine did meanwhile to threads, one on each core, that only
-/// read the clock and one that read a page of the same files, each once a millisecond.
+/// Latencies of lookups, and delays of the machine in the same period: of a thread on each core
+/// that reads the clock, and of one that reads a page of the same files, each once a millisecond.
 struct Part {
     outcome: Outcome,
     time: Waits,

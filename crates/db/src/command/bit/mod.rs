@@ -15,7 +15,8 @@ use crate::{
 /// Offsets that Redis knows end here, in bytes; values end earlier.
 const OFFSET_BYTES_MAX: u64 = 512 << 20;
 
-/// Makes `value` at least so long, if it may be.
+/// Lengthens `value` with zeroes to at least `bytes_min`, unless that is more than a value may
+/// have.
 fn lengthen(value: &mut Vec<u8>, bytes_min: usize) -> Result<(), Failure> {
     if bytes_min > VALUE_BYTES_MAX {
         return Err(TOO_LONG);
