@@ -39,6 +39,12 @@ impl Overhead {
         bytes.saturating_sub(taken).max(bytes / SHARDS_LEAST)
     }
 
+    /// Whether the shards could not have `wanted` of `bytes` for the whole process if it had
+    /// `measured` resident beside them and what clients keep.
+    pub(crate) fn exceeds(&self, measured: u64, bytes: u64, wanted: u64) -> bool {
+        wanted + measured + self.clients + bytes / RESERVE > bytes
+    }
+
     /// The budget for the whole process that gives the shards `bytes`.
     pub(crate) fn for_process(&self, bytes: u64) -> u64 {
         (bytes + self.told.load(Relaxed) + self.clients) / (RESERVE - 1) * RESERVE
@@ -72,6 +78,8 @@ mod tests {
         assert_eq!(overhead.for_shards(64 * MIB), 46 * MIB);
         assert!(overhead.measure(60 * MIB, 46 * MIB, 0));
         assert_eq!(overhead.for_shards(64 * MIB), 40 * MIB);
+        assert!(overhead.exceeds(14 * MIB + 1, 64 * MIB, 40 * MIB));
+        assert!(!overhead.exceeds(14 * MIB, 64 * MIB, 40 * MIB));
         // What clients keep waiting has its place already.
         assert!(!overhead.measure(62 * MIB, 40 * MIB, 8 * MIB));
         // A short decrease is not applied at once.
