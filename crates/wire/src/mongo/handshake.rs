@@ -67,7 +67,8 @@ pub fn rewrite(
     Ok(())
 }
 
-/// What stands before the document (of OP_MSG only the header), the document, what stands behind.
+/// Splits a message into the bytes before the document (of OP_MSG only the header), the document,
+/// and the bytes after it.
 fn split<'a>(frame: &Frame<'a>) -> Result<(&'a [u8], Document<'a>, &'a [u8])> {
     let (document, is_message) = match frame.body() {
         Body::Msg(message) => (Some(message.body()), true),
