@@ -71,8 +71,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the effect of the command. A command that is not in the table counts as a write to
-    /// everything.
+    /// Returns the effect of the command. One that is not in the table writes to everything.
     pub fn effect(&self) -> Effect {
         self.command.map_or(Effect::Write(Scope::Everything), |command| command.effect)
     }
