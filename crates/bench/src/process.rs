@@ -51,7 +51,7 @@ pub(crate) fn on<T>(cores: Cores, act: impl FnOnce() -> T) -> anyhow::Result<T> 
 pub(crate) struct Server {
     child: std::process::Child,
     log: PathBuf,
-    /// Where it listens.
+    /// The address it listens on.
     pub(crate) address: SocketAddr,
 }
 

@@ -83,7 +83,7 @@ pub fn treatment(name: &HeaderName) -> Treatment {
 /// Whole families of them.
 const DROPPED: [&str; 5] = ["x-forwarded", "x-original", "x-ssl-", "ssl-client", "x-client-cert"];
 
-/// What the edge adds to a request.
+/// Headers that the edge adds to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Added<'a> {
     /// The host of the target, without port.

@@ -18,7 +18,7 @@ impl Receiver {
         Self { said: Directives::of(&headers), headers }
     }
 
-    /// What it sent.
+    /// The headers it sent.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         &self.headers

@@ -22,7 +22,7 @@ const VERSION: u8 = 2;
 const WITH_AUTHORIZATION: u8 = 1;
 const WITH_COOKIE: u8 = 2;
 
-/// What lies under a key.
+/// The value stored under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
     /// Under a primary key: the origin varies by these headers; see [`crate::secondary_key`].
@@ -58,7 +58,7 @@ impl Record {
         }
     }
 
-    /// What was stored; a body shares `bytes`' memory.
+    /// Decodes a stored record; a body shares `bytes`' memory.
     ///
     /// # Errors
     /// Another version wrote it, or it is damaged.

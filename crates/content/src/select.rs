@@ -87,8 +87,8 @@ pub(crate) fn select_range(text: &str, length: usize) -> Option<Result<Range<usi
     Some(if start < length { Ok(start..end.saturating_add(1).min(length)) } else { Err(()) })
 }
 
-/// What the conditions of a request come to, in the order of RFC 9110 §13.2.2; `None` when it is to
-/// be answered.
+/// Evaluates the conditions of a request in the order of RFC 9110 §13.2.2; `None` when the stored
+/// response is to be sent.
 fn precondition(request: &HeaderMap, stored: &HeaderMap) -> Option<StatusCode> {
     let tag = stored.get(header::ETAG).and_then(|tag| tag.to_str().ok());
     if request.contains_key(header::IF_MATCH) {

@@ -1,4 +1,4 @@
-//! Where virtual machines are, and where the gateways think they are.
+//! Locations of the virtual machines: the actual ones, and those that the gateways know.
 
 use policy::v2p::vip_hash;
 

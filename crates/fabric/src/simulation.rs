@@ -88,9 +88,9 @@ impl Simulation {
         self.run.place(placements)
     }
 
-    /// What a controller reads from the switches (Appendix A.1): packets that entered the fabric
-    /// unresolved since the last call, as (source machine, destination machine, gateway's node,
-    /// packets), in order.
+    /// Returns what a controller reads from the switches (Appendix A.1): the packets that entered
+    /// the fabric unresolved since the last call, as (source machine, destination machine,
+    /// gateway's node, packets), in order.
     pub fn take_traffic(&mut self) -> Vec<(u32, u32, u32, u64)> {
         self.run.take_traffic()
     }

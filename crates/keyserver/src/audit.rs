@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// Longest line in bytes, its end included.
 pub const LINE_BYTES_MAX: usize = 2 << 10;
-/// What stands between a line's fields and its chain value.
+/// Separator between a line's fields and its chain value.
 const CHAIN_FIELD: &[u8] = b",\"chain\":\"";
 const CHAIN_END: &[u8] = b"\"}";
 /// The line's bytes behind its fields.
@@ -29,7 +29,7 @@ pub struct Entry<'a> {
     pub at: Duration,
     /// The edge: the name in its certificate.
     pub edge: &'a str,
-    /// What was asked, if it was understood.
+    /// The requested method, if the request was understood.
     pub method: Option<&'static str>,
     /// Of which key.
     pub key: Option<KeyId>,
@@ -53,7 +53,7 @@ struct Line<'a> {
     outcome: &'a str,
 }
 
-/// Where a chain stands: how many lines, and the value that binds them all.
+/// The state of a chain: the number of lines, and the value that binds them all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chain {
     /// Lines so far, over all files.

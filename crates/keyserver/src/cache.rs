@@ -7,7 +7,7 @@ use wire::ski::KeyId;
 
 use crate::SigningKey;
 
-/// How many keys stay parsed.
+/// Limits on the number of keys that stay parsed.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Keys at most. A parsed RSA-4096 key takes about 8 KiB, an ECDSA key 1 KiB.
@@ -20,7 +20,7 @@ impl Default for Config {
     }
 }
 
-/// What the cache did.
+/// Counters of the cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests whose key was here.
@@ -88,7 +88,7 @@ impl Cache {
         self.keys.is_empty()
     }
 
-    /// What it did so far.
+    /// Returns the counters.
     pub fn stats(&self) -> Stats {
         self.stats
     }

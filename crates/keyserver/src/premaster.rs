@@ -23,10 +23,10 @@ const VERSION: [u8; 2] = [3, 3];
 /// Zero, block type, zero behind the filling, secret.
 const OVERHEAD_BYTES: usize = 3 + PREMASTER_BYTES;
 
-/// What is hashed in front of a private key.
+/// Prefix of the hash of a private key.
 const REJECTION_CONTEXT: &[u8] = b"enroute premaster rejection 1";
 
-/// What stands in for the secrets of cipher texts that have none. Wiped when dropped.
+/// The key that derives substitute secrets for invalid cipher texts. Wiped when dropped.
 pub struct Rejection(Zeroizing<[u8; 32]>);
 
 impl Rejection {

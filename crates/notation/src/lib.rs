@@ -1,4 +1,4 @@
-//! What people write in options, files and commands, read: quantities and patterns.
+//! Parsers for the notations of options, files and commands: quantities and patterns.
 //!
 //! **What it is.** One parser for each notation, so that a duration, a size or a pattern means the
 //! same in `--option`, in a configuration file and in a command of the database.

@@ -29,9 +29,9 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// How long `listener` rests before its next accept; the log says so from time to time. Zero if
-    /// `error` concerns only the connection that was to be accepted (accept(2)): the next one is
-    /// accepted at once.
+    /// Returns the time for which `listener` pauses before its next accept; the log reports it from
+    /// time to time. Zero if `error` concerns only the connection that was to be accepted
+    /// (accept(2)): the next one is accepted at once.
     pub fn rest_after(&mut self, listener: impl Display, error: &io::Error) -> Duration {
         #[rustfmt::skip]
         let concerns_one = matches!(
@@ -80,7 +80,7 @@ impl Acceptor {
         rustix::net::listen(&listener, BACKLOG)?;
         reactor.watch(&listener, token)?;
         let (address, failures) = (listener.local_addr()?, Failures::default());
-        // What has connected before is reported as new.
+        // Connections made before the registration are reported as new.
         Ok(Self { listener, address, ready: false, rests_until: None, failures })
     }
 
@@ -108,7 +108,7 @@ impl Acceptor {
         None
     }
 
-    /// When to call [`Acceptor::accept`] again although no event comes: how long from now.
+    /// Returns the delay after which to call [`Acceptor::accept`] again although no event arrives.
     #[inline]
     pub fn patience(&self) -> Option<Duration> {
         let rest = |until: Instant| until.saturating_duration_since(Instant::now());

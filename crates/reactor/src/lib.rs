@@ -1,8 +1,8 @@
 //! # reactor: the event-loop kit
 //!
-//! What the event loops of the services have in common: which sockets can be read and written, how
-//! connections are accepted and named, how other threads reach a loop, and how it ends.
-//! `docs/decisions/0006-event-loops.md` says why the loops are our own.
+//! The common parts of the services' event loops: readiness of sockets, accepting and naming
+//! connections, messages from other threads, and shutdown. `docs/decisions/0006-event-loops.md`
+//! states why the loops are our own.
 //!
 //! It is not a runtime and has no loop: what a service does in a round, and in which order, stays
 //! with the service (`runtime/worker.rs`, `database/worker.rs` and `state/agent.rs` of `enroute`,

@@ -16,7 +16,7 @@ use std::{
 
 use crate::{Host, slot::Slot};
 
-/// What a host did with a slot in one period.
+/// The accesses of a host to a slot in one period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Commands that only read.
@@ -67,7 +67,7 @@ impl Rate {
         Self::default().mixed(self, factor)
     }
 
-    /// What it is once a `share` of it is `other`.
+    /// Returns the average in which `other` has the weight `share`.
     pub(crate) fn mixed(self, other: Self, share: f64) -> Self {
         let mix = |old: f64, new: f64| old + (new - old) * share;
         Self {
@@ -95,7 +95,7 @@ const SILENT_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, Default)]
 struct Suspicion {
     likelihood: f64,
-    /// What was counted since it began, and in how many seconds.
+    /// The accesses counted since it began, and the length of that time in seconds.
     sum: Rate,
     seconds: f64,
 }

@@ -30,12 +30,12 @@ pub struct Config {
     pub threshold: f64,
     /// Reviews in a row that must want the same move.
     pub reviews: u32,
-    /// What is saved must exceed the price of the move by this share of it.
+    /// The saving must exceed the cost of the move by this fraction of the cost.
     pub margin: f64,
-    /// What is saved must be this share of what the slot's accesses wait: less is within the error
-    /// of what is measured.
+    /// The saving must be at least this fraction of the waiting time of the slot's accesses: less
+    /// is within the measurement error.
     pub share_min: f64,
-    /// How long a slot stays after it has moved.
+    /// Minimum time between two moves of a slot.
     pub cool_down: Duration,
     /// The longest a slot that swings is made to stay.
     pub cool_down_max: Duration,
@@ -65,11 +65,11 @@ impl Default for Config {
 pub struct Move {
     /// Which slot.
     pub slot: Slot,
-    /// Where it is.
+    /// The present node.
     pub from: Node,
-    /// Where it is to be.
+    /// The new node.
     pub to: Node,
-    /// What its accesses then wait less in a second, in microseconds.
+    /// Reduction of its accesses' waiting time, in microseconds per second.
     pub saves_us: f64,
 }
 
@@ -84,9 +84,9 @@ pub enum Stays {
     Pinned,
     /// A move saves too little, both in microseconds over the dwell time.
     NotWorthIt {
-        /// What is saved.
+        /// The saving.
         saves_us: f64,
-        /// What would have to be: the price of the move and its margin, or the least share.
+        /// The required saving: the cost of the move and its margin, or the minimum fraction.
         needs_us: f64,
     },
     /// Nodes where its accesses would wait less are full.
@@ -147,7 +147,7 @@ pub struct Initiator {
     config: Config,
     slots: BTreeMap<Slot, Known>,
     moving: BTreeMap<Slot, Move>,
-    /// When the moves within the window began.
+    /// Start times of the moves within the window.
     begun: VecDeque<Duration>,
     ready: Vec<Move>,
     /// Nodes that had room and were measured in the last review.

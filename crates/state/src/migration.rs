@@ -64,13 +64,13 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub enum Step {
     /// `CLUSTER SETSLOT slot IMPORTING source`.
     Import {
-        /// Where it comes from.
+        /// The node it comes from.
         from: Node,
     },
     /// The source records the current turn. If no note was there it sends clients to the target for
     /// keys it lacks (`CLUSTER SETSLOT slot MIGRATING target`), else to a third node.
     Turn {
-        /// Where the slot goes.
+        /// The node that the slot goes to.
         to: Node,
         /// The turn.
         turn: u64,
@@ -94,7 +94,7 @@ pub enum Step {
     /// of them. Until it has succeeded, clients are sent to a third node; then the next turn is the
     /// following number.
     Move {
-        /// Where they go.
+        /// The node they go to.
         to: Node,
         /// The turn.
         turn: u64,
@@ -208,7 +208,7 @@ enum Stage {
     Over(End),
 }
 
-/// How a migration ended.
+/// The outcome of a migration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum End {
     /// The slot is at its new node.
@@ -236,7 +236,7 @@ impl Migration {
         self.slot
     }
 
-    /// Where it comes from, and where it goes.
+    /// Returns its source and its destination.
     #[must_use]
     pub fn way(&self) -> (Node, Node) {
         (self.from, self.to)
@@ -311,7 +311,7 @@ impl Migration {
         };
     }
 
-    /// How it ended, once it has.
+    /// Returns its outcome, once it has ended.
     #[must_use]
     pub fn end(&self) -> Option<End> {
         match &self.stage {

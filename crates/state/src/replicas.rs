@@ -23,16 +23,17 @@ pub const SLOTS_MAX: usize = 1_024;
 /// commands instead of one.
 const ANSWERED_MIN: f64 = 0.5;
 
-/// What copies of a slot are good for.
+/// The benefit of copies of a slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Use {
-    /// What they save its readers in a second, in microseconds, the one that gains most left out.
+    /// The waiting time that they save its readers, in microseconds per second, the reader that
+    /// gains most left out.
     pub saves_us: f64,
     /// The share of all reads that they answer.
     pub answered: f64,
 }
 
-/// What copies of this slot would be good for, or are.
+/// Returns the benefit that copies of this slot would have, or have.
 #[must_use]
 pub fn weigh(problem: &Problem<'_>, demand: &Demand) -> Use {
     let writes: f64 = demand.accesses.iter().map(|(_, rate)| rate.writes).sum();

@@ -17,7 +17,7 @@ use crate::{
     slot::Slot,
 };
 
-/// How long one MIGRATE may take, in milliseconds: less than a node may take to answer.
+/// Timeout of one MIGRATE, in milliseconds: less than the timeout of a node's answer.
 const MIGRATE_MS: u64 = 1_500;
 /// Prefix of an error of MIGRATE that comes from the target.
 const OF_TARGET: &str = "ERR Target instance replied with error: ";
@@ -36,7 +36,7 @@ pub struct Names<'a> {
     pub third: &'a str,
     /// Id of the source if the step is the target's, else of the target.
     pub other: &'a str,
-    /// Where the source sends keys.
+    /// Address to which the source sends keys.
     pub target: SocketAddr,
     /// Login at the target.
     pub login: Option<&'a Login>,

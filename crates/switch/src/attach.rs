@@ -23,7 +23,7 @@ use crate::{
     plane::{DataPlane, Mode},
 };
 
-/// What is behind an interface.
+/// The role of the hosts that are connected to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Clients, whose messages alone come in there.

@@ -13,7 +13,7 @@ pub enum Error {
     /// The kernel or the object refused.
     #[error("{what}: {source}")]
     Kernel {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The error of the kernel.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -30,7 +30,7 @@ pub enum Error {
         min: u64,
         /// Largest allowed.
         max: u64,
-        /// What was asked for.
+        /// The requested value.
         got: u64,
     },
 }

@@ -25,7 +25,7 @@ pub(crate) fn buckets(entries: u32) -> u32 {
     entries.next_power_of_two()
 }
 
-/// How far a hash is shifted to choose one.
+/// Returns the number of bits by which a hash is shifted to select a bucket.
 pub(crate) fn shift(entries: u32) -> u32 {
     64 - buckets(entries).trailing_zeros()
 }

@@ -1,4 +1,4 @@
-//! What a packet costs, by `BPF_PROG_TEST_RUN`: ours beside the smallest possible responder.
+//! Cost of a packet, by `BPF_PROG_TEST_RUN`: ours compared with the smallest possible responder.
 
 use aya::{
     Ebpf, EbpfLoader,
@@ -18,7 +18,7 @@ const FRAME_BYTES: usize = 1152;
 pub struct Request<'a> {
     /// IPv4 and NetCache's protocol, or anything with `keys` 0.
     pub frame: &'a [u8],
-    /// How many keys, a power of two; 0 leaves the frame as it is.
+    /// Number of keys, a power of two; 0 leaves the frame as it is.
     pub keys: u32,
     /// The number of the first.
     pub first: u32,

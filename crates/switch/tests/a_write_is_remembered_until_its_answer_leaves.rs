@@ -1,5 +1,5 @@
-//! What a connection to a memcached wrote is forgotten again when its answer leaves, whenever that
-//! is, and not with the answers behind it.
+//! The data plane forgets the keys written by a connection to a memcached when the answer to the
+//! write leaves, whenever that is, and not at later answers.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -54,7 +54,7 @@ impl<'a> Connection<'a> {
         self.sequence = self.sequence.wrapping_add(text.len() as u32);
     }
 
-    /// What an answer makes of keys that were all cached before it left.
+    /// Returns the state of the keys, all cached before, after an answer has left.
     fn hear(&mut self, text: &str) -> String {
         cache(self.plane);
         let frame = self.frame(false).bytes(text.as_bytes());
@@ -88,9 +88,9 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Where `struct flow` says when the last packet was.
+/// Word of `struct flow` with the time of the last packet.
 const AT_NS: usize = 5;
-/// Where it says whose it is.
+/// Word of `struct flow` with the ports of the connection.
 const PORTS: usize = 4;
 const MINUTE: Duration = Duration::from_secs(61);
 

@@ -7,7 +7,7 @@ use switch::agent::{Agent, Config, Memory, Store};
 use wire::netcache::{Flags, Key, Message, Op};
 
 const KEY: Key = *b"the only key....";
-/// What the key entered the switch under.
+/// The version under which the key was admitted to the switch.
 const ADMITTED: u64 = 0x1bad_5eed_1bad_5eed;
 const NOW: Duration = Duration::from_secs(100);
 /// An answer, a question for a tag, an update: of each write.

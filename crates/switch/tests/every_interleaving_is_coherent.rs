@@ -19,7 +19,7 @@ use std::{
 
 use interleaving::{Broken, Budgets, State};
 
-/// How many states were seen, or the shortest way (of those tried) to a stale one.
+/// Returns the number of states seen, or the shortest path found to a stale read.
 fn explore(budgets: Budgets, broken: Broken, states_max: usize) -> Result<usize, Vec<String>> {
     let mut seen: HashSet<u64> = HashSet::new();
     let mut ways: Vec<(usize, String)> = vec![(0, "begin".into())];
@@ -154,7 +154,8 @@ fn each_rule_is_needed() {
             Broken { believes_tags: true, ..Broken::default() },
             Budgets { writes: 0, forgeries: 1, ..SMALL },
         ),
-        // What is trusted: nobody reads what switch, agent and controller say to each other.
+        // The trusted part: an attacker cannot read the messages between switch, agent and
+        // controller.
         (
             Broken { readable: true, ..Broken::default() },
             Budgets { writes: 1, forgeries: 1, ..SMALL },

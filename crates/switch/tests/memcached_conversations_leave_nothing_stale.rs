@@ -45,9 +45,9 @@ impl Random {
 
 /// A command on its way.
 struct Asked {
-    /// Where it ends in what the client says.
+    /// Its end in the bytes sent by the client.
     end: usize,
-    /// What is written, to which key; `None`: it is read, or there is no key.
+    /// The key and the value written; `None` for a read, or where there is no key.
     write: Option<(usize, u32)>,
     /// Key that is read.
     read: Option<usize>,
@@ -58,7 +58,7 @@ struct Asked {
 
 /// A command that was carried out.
 struct Done {
-    /// Where its answer ends in what the server says.
+    /// The end of its answer in the bytes sent by the server.
     end: usize,
     /// Which write of which key it was.
     write: Option<(usize, usize)>,
@@ -74,14 +74,14 @@ struct Connection {
     done: VecDeque<Done>,
     /// Done, without an answer of their own that has left.
     quiet: Vec<(usize, usize)>,
-    /// Where the last answer that left whole ended.
+    /// The end of the last answer that was sent completely.
     told: usize,
     /// Segments that may come again: where they begin and end.
     segments: Vec<(usize, usize)>,
     answered: Vec<(usize, usize)>,
 }
 
-/// What a key was, after each of its writes; the first is what it was before.
+/// The value of a key after each of its writes; the first is the value before them.
 #[derive(Default)]
 struct History {
     values: Vec<u32>,
@@ -158,7 +158,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// What passed before the program was there.
+    /// Traffic from before the program was attached.
     fn pass_unseen(&mut self, number: usize) {
         for _ in 0..self.random.below(UNSEEN_MAX + 1) {
             self.say(number);
@@ -219,7 +219,7 @@ impl<'a> World<'a> {
                 (format!("mg k{key} v q\r\n"), None, Some(key), "")
             }
             15 => (format!("mg none{key} v q\r\n"), None, None, ""),
-            // What is not stored says so all the same.
+            // A failed store is reported despite the quiet flag.
             _ => (format!("ms k{key} {bytes} q C7\r\n{value}\r\n"), None, None, "NS\r\n"),
         };
         let one = &mut self.connections[number];

@@ -33,7 +33,7 @@ const ITEMS: [(&str, &str); 3] = [("a", "1"), ("bb", "two"), ("key:12345", "the 
 /// Places of the items, behind those of NetCache's keys.
 const FIRST: u32 = 16;
 const MUTANTS: u32 = 30_000;
-/// What everything is cached under.
+/// The version under which everything is cached.
 const ADMITTED: u64 = 100;
 
 /// Frames a mutation found once, in hexadecimal.
@@ -77,7 +77,7 @@ fn fill(plane: &mut DataPlane) {
     }
 }
 
-/// What a memcached with [`ITEMS`] answers to the gets that may be answered.
+/// The answer of a memcached with [`ITEMS`] to the gets that the cache may answer.
 fn memcached_says(text: &[u8]) -> Option<Vec<u8>> {
     let item = |key: &[u8]| {
         let (_, value) = ITEMS.iter().find(|(known, _)| known.as_bytes() == key)?;

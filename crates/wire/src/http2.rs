@@ -52,7 +52,7 @@ mod tests {
 
     fn frame(kind: u8, bytes: usize) -> Vec<u8> {
         let [_, length @ ..] = (bytes as u32).to_be_bytes();
-        // What is in it looks like frames of bodies.
+        // The payload looks like frames of bodies.
         [&length[..], &[kind, 0, 0, 0, 0, 1], &[0, 0, 1].repeat(bytes)[..bytes]].concat()
     }
 

@@ -90,8 +90,8 @@ fn describe(padding: &Value) -> String {
     faults.collect::<Vec<_>>().join(", ")
 }
 
-/// What `openssl speed -mr` gives: operations a second in the fourth field of 1.x and 3.x alike, or
-/// seconds for one.
+/// Parses the output of `openssl speed -mr`: operations per second in the fourth field of 1.x and
+/// 3.x alike, or seconds for one.
 fn rate(report: &str, prefix: &str) -> anyhow::Result<f64> {
     let line = report.lines().find(|line| line.starts_with(prefix));
     let line = line.with_context(|| format!("openssl speed: no {prefix} in:\n{report}"))?;
@@ -150,8 +150,8 @@ pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// How long answers take of a server that has one core, while the client has the other: at 70 % of
-/// the most it answers, and at half of that with and without a flood of RSA.
+/// Measures the latency of a server that has one core, while the client has the other: at 70 % of
+/// its peak rate, and at half of that with and without a flood of RSA.
 pub(super) fn latency(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let site = Site::start(run, SERVER)?;
     let latencies = process::on(CLIENT, || site.latencies(run))??;

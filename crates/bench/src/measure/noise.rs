@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(wait(&[(100, 10)], 0.5, 0.99), 5.0);
         // The second gap comes before the first is made up for: 10 and 5 ms are left when 10 ms are over.
         assert_eq!(wait(&[(100, 10), (110, 10)], 0.5, 0.99), 10.0);
-        // What is left at the end is cut off.
+        // A stall at the end is cut off.
         assert_eq!(wait(&[(995, 10)], 0.5, 0.995), 0.0);
     }
 }

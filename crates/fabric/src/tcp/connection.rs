@@ -10,14 +10,14 @@ pub(crate) struct Connection {
     server: Option<Receiver>,
 }
 
-/// What comes of a segment besides segments.
+/// Results of a segment's arrival other than segments to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     /// It counts as received: duplicate data, and segments without a receiver, do not.
     pub counted: bool,
     /// Every byte has now been acknowledged.
     pub completed: bool,
-    /// What happens after all else of this nanosecond.
+    /// An action to run after all other events of this nanosecond.
     pub later: Option<Later>,
 }
 

@@ -130,7 +130,7 @@ impl Cubic {
         needed.max(2)
     }
 
-    /// What the window shrinks to.
+    /// Returns the size that the window shrinks to after a loss.
     pub(super) fn threshold_after_loss(&mut self, window: &Window) -> u32 {
         let segments = window.bytes / MSS;
         self.window_max = if segments < self.window_max {

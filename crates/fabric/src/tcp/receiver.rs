@@ -72,7 +72,7 @@ impl Receiver {
         self.state == State::SynReceived
     }
 
-    /// When [`Receiver::wake`] is wanted.
+    /// Returns the time of the next call of [`Receiver::wake`].
     pub(crate) fn due_ns(&self) -> u64 {
         self.delayed_due_ns.min(self.resend_due_ns).min(self.last_ack_due_ns)
     }

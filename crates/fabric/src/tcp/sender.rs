@@ -53,7 +53,7 @@ pub(crate) struct Sender {
     control: Control,
     rtt: Rtt,
     sacked: Ranges,
-    /// What was sent again and is not acknowledged.
+    /// Bytes that were retransmitted and are not acknowledged.
     resent: Ranges,
     rate: Reduction,
     timer_due_ns: u64,
@@ -132,7 +132,7 @@ impl Sender {
         self.una >= self.end
     }
 
-    /// When [`Sender::wake`] is wanted.
+    /// Returns the time of the next call of [`Sender::wake`].
     pub(crate) fn due_ns(&self) -> u64 {
         self.timer_due_ns
     }

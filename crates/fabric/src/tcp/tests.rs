@@ -24,7 +24,7 @@ struct Link {
     delays: BTreeMap<u64, u64>,
 }
 
-/// What happens at a time, in the order it was set.
+/// Events of one time, in the order in which they were scheduled.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Arrives(usize),
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// What was sent until `END_NS`.
+    /// Returns a log of the segments sent until `END_NS`.
     fn run(mut self) -> String {
         loop {
             let dues = self.connection.dues_ns();

@@ -56,7 +56,7 @@ impl Generator {
     pub const ALL: [Self; 6] =
         [Self::Hadoop, Self::WebSearch, Self::Rpc, Self::Microbursts, Self::Video, Self::Incast];
 
-    /// What it is called on the command line.
+    /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

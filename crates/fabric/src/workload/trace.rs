@@ -20,7 +20,7 @@ pub const ROWS_MAX: usize = 1 << 28;
 
 const PROTOCOL: &str = "# protocol=";
 
-/// What is wrong with a trace, and where.
+/// A syntax error in a trace, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: expected {expected}, got {got:?}")]
 pub struct TraceError {
@@ -28,9 +28,9 @@ pub struct TraceError {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// What should have stood there.
+    /// The expected text.
     pub expected: String,
-    /// What stands there.
+    /// The text found.
     pub got: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where the authors' code departs from the paper's text, in what a switch does.
+//! Differences between the paper's text and the authors' code, in the behaviour of a switch.
 
 /// One named switch for each departure, `true` as in the code; section numbers are the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

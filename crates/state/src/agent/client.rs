@@ -40,7 +40,7 @@ pub(super) struct Client {
     pub(super) id: u64,
     /// The address it connected to.
     pub(super) address: SocketAddr,
-    /// What was not executed.
+    /// Input that was not executed.
     pub(super) input: Vec<u8>,
     pub(super) decoder: Decoder,
     pub(super) output: Output,

@@ -29,13 +29,13 @@ use wire::resp::{Frame, Limits, Version, frame};
 
 use crate::slot::{SLOTS, Slot};
 
-/// How long copies are valid after an answered ping was sent.
+/// Validity of copies, from the sending of an answered ping.
 pub const COPY_LEASE: Duration = Duration::from_secs(1);
 /// A longer answer is not copied.
 const COPY_BYTES_MAX: usize = 64 << 10;
 /// Bytes of all copies unless granted otherwise.
 const COPIES_BYTES_MAX: usize = 64 << 20;
-/// What a copy takes beside its request and its answer.
+/// Memory overhead of a copy, beside its request and its answer.
 const ENTRY_BYTES: usize = 256;
 /// A node no longer reports changes of keys that were read before.
 pub(super) const FORGET_ALL: &[u8] = b">2\r\n$10\r\ninvalidate\r\n_\r\n";
@@ -113,7 +113,7 @@ struct Copied {
     copies: HashMap<Vec<u8>, Copy>,
 }
 
-/// Where an answer will be stored, if nothing changes before it comes.
+/// The place where an answer will be stored, if nothing changes before it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fill {
     pub(super) slot: Slot,
@@ -148,7 +148,7 @@ impl Copies {
         }
     }
 
-    /// What all copies take.
+    /// Returns the memory used by all copies.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

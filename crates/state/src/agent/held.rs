@@ -72,7 +72,7 @@ impl Agent {
         self.held = self.held + now - std::mem::replace(&mut link.counted, now);
     }
 
-    /// What [`Self::held_bytes`] must be.
+    /// Recomputes the value that [`Self::held_bytes`] must have.
     #[cfg(test)]
     pub(super) fn recounted(&self) -> usize {
         let clients = self.clients.iter().map(|(_, client)| counted(client.held_bytes()));

@@ -17,7 +17,7 @@ const SLOTS_PERIOD: Duration = Duration::from_secs(5);
 const SLOTS_PAUSE: Duration = Duration::from_millis(200);
 /// A node that has not answered it by then is not asked again.
 const SLOTS_LIMIT: Duration = Duration::from_secs(2);
-/// How often the infrastructure monitor pings nodes that have slots or may get some.
+/// Interval at which the infrastructure monitor pings nodes that have slots or may get some.
 const PING_PERIOD: Duration = Duration::from_millis(250);
 /// Nodes pinged at once at most: of more, each has its turn, so that neither an agent's pings grow
 /// with the nodes nor a node's without end with the agents.
@@ -150,7 +150,7 @@ impl Agent {
         Ok(())
     }
 
-    /// When [`Self::handle_timeout`] is due.
+    /// Returns the time at which [`Self::handle_timeout`] is due.
     #[must_use]
     pub fn next_timeout(&self) -> Duration {
         let asked = self.slots_asked.map_or(self.slots_due, |at| at + SLOTS_LIMIT);

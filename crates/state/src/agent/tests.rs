@@ -46,8 +46,7 @@ struct Wire {
 
 struct Caller {
     seat: usize,
-    /// What it asked and was not answered: its kind, and the mark it wrote or what it must at least
-    /// read.
+    /// Unanswered requests: the kind, and the mark it wrote or the smallest mark that it must read.
     asked: VecDeque<(Kind, u64)>,
     heard: Vec<u8>,
     next: u64,
@@ -82,7 +81,7 @@ struct World {
     reads: bool,
     redirected: u64,
     tried_again: u64,
-    /// When each slot's last move was over and known to all.
+    /// The time at which each slot's last move was complete and known to all.
     settled: [Duration; 3],
 }
 

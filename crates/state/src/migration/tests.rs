@@ -99,7 +99,7 @@ fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
     // It was on its way, and its source has nothing of it any more.
     assert_eq!(way(&[(a, Holding(0)), (b, Importing(a, 3)), (c, Holding(0))]), Some((a, b)));
     assert_eq!(way(&[(a, Holding(0)), (b, Importing(a, 0)), (c, Holding(0))]), Some((a, b)));
-    // What it has is newer.
+    // The importing node's data are newer.
     assert_eq!(way(&[(a, Holding(1)), (b, Importing(a, 3)), (c, Holding(0))]), Some((b, a)));
     assert_eq!(way(&[(a, Holding(0)), (b, Holding(0)), (c, Holding(0))]), Some((b, a)));
     assert_eq!(way(&[(a, Holding(3))]), None);

@@ -44,7 +44,7 @@ pub struct Agent {
     config: Config,
     /// Address of the controller; messages of others are ignored.
     controller: SocketAddr,
-    /// Where packets reach the switch's data plane.
+    /// Address at which packets reach the switch's data plane.
     data_plane: SocketAddr,
     /// Identifies this agent to the controller, as opposed to an earlier one.
     generation: u64,
@@ -274,7 +274,7 @@ impl Agent {
         self.due.remove(&(cached.again, key));
     }
 
-    /// What the key waits for is asked for, once more.
+    /// Sends the message that the key is waiting for, again.
     fn send(&mut self, key: Key, store: &impl Store, now: Duration) {
         let Some(cached) = self.cached.get_mut(&key) else { return };
         let (flags, version) = (cached.flags, cached.version);

@@ -27,8 +27,8 @@ impl Controller {
         }
     }
 
-    /// What a server said at `asked` of the key in a place, of that version and epoch; all of it is
-    /// dropped at `flushed`.
+    /// Processes a server's answer, given at `asked`, for the key in a place, of that version and
+    /// epoch; a value is dropped at `flushed`.
     pub(super) fn item(
         &mut self,
         place: u32,

@@ -44,7 +44,7 @@ struct Packet {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Entry {
-    /// What it began with.
+    /// The initial version.
     admitted: u64,
     version: u64,
     valid_version: u64,
@@ -99,7 +99,7 @@ pub struct State {
     promise: u8,
     pending: Option<u64>,
     generation: u64,
-    /// How many versions were drawn.
+    /// The number of versions drawn until now.
     versions: u64,
     network: Vec<Packet>,
     now: Duration,

@@ -27,7 +27,7 @@ pub mod opcode {
 /// Bytes of a frame before its body.
 pub const HEADER_BYTES: usize = 16;
 
-/// How much one peer may ask this codec to hold.
+/// Limits on the memory that one peer may make this codec hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Longest frame, header included. The default is the servers' own `maxMessageSizeBytes`.
@@ -51,7 +51,7 @@ pub struct Header {
     pub request_id: i32,
     /// In a reply, the request's number.
     pub response_to: i32,
-    /// What the body is; see [`opcode`].
+    /// The type of the body; see [`opcode`].
     pub opcode: i32,
 }
 
@@ -81,7 +81,7 @@ pub struct Frame<'a> {
     body: Body<'a>,
 }
 
-/// What a frame carries.
+/// The body of a frame.
 #[derive(Debug, Clone, Copy)]
 pub enum Body<'a> {
     /// OP_MSG.

@@ -1,4 +1,4 @@
-//! What the codec accepts at most.
+//! Limits on the input of the codec.
 
 /// The longest bulk string a server takes unless configured otherwise (`proto-max-bulk-len`).
 const BULK_BYTES_MAX: usize = 512 * 1024 * 1024;

@@ -69,7 +69,7 @@ impl Pipeline {
         mem::take(&mut self.output)
     }
 
-    /// Where bytes that were read are appended; there is room for at least `bytes`.
+    /// Returns the buffer to which received bytes are appended; it has room for at least `bytes`.
     pub fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
         self.input.drain(..mem::take(&mut self.taken));
         self.input.reserve(bytes);

@@ -17,19 +17,19 @@ pub struct Scanner {
     kind: Option<Kind>,
     /// Bytes of the reply scanned so far.
     offset: usize,
-    /// Where the value starts behind its attributes.
+    /// Start of the value after its attributes.
     value_offset: usize,
 }
 
-/// How far one [`Scanner::advance`] came.
+/// The progress made by one [`Scanner::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes that belong to the reply. Fewer than were given only if the reply is complete.
     pub consumed: usize,
     /// The reply ends with the last consumed byte; the next byte starts another one.
     pub complete: bool,
-    /// What kind of reply it is, known from its first byte on. Attributes ahead of a reply are
-    /// part of it and do not show here; a [`Kind::Push`] is no answer to a request.
+    /// The type of the reply, known from its first byte on. Attributes ahead of a reply are part of
+    /// it and do not show here; a [`Kind::Push`] is no reply to a request.
     pub kind: Option<Kind>,
 }
 
@@ -62,7 +62,7 @@ enum State {
     },
 }
 
-/// What a CR LF ends.
+/// The element that a CR LF ends.
 #[derive(Debug, Clone, Copy)]
 enum Then {
     Element,
@@ -109,7 +109,7 @@ impl Scanner {
         Ok(Progress { consumed: bytes.len(), complete: false, kind: self.kind })
     }
 
-    /// Where the value starts in the reply last scanned, behind its attributes.
+    /// Returns the start of the value in the reply last scanned, after its attributes.
     pub(super) fn value_offset(&self) -> usize {
         self.value_offset
     }

@@ -21,7 +21,7 @@ const DURATION_NS: f64 = 25e6;
 /// A mean that makes a quarter of the VMs destinations of ten bursts or more.
 const BURSTS_PER_VM: f64 = 7.85;
 
-/// How many datagrams the whole has, about.
+/// Approximate number of datagrams of the complete workload.
 pub(super) fn rows(topology: &Topology) -> f64 {
     f64::from(topology.vms()) * BURSTS_PER_VM * (1.0 + BURST_NS_P99 / P99_OVER_MEAN / GAP_NS)
 }

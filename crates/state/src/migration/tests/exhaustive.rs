@@ -240,7 +240,7 @@ impl World {
     }
 }
 
-/// How many states there are; or the way to one that is wrong.
+/// Returns the number of states, or the path to an invalid one.
 fn explore(budgets: Budgets, without: Without) -> Result<usize, String> {
     let hash = |world: &World| {
         let mut hasher = DefaultHasher::new();

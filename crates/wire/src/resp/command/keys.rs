@@ -1,4 +1,4 @@
-//! Where the keys of a command stand among its arguments.
+//! Positions of the keys among the arguments of a command.
 
 use super::Command;
 use crate::resp::request::Arguments;

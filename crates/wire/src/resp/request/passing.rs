@@ -15,7 +15,7 @@ use crate::resp::{
 pub struct Beginning<'a> {
     /// Its arguments as far as they are whole, possibly none.
     pub request: Request<'a>,
-    /// How many there will be.
+    /// The number of arguments of the complete request.
     pub arguments: usize,
 }
 
@@ -31,7 +31,7 @@ pub struct Passing {
     bytes: usize,
 }
 
-/// How far one [`Passing::advance`] came.
+/// The progress made by one [`Passing::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
     /// Bytes that belong to the request.
@@ -41,8 +41,9 @@ pub struct Passed {
 }
 
 impl Decoder {
-    /// What has come of a request that is not whole, and what finds its end behind it. `None` where
-    /// it has not told how many arguments it has, or is an inline command: those are short.
+    /// Returns the received part of an incomplete request, and the scanner that finds its end.
+    /// `None` where the number of arguments has not been received, or for an inline command: those
+    /// are short.
     ///
     /// Call it after [`Decoder::decode`] said `None` to the same `bytes`; the decoder then begins
     /// with what follows the request.
