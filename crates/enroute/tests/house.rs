@@ -15,11 +15,11 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 5_700),
-    ("cache", 9_200),
+    ("cache", 9_500),
     ("content", 2_400),
     ("db", 8_400),
     ("edge-tls", 900),
-    ("enroute", 21_700),
+    ("enroute", 21_400),
     ("fabric", 6_700),
     ("keyserver", 1_400),
     ("notation", 300),
