@@ -39,7 +39,6 @@ mod netcache;
 mod observed;
 pub mod orchestrator;
 mod queue;
-mod ring;
 mod shards;
 mod tls;
 mod upkeep;
