@@ -1,8 +1,10 @@
 //! Storage: its interface for the Managers, and its implementation in memory.
 //!
 //! Storage holds two things that must change together: the stored answers and the leases
-//! ([`crate::lease`]). One [`MemoryStorage`] is one shard with one owner; tier 2 puts as many of
-//! them behind locks as it has use for and routes by the key's hash.
+//! ([`crate::lease`]). One [`MemoryStorage`] is one shard with one owner; [`shards`]
+//! puts as many of them behind locks as are useful and routes by the key's hash.
+
+pub mod shards;
 
 use std::{mem, time::Duration};
 

@@ -25,6 +25,7 @@
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | `endpoint` | HTTP endpoints: accepting connections, limits, shutdown |
 //! | `foreign` | clients that speak another protocol than a port serves |
+//! | `random` | random bytes of the system |
 //! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `sync` | locks and atomics, replaced by a thread model in tests |
 //! | `lock` | a file that one process at a time may hold |
@@ -49,6 +50,7 @@ mod lock;
 mod logging;
 mod memory;
 pub mod private_file;
+mod random;
 mod resp_client;
 pub mod runtime;
 pub mod state;

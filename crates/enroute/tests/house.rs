@@ -15,20 +15,20 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 5_700),
-    ("cache", 9_200),
+    ("cache", 9_500),
     ("content", 2_400),
-    ("db", 8_400),
+    ("db", 8_500),
     ("edge-tls", 900),
-    ("enroute", 22_200),
+    ("enroute", 21_200),
     ("fabric", 6_700),
     ("keyserver", 1_400),
     ("notation", 300),
     ("policy", 1_200),
     ("reactor", 900),
     ("state", 6_100),
-    ("store", 11_700),
+    ("store", 11_800),
     ("switch", 3_500),
-    ("testbed", 8_500),
+    ("testbed", 9_100),
     ("wire", 7_900),
 ];
 

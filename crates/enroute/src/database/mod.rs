@@ -20,7 +20,7 @@ use std::{
 };
 
 use anyhow::Context;
-use db::{Server, goal::Goal, parameters::Parameters};
+use db::{Server, goal::Goal, lookups::Lookups, parameters::Parameters};
 use reactor::Post;
 use store::{
     FileDevice,
@@ -35,12 +35,10 @@ mod directory;
 mod disk;
 mod durable;
 mod host;
-mod lookups;
 mod netcache;
 mod observed;
 pub mod orchestrator;
 mod queue;
-mod ring;
 mod shards;
 mod tls;
 mod upkeep;
@@ -53,7 +51,6 @@ use budget::Budget;
 use directory::Directory;
 use disk::Disk;
 use host::ProcessHost;
-use lookups::Lookups;
 use orchestrator::Orchestrator;
 use worker::{Note, Worker};
 
@@ -226,7 +223,7 @@ impl Database {
         let shared = Arc::new(Shared {
             server,
             locks,
-            lookups: Lookups::new(),
+            lookups: Lookups::default(),
             overhead,
             clients_bytes: AtomicUsize::new(0),
             disk,

@@ -8,8 +8,8 @@ use keyserver::{Keyring, key::pkcs8_of, record};
 use wire::{resp::Reply, ski::KeyId};
 use zeroize::Zeroizing;
 
-use super::{database::Database, service::getrandom};
-use crate::private_file;
+use super::database::Database;
+use crate::{private_file, random};
 
 mod inventory;
 
@@ -188,9 +188,9 @@ fn with_random<T>(
     act: impl FnOnce(keyserver::Random<'_>) -> keyserver::Result<T>,
 ) -> anyhow::Result<T> {
     let mut failure = None;
-    let outcome = act(&mut |bytes| failure = getrandom(bytes).err().or(failure.take()));
+    let outcome = act(&mut |bytes| failure = random::fill(bytes).err().or(failure.take()));
     match failure {
-        Some(error) => Err(error.context("cannot get random bytes from the system")),
+        Some(error) => Err(error),
         None => Ok(outcome?),
     }
 }

@@ -23,7 +23,7 @@ use cache::{feed::Feed, stats::Stats, storage};
 use reactor::{Acceptor, Reactor};
 use tokio::{sync::mpsc, time::Instant};
 
-use crate::memory::{self, Budget, CLIENTS_BYTES, Clients};
+use crate::memory::{self, Budget, CLIENTS_BYTES, Clients, Stored};
 
 mod behind;
 mod connection;
@@ -33,14 +33,13 @@ mod inbox;
 mod listener;
 mod losses;
 mod origin;
-mod shards;
 mod watch;
 mod worker;
 
+pub use cache::storage::shards::{Handle, Shards, StorageLimits};
 pub use listener::{Listener, Protocol};
 pub use losses::Cause;
 pub use origin::Origin;
-pub use shards::{Handle, Shards, StorageLimits};
 
 use inbox::Post;
 
@@ -195,6 +194,20 @@ impl Runtime {
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(body)?);
         Ok(())
+    }
+}
+
+impl Stored for Shards {
+    fn wanted(&self) -> u64 {
+        self.limits().bytes_max as u64
+    }
+
+    fn held(&self) -> u64 {
+        self.memory().accounted_bytes as u64
+    }
+
+    fn grant(&self, bytes: u64) {
+        Self::grant(self, bytes);
     }
 }
 

@@ -33,6 +33,20 @@ pub struct Settings {
     pub access: Arc<Access>,
 }
 
+impl Settings {
+    /// The same for the origin of another address.
+    #[must_use]
+    pub fn at(&self, origin: String) -> Self {
+        Self {
+            origin,
+            // The greeting of another origin must not be used here.
+            greetings: Arc::default(),
+            access: Arc::default(),
+            ..self.clone()
+        }
+    }
+}
+
 /// A field that has a unique index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueField {

@@ -41,6 +41,26 @@ pub struct Settings {
     pub access: Access,
 }
 
+impl Settings {
+    /// The same for the origin of another address, without a feed: that comes from one origin.
+    #[must_use]
+    pub fn at(&self, origin: String) -> Self {
+        Self {
+            origin,
+            secret: self.secret,
+            limits: self.limits.clone(),
+            keys: self.keys.clone(),
+            scripts: self.scripts,
+            feed: false,
+            databases: Databases::default(),
+            greetings: Arc::default(),
+            greeting_age_max: self.greeting_age_max,
+            addresses: Arc::clone(&self.addresses),
+            access: Access::default(),
+        }
+    }
+}
+
 /// Databases a feed looks after: as many as a server has unless configured otherwise.
 pub const FEED_DATABASES: u32 = 16;
 

@@ -1,4 +1,4 @@
-//! `enroute keyserver load`.
+//! `enroute keyserver load`: requests to a key server.
 
 use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
@@ -6,13 +6,14 @@ use anyhow::Context;
 use clap::Args;
 use wire::ski::{KeyId, Operation, Request, Scheme, TranscriptHash};
 
-use crate::keyserver::{
-    client,
-    load::{self, Load},
+use crate::{
+    keyserver::load::{self, Load},
+    services::{KeyClient, KeyServer},
 };
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+#[allow(missing_docs, reason = "it would be shown as help")]
+pub struct Arguments {
     /// Address of the key server, HOST:PORT
     #[arg(long, value_name = "ADDRESS")]
     server: String,
@@ -72,31 +73,37 @@ fn scheme(text: &str) -> Result<Scheme, String> {
         .ok_or_else(|| "expected a name of RFC 8446, for example rsa_pss_rsae_sha256".into())
 }
 
-#[allow(clippy::print_stdout, reason = "the report is what was asked for")]
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let report = load::run(&Load {
-        server: client::Configuration {
-            address: arguments.server.clone(),
-            server_name: arguments.server_name.clone(),
-            authorities: arguments.authorities.clone(),
-            certificate: arguments.certificate.clone(),
-            key: arguments.key.clone(),
-            connections: arguments.connections,
-            patience: Duration::from_secs(10),
-        },
-        request: Request {
-            key: arguments.spki,
-            server_name: None,
-            operation: Operation::CertificateVerify {
-                transcript_hash: TranscriptHash::Sha256([7; 32]),
-                scheme: arguments.scheme,
+impl Arguments {
+    /// Sends the load, and prints the report as JSON.
+    ///
+    /// # Errors
+    /// As for [`load::run`].
+    #[allow(clippy::print_stdout, reason = "the report is what was asked for")]
+    pub fn run<C: KeyClient>(&self) -> anyhow::Result<()> {
+        let report = load::run::<C>(&Load {
+            server: KeyServer {
+                address: self.server.clone(),
+                name: self.server_name.clone(),
+                authorities: self.authorities.clone(),
+                certificate: self.certificate.clone(),
+                key: self.key.clone(),
+                connections: self.connections,
+                patience: Duration::from_secs(10),
             },
-        },
-        threads: arguments.threads.get(),
-        rate: arguments.rate,
-        outstanding: arguments.outstanding,
-        time: Duration::try_from_secs_f64(arguments.seconds).context("--seconds")?,
-    })?;
-    println!("{}", serde_json::to_string(&report)?);
-    Ok(())
+            request: Request {
+                key: self.spki,
+                server_name: None,
+                operation: Operation::CertificateVerify {
+                    transcript_hash: TranscriptHash::Sha256([7; 32]),
+                    scheme: self.scheme,
+                },
+            },
+            threads: self.threads.get(),
+            rate: self.rate,
+            outstanding: self.outstanding,
+            time: Duration::try_from_secs_f64(self.seconds).context("--seconds")?,
+        })?;
+        println!("{}", serde_json::to_string(&report)?);
+        Ok(())
+    }
 }

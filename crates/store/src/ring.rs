@@ -1,10 +1,9 @@
-//! Reads, and writes of table pages, by io_uring, for one thread: a worker, or the maintenance
-//! thread, which reads ahead.
+//! Reads, and writes of table pages, of a [`FileDevice`] by io_uring, for one thread.
 //!
-//! A worker submits all requests of a round in one call and gets completions in its event loop, so
-//! no other thread has to be woken for a lookup, or for the page that is evicted for it. Where the
-//! kernel does not allow io_uring (containers often forbid it), and for long reads, the threads in
-//! `disk.rs` are used.
+//! An event loop submits all requests of a round in one call and gets completions as events, so no
+//! other thread has to be woken for a lookup, or for the page that is evicted for it. Where the
+//! kernel does not allow io_uring (containers often forbid it), and for long reads, the caller
+//! carries commands out by threads.
 //!
 //! It contains `unsafe` calls: the kernel uses a buffer until the transfer has completed, so each
 //! buffer is kept until then.
@@ -13,52 +12,52 @@
 use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use io_uring::{IoUring, opcode, types};
+use rustix::io::Errno;
 use slab::Slab;
-use store::{
-    AlignedTransfer, FileDevice,
-    device::{CommandId, Completion, DeviceCommand, FileName, Operation},
-};
 
-use super::disk::Ended;
+use crate::device::{CommandId, Completion, DeviceCommand, FileName, Operation};
+use crate::file_device::{AlignedTransfer, FileDevice};
 
 /// Reads and writes of one thread under way at once.
 const TRANSFERS_MAX: usize = 128;
 /// Maximum size of a read by a ring; longer ones, which could block, are for a thread.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// One thread's ring.
-pub(super) struct Ring {
+/// One thread's ring. Each command in it has a `Label` of the caller's, returned with its result.
+pub struct Ring<Label> {
     ring: IoUring,
-    under_way: Slab<UnderWay>,
+    under_way: Slab<UnderWay<Label>>,
     /// Some are not handed over yet.
     pushed: bool,
 }
 
-struct UnderWay {
-    shard: usize,
+struct UnderWay<Label> {
+    label: Label,
     id: CommandId,
-    file: FileName,
     transfer: AlignedTransfer,
-    /// Of a read.
-    began: Option<Instant>,
 }
 
-impl Ring {
+impl<Label> Ring<Label> {
     /// A ring, if the kernel allows one.
-    pub(super) fn new() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn new() -> io::Result<Self> {
         let ring = IoUring::new(TRANSFERS_MAX as u32)?;
         Ok(Self { ring, under_way: Slab::new(), pushed: false })
     }
 
-    /// Takes a device command of that shard; returns the command if it is not for a ring.
-    pub(super) fn push(
+    /// Takes a command for `device`; returns the command if it is not for a ring.
+    ///
+    /// # Errors
+    /// The command.
+    pub fn push(
         &mut self,
-        shard: usize,
+        label: impl FnOnce() -> Label,
         device: &FileDevice,
         command: DeviceCommand,
     ) -> Result<(), DeviceCommand> {
@@ -80,8 +79,7 @@ impl Ring {
         let Ok(transfer) = transfer else { return Err(command) };
         let entry = self.under_way.vacant_entry();
         let place = entry.key() as u64;
-        let began = is_read.then(Instant::now);
-        let UnderWay { transfer, .. } = entry.insert(UnderWay { shard, id, file, transfer, began });
+        let UnderWay { transfer, .. } = entry.insert(UnderWay { label: label(), id, transfer });
         let (descriptor, offset) = (types::Fd(transfer.file().as_raw_fd()), transfer.offset());
         let target = transfer.target();
         let length = u32::try_from(target.len()).unwrap_or(u32::MAX);
@@ -105,31 +103,30 @@ impl Ring {
     }
 
     /// Hands over what was pushed.
-    pub(super) fn submit(&mut self) {
-        if !std::mem::take(&mut self.pushed) {
-            return;
+    ///
+    /// # Errors
+    /// The kernel takes nothing now: entries stay in the ring for the next call.
+    pub fn submit(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.pushed) {
+            self.ring.submit().inspect_err(|_| self.pushed = true)?;
         }
-        if let Err(error) = self.ring.submit() {
-            // Entries that were not accepted stay in the ring for the next call.
-            self.pushed = true;
-            tracing::debug!("io_uring accepts no request, retrying: {error}");
-        }
+        Ok(())
     }
 
     /// Is anything under way?
-    pub(super) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         !self.under_way.is_empty()
     }
 
     /// Must [`Ring::submit`] be tried again?
-    pub(super) fn must_submit(&self) -> bool {
+    pub fn must_submit(&self) -> bool {
         self.pushed
     }
 
     /// Takes what has ended.
-    pub(super) fn take(&mut self, ended: &mut Vec<Ended>) {
+    pub fn take(&mut self, ended: &mut Vec<(Label, Completion)>) {
         for entry in self.ring.completion() {
-            let Some(UnderWay { shard, id, file, transfer, began }) =
+            let Some(UnderWay { label, id, transfer }) =
                 self.under_way.try_remove(entry.user_data() as usize)
             else {
                 continue;
@@ -139,42 +136,47 @@ impl Ring {
                 done => Ok(done as usize),
             };
             let completion = Completion { id, result: transfer.finish(done) };
-            ended.push(Ended { shard, file, completion, began });
+            ended.push((label, completion));
         }
     }
 
     /// Waits until one ends, or until the timeout.
-    pub(super) fn wait_for(&self, timeout: Duration) {
+    ///
+    /// # Errors
+    /// It cannot wait, and has not.
+    pub fn wait_for(&self, timeout: Duration) -> io::Result<()> {
         let timespec = types::Timespec::from(timeout);
         let arguments = types::SubmitArgs::new().timespec(&timespec);
         match self.ring.submitter().submit_with_args(1, &arguments) {
-            Err(error) if !matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR)) => {
-                tracing::debug!("io_uring: cannot wait for completions: {error}");
-                thread::sleep(timeout);
-            }
-            _ => {}
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::TIME | Errno::INTR) => Ok(()),
+                _ => Err(error),
+            },
+            Ok(_) => Ok(()),
         }
     }
 
     /// Waits for the end of at least one.
-    pub(super) fn wait(&self) {
-        if let Err(error) = self.ring.submit_and_wait(1) {
-            tracing::debug!("io_uring: cannot wait for completions: {error}");
-        }
+    ///
+    /// # Errors
+    /// It cannot wait, and has not.
+    pub fn wait(&self) -> io::Result<()> {
+        self.ring.submit_and_wait(1).map(drop)
     }
 }
 
-impl Drop for Ring {
+impl<Label> Drop for Ring<Label> {
     fn drop(&mut self) {
         let mut ended = Vec::new();
         while self.is_busy() {
-            self.wait();
+            // The kernel may still use the memory: there is nothing but to try again.
+            let _ = self.wait();
             self.take(&mut ended);
         }
     }
 }
 
-impl AsFd for Ring {
+impl<Label> AsFd for Ring<Label> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is the ring's, which lives as long as `self`.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
@@ -185,25 +187,25 @@ impl AsFd for Ring {
 mod tests {
     use std::sync::Arc;
 
-    use store::device::Device;
+    use crate::device::Device;
 
     use super::*;
 
-    fn carry_out(ring: &mut Ring, device: &FileDevice, operation: Operation) -> Vec<u8> {
+    fn carry_out(ring: &mut Ring<()>, device: &FileDevice, operation: Operation) -> Vec<u8> {
         let command = DeviceCommand { id: CommandId(1), file: FileName::Spill, operation };
-        ring.push(0, device, command).expect("the ring takes it");
-        ring.submit();
+        ring.push(|| (), device, command).expect("the ring takes it");
+        ring.submit().expect("taken");
         let mut ended = Vec::new();
         while ended.is_empty() {
-            ring.wait();
+            ring.wait().expect("waits");
             ring.take(&mut ended);
         }
-        ended.remove(0).completion.result.expect("carried out")
+        ended.remove(0).1.result.expect("carried out")
     }
 
     #[test]
     fn a_page_leaves_and_comes_back_by_the_ring() {
-        let Ok(mut ring) = Ring::new() else {
+        let Ok(mut ring) = Ring::<()>::new() else {
             eprintln!("SKIPPED: the kernel allows no ring");
             return;
         };
@@ -223,7 +225,7 @@ mod tests {
         let bytes = Arc::new(page.as_slice().into());
         let operation = Operation::Write { offset: 0, bytes };
         let command = DeviceCommand { id: CommandId(2), file: FileName::Segment(1), operation };
-        assert!(ring.push(0, &device, command).is_err());
+        assert!(ring.push(|| (), &device, command).is_err());
         drop(ring);
         std::fs::remove_dir_all(&directory).expect("removed");
     }

@@ -10,9 +10,9 @@ use anyhow::{Context, bail};
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use serde::Serialize;
-use wire::ski::Request;
+use wire::ski::{Refusal, Request};
 
-use super::client::{self, Client};
+use crate::services::{KeyClient, KeyServer};
 
 /// Latencies are kept to three digits, up to a minute.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
@@ -21,7 +21,7 @@ const LATENCY_NS_MAX: u64 = 60_000_000_000;
 #[derive(Debug, Clone)]
 pub struct Load {
     /// The key server, and connections of each thread.
-    pub server: client::Configuration,
+    pub server: KeyServer,
     /// Sent over and over.
     pub request: Request,
     /// Threads that send.
@@ -73,17 +73,17 @@ impl Outcomes {
         Ok(Self { latencies_ns, refused, refusal, errors, error, counted_from })
     }
 
-    fn record(&mut self, due: Instant, outcome: Result<(), client::Error>) {
+    fn record(&mut self, due: Instant, outcome: anyhow::Result<Result<(), Refusal>>) {
         if due < self.counted_from {
             return;
         }
         match outcome {
-            Err(client::Error::Refused(refusal)) => {
+            Ok(Err(refusal)) => {
                 self.refused += 1;
                 self.refusal.get_or_insert_with(|| refusal.to_string());
             }
             Err(error) => return self.fail(due, error.to_string()),
-            Ok(()) => {}
+            Ok(Ok(())) => {}
         }
         self.latencies_ns.saturating_record(due.elapsed().as_nanos() as u64);
     }
@@ -107,11 +107,14 @@ impl Outcomes {
 }
 
 /// Runs the load to its end.
-pub fn run(load: &Load) -> anyhow::Result<Report> {
+///
+/// # Errors
+/// A client cannot be set up, or no request was answered.
+pub fn run<C: KeyClient>(load: &Load) -> anyhow::Result<Report> {
     let threads = load.threads.max(1);
     let outcomes = thread::scope(|scope| {
         let running: Vec<_> =
-            (0..threads).map(|_| scope.spawn(move || run_thread(load, threads))).collect();
+            (0..threads).map(|_| scope.spawn(move || run_thread::<C>(load, threads))).collect();
         running
             .into_iter()
             .map(|thread| thread.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?)
@@ -139,9 +142,9 @@ pub fn run(load: &Load) -> anyhow::Result<Report> {
     })
 }
 
-fn run_thread(load: &Load, threads: usize) -> anyhow::Result<Outcomes> {
+fn run_thread<C: KeyClient>(load: &Load, threads: usize) -> anyhow::Result<Outcomes> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = Client::new(load.server.clone())?;
+    let client = C::new(&load.server)?;
     let request = Arc::new(load.request.clone());
     runtime.block_on(connect(&client, &request, load.server.connections));
     let warm = Instant::now() + load.time / 10;
@@ -163,10 +166,10 @@ fn run_thread(load: &Load, threads: usize) -> anyhow::Result<Outcomes> {
 
 /// Asks once on each connection. Otherwise requests due during connecting would wait, and a nearly
 /// saturated server takes a second to catch up.
-async fn connect(client: &Client, request: &Request, connections: usize) {
+async fn connect(client: &impl KeyClient, request: &Request, connections: usize) {
     for _ in 0..connections {
         // Whatever is wrong will be counted.
-        if !matches!(client.ask(request).await, Ok(_) | Err(client::Error::Refused(_))) {
+        if client.ask(request).await.is_err() {
             return;
         }
     }
@@ -174,7 +177,7 @@ async fn connect(client: &Client, request: &Request, connections: usize) {
 
 /// Every answer is followed by the next request.
 async fn closed(
-    client: &Client,
+    client: &impl KeyClient,
     request: &Arc<Request>,
     outcomes: &Arc<Mutex<Outcomes>>,
     outstanding: usize,
@@ -188,7 +191,7 @@ async fn closed(
             while Instant::now() < end {
                 let due = Instant::now();
                 let outcome = client.ask(&request).await;
-                outcomes.lock().record(due, outcome.map(drop));
+                outcomes.lock().record(due, outcome);
             }
         });
     }
@@ -198,7 +201,7 @@ async fn closed(
 /// Requests are due whether or not others were answered, and latency counts from then. The thread
 /// never sleeps: timers wake a millisecond late, and that would be measured as the server's.
 async fn open(
-    client: &Client,
+    client: &impl KeyClient,
     request: &Arc<Request>,
     outcomes: &Arc<Mutex<Outcomes>>,
     outstanding: usize,
@@ -222,7 +225,7 @@ async fn open(
                 (client.clone(), Arc::clone(request), Arc::clone(outcomes));
             tasks.spawn(async move {
                 let outcome = client.ask(&request).await;
-                outcomes.lock().record(due, outcome.map(drop));
+                outcomes.lock().record(due, outcome);
             });
         }
     }

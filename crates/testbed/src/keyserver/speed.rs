@@ -12,7 +12,7 @@ use rustix::{
 use serde::Serialize;
 use wire::ski::{KeyKind, Operation, PREMASTER_BYTES, Scheme, TranscriptHash};
 
-use super::service::getrandom;
+use crate::services::Random;
 
 /// Operations between two looks at the clock.
 const BATCH: u64 = 16;
@@ -51,7 +51,10 @@ pub struct Padding {
 }
 
 /// Measures on the core it is on, `each` per operation, `samples` decryptions for each fault.
-pub fn measure(each: Duration, samples: usize) -> anyhow::Result<Report> {
+///
+/// # Errors
+/// The thread cannot be pinned to a core, or the cryptographic library or `random` fails.
+pub fn measure(each: Duration, samples: usize, random: Random) -> anyhow::Result<Report> {
     let mut core = CpuSet::new();
     core.set(sched_getcpu());
     sched_setaffinity(None, &core).context("cannot pin the thread to one core")?;
@@ -63,7 +66,7 @@ pub fn measure(each: Duration, samples: usize) -> anyhow::Result<Report> {
         rate(&make(kind)?, &operation, each)
     };
     let rsa = make(KeyKind::Rsa)?;
-    let good = Operation::Premaster { encrypted: encrypted(&rsa, Fault::None)? };
+    let good = Operation::Premaster { encrypted: encrypted(&rsa, Fault::None, random)? };
     Ok(Report {
         ecdsa_p256: sign(KeyKind::EcdsaP256, Scheme::EcdsaP256Sha256)?,
         ecdsa_p384: sign(KeyKind::EcdsaP384, Scheme::EcdsaP384Sha384)?,
@@ -72,7 +75,7 @@ pub fn measure(each: Duration, samples: usize) -> anyhow::Result<Report> {
         rsa2048_premaster: rate(&rsa, &good, each)?,
         padding: [Fault::None, Fault::Version, Fault::Length, Fault::Padding]
             .into_iter()
-            .map(|fault| compare(&rsa, fault, samples))
+            .map(|fault| compare(&rsa, fault, samples, random))
             .collect::<anyhow::Result<_>>()?,
     })
 }
@@ -127,9 +130,9 @@ impl Fault {
 }
 
 /// A cipher text, a new one each time, so that no cache knows it.
-fn encrypted(key: &SigningKey, fault: Fault) -> anyhow::Result<Vec<u8>> {
+fn encrypted(key: &SigningKey, fault: Fault, random: Random) -> anyhow::Result<Vec<u8>> {
     let mut secret = [0; PREMASTER_BYTES];
-    getrandom(&mut secret)?;
+    random(&mut secret)?;
     secret[..2].copy_from_slice(if matches!(fault, Fault::Version) { &[3, 1] } else { &[3, 3] });
     let length = if matches!(fault, Fault::Length) { PREMASTER_BYTES - 1 } else { PREMASTER_BYTES };
     let mut encrypted = key::encrypt_premaster(&key.public_key()?, &secret[..length])?;
@@ -141,16 +144,21 @@ fn encrypted(key: &SigningKey, fault: Fault) -> anyhow::Result<Vec<u8>> {
     Ok(encrypted)
 }
 
-fn compare(key: &SigningKey, fault: Fault, samples: usize) -> anyhow::Result<Padding> {
+fn compare(
+    key: &SigningKey,
+    fault: Fault,
+    samples: usize,
+    random: Random,
+) -> anyhow::Result<Padding> {
     let mut times = [Vec::with_capacity(samples), Vec::with_capacity(samples)];
     while times.iter().any(|kind| kind.len() < samples) {
         // In random order: the library renews its blinding every 32 operations, which with a fixed
         // order would always hit the same kind.
         let mut coin = [0];
-        getrandom(&mut coin)?;
+        random(&mut coin)?;
         let is_bad = coin[0] & 1 == 1;
         let fault = if is_bad { fault } else { Fault::None };
-        let operation = Operation::Premaster { encrypted: encrypted(key, fault)? };
+        let operation = Operation::Premaster { encrypted: encrypted(key, fault, random)? };
         let began = processor_ns();
         perform(key, &operation)?;
         times[usize::from(is_bad)].push(processor_ns() - began);

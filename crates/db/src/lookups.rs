@@ -16,33 +16,36 @@ const STEPS: usize = 26 * STEPS_PER_DOUBLING as usize;
 const LOOKUPS_MIN: u64 = 500;
 
 /// Lookups since the start.
-pub(super) struct Lookups {
+pub struct Lookups {
     at_once: AtomicU64,
     waited: [AtomicU64; STEPS],
 }
 
 /// Snapshot of the lookups at some time.
-pub(super) struct Counts {
+pub struct Counts {
     at_once: u64,
     waited: [u64; STEPS],
 }
 
-impl Lookups {
-    pub(super) fn new() -> Self {
+impl Default for Lookups {
+    fn default() -> Self {
         Self { at_once: AtomicU64::new(0), waited: [const { AtomicU64::new(0) }; STEPS] }
     }
+}
 
+impl Lookups {
     /// Counts lookups that were answered at once.
-    pub(super) fn note_at_once(&self, count: u64) {
+    pub fn note_at_once(&self, count: u64) {
         self.at_once.fetch_add(count, Relaxed);
     }
 
     /// Records a lookup that waited for the disk.
-    pub(super) fn note_waited(&self, time: Duration) {
+    pub fn note_waited(&self, time: Duration) {
         self.waited[step(time)].fetch_add(1, Relaxed);
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    /// How many there were so far.
+    pub fn counts(&self) -> Counts {
         let at_once = self.at_once.load(Relaxed);
         Counts { at_once, waited: std::array::from_fn(|step| self.waited[step].load(Relaxed)) }
     }
@@ -50,7 +53,7 @@ impl Lookups {
 
 impl Counts {
     /// The time 99 of 100 lookups since `before` took at most; none if there were too few.
-    pub(super) fn p99_since(&self, before: &Self) -> Option<Duration> {
+    pub fn p99_since(&self, before: &Self) -> Option<Duration> {
         let waited = |step: usize| self.waited[step] - before.waited[step];
         let total = self.at_once - before.at_once + (0..STEPS).map(waited).sum::<u64>();
         if total < LOOKUPS_MIN {
@@ -84,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_slowest_of_a_hundred_is_found() {
-        let lookups = Lookups::new();
+        let lookups = Lookups::default();
         let start = lookups.counts();
         assert_eq!(lookups.counts().p99_since(&start), None);
         lookups.note_at_once(9_800);

@@ -12,15 +12,14 @@ use std::{
     time::Duration,
 };
 
-use cache::{
+use parking_lot::Mutex;
+
+use crate::{
     key::Sent,
     lease::{Character, Lease, Outcome, Ticket},
     stats::{NotFilled, Stats},
-    storage::{self, Answer, Given, MemoryStorage, Question, Storage},
+    storage::{Answer, Config, Given, MemoryStorage, Question, Storage, Write},
 };
-use parking_lot::Mutex;
-
-use crate::memory::Stored;
 
 /// All of storage.
 pub struct Shards {
@@ -28,7 +27,7 @@ pub struct Shards {
     /// Configured limits.
     limits: Mutex<StorageLimits>,
     quarantine: Duration,
-    /// The part of its memory that the budget allows.
+    /// The part of its memory that it may use ([`Shards::grant`]).
     granted_bytes: AtomicUsize,
 }
 
@@ -61,7 +60,7 @@ const SHARDS_MAX: usize = 16;
 
 impl Shards {
     /// Shards for `config`, whose limits are those of all of them together.
-    pub fn new(config: &storage::Config, seed: u64) -> Self {
+    pub fn new(config: &Config, seed: u64) -> Self {
         let memory = &config.memory;
         let large = memory.items_max >= ITEMS_FOR_SHARDS && memory.bytes_max >= BYTES_FOR_SHARDS;
         let count = if large { SHARDS_MAX } else { 1 };
@@ -109,6 +108,18 @@ impl Shards {
         *limits
     }
 
+    /// Lets storage use at most `bytes` of its memory, however much it was asked to keep.
+    pub fn grant(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let before = self.granted_bytes.load(Relaxed);
+        let limits = self.limits.lock();
+        self.granted_bytes.store(bytes, Relaxed);
+        // What is more than was asked for changes nothing.
+        if bytes.min(limits.bytes_max) != before.min(limits.bytes_max) {
+            self.share_out(&limits);
+        }
+    }
+
     fn share_out(&self, limits: &StorageLimits) {
         let bytes_max = limits.bytes_max.min(self.granted_bytes.load(Relaxed));
         let (limits, count) = (StorageLimits { bytes_max, ..*limits }, self.shards.len());
@@ -134,31 +145,11 @@ impl Shards {
         sum
     }
 
+    #[inline]
     fn of(&self, hash: u64) -> &Mutex<MemoryStorage> {
         // The high bits: the index inside a shard uses the low ones.
         let index = (u128::from(hash) * self.shards.len() as u128) >> 64;
         &self.shards[index as usize]
-    }
-}
-
-impl Stored for Shards {
-    fn wanted(&self) -> u64 {
-        self.limits().bytes_max as u64
-    }
-
-    fn held(&self) -> u64 {
-        self.memory().accounted_bytes as u64
-    }
-
-    fn grant(&self, bytes: u64) {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let before = self.granted_bytes.load(Relaxed);
-        let limits = self.limits.lock();
-        self.granted_bytes.store(bytes, Relaxed);
-        // What is more than was asked for changes nothing.
-        if bytes.min(limits.bytes_max) != before.min(limits.bytes_max) {
-            self.share_out(&limits);
-        }
     }
 }
 
@@ -211,7 +202,7 @@ impl Storage for Handle {
         self.with(lease.hash(), |shard| shard.learn(lease, character));
     }
 
-    fn write_sent(&mut self, scope: Sent) -> storage::Write {
+    fn write_sent(&mut self, scope: Sent) -> Write {
         if let Sent::Key { hash, .. } = scope {
             return self.with(hash, |shard| shard.write_sent(scope));
         }
@@ -225,11 +216,11 @@ impl Storage for Handle {
         sent.expect("there is at least one shard")
     }
 
-    fn write_settled(&mut self, write: storage::Write, outcome: Outcome) {
+    fn write_settled(&mut self, write: Write, outcome: Outcome) {
         self.for_each_of(write, |shard, write| shard.write_settled(write, outcome));
     }
 
-    fn write_settled_with(&mut self, write: storage::Write, given: Given<'_>, now: Duration) {
+    fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration) {
         let key = given.key.hash;
         if matches!(write.scope, Sent::Key { hash, .. } if hash == key) {
             self.with(key, |shard| shard.write_settled_with(write, given, now));
@@ -238,7 +229,7 @@ impl Storage for Handle {
         }
     }
 
-    fn write_lost(&mut self, write: storage::Write, now: Duration) {
+    fn write_lost(&mut self, write: Write, now: Duration) {
         self.for_each_of(write, |shard, write| shard.write_lost(write, now));
     }
 
@@ -249,11 +240,7 @@ impl Storage for Handle {
 
 impl Handle {
     /// Acts on every shard the write was sent to.
-    fn for_each_of(
-        &mut self,
-        write: storage::Write,
-        act: impl Fn(&mut MemoryStorage, storage::Write),
-    ) {
+    fn for_each_of(&mut self, write: Write, act: impl Fn(&mut MemoryStorage, Write)) {
         if let Sent::Key { hash, .. } = write.scope {
             self.with(hash, |shard| act(shard, write));
             return;
