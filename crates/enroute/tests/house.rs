@@ -27,7 +27,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("reactor", 900),
     ("state", 7_500),
     ("store", 11_700),
-    ("switch", 3_500),
+    ("switch", 4_000),
     ("testbed", 8_500),
     ("wire", 7_900),
 ];
