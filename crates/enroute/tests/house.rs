@@ -21,6 +21,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("edge-tls", 900),
     ("enroute", 21_300),
     ("fabric", 6_700),
+    ("intercept", 400),
     ("keyserver", 1_400),
     ("notation", 300),
     ("policy", 1_200),
