@@ -19,6 +19,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("keyserver", &["wire"]),
     ("content", &[]),
     ("edge-tls", &[]),
+    ("intercept", &[]),
     ("reactor", &[]),
     (
         "testbed",
@@ -31,6 +32,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "content",
             "db",
             "edge-tls",
+            "intercept",
             "keyserver",
             "notation",
             "policy",

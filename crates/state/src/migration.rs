@@ -221,6 +221,19 @@ pub enum End {
     Open,
 }
 
+impl End {
+    /// Why the slot is not at its new node; `None` if it is.
+    #[must_use]
+    pub fn refusal(self) -> Option<String> {
+        match self {
+            Self::Moved => None,
+            Self::Refused(why) => Some(why),
+            Self::Stayed => Some("the move was given up".to_owned()),
+            Self::Open => Some("the slot move is left open; will retry".to_owned()),
+        }
+    }
+}
+
 impl Migration {
     /// Moves `slot`. No turn of before is as late as `turn`, nor one of the next thousands:
     /// nanoseconds since 1970, say.

@@ -1,4 +1,4 @@
-use super::{Local, MARK, Mode, Name, Network, Plan};
+use crate::{Local, MARK, Mode, Name, Network, Plan};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()

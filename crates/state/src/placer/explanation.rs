@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use state::{Node as Number, initiator::Stays, members::Member, placement::Demand};
-
-use super::cluster::View;
+use crate::{Node, initiator::Stays, members::Member, placement::Demand, view::View};
 
 /// Maximum number of hosts and nodes that it names.
 const NAMED_MAX: usize = 8;
@@ -26,7 +24,7 @@ pub(super) fn explanation(
             rate.reads, rate.writes, rate.copied
         ));
     }
-    let nodes: Vec<(Number, &Member)> = view.primaries().collect();
+    let nodes: Vec<(Node, &Member)> = view.primaries().collect();
     let count = nodes.len();
     for (node, member, wait) in named(nodes, waits, demand.owner) {
         let here = if node == demand.owner { " (it is here)" } else { "" };
@@ -81,14 +79,14 @@ pub(super) fn explanation(
 /// The nodes with the least waiting time, the best first, and the node of the slot; each with its
 /// waiting time.
 fn named<'a>(
-    nodes: Vec<(Number, &'a Member)>,
+    nodes: Vec<(Node, &'a Member)>,
     waits: &[f32],
-    owner: Number,
-) -> Vec<(Number, &'a Member, f32)> {
-    let wait = |node: Number| waits.get(usize::from(node.0)).copied().unwrap_or(f32::INFINITY);
-    let mut all: Vec<(Number, &Member, f32)> =
+    owner: Node,
+) -> Vec<(Node, &'a Member, f32)> {
+    let wait = |node: Node| waits.get(usize::from(node.0)).copied().unwrap_or(f32::INFINITY);
+    let mut all: Vec<(Node, &Member, f32)> =
         nodes.into_iter().map(|(node, member)| (node, member, wait(node))).collect();
-    let by_wait = |a: &(Number, &Member, f32), b: &(Number, &Member, f32)| a.2.total_cmp(&b.2);
+    let by_wait = |a: &(Node, &Member, f32), b: &(Node, &Member, f32)| a.2.total_cmp(&b.2);
     let its_own = all.iter().find(|(node, ..)| *node == owner).copied();
     if all.len() > NAMED_MAX {
         all.select_nth_unstable_by(NAMED_MAX, by_wait);
@@ -101,9 +99,8 @@ fn named<'a>(
 
 #[cfg(test)]
 mod tests {
-    use state::members;
-
     use super::*;
+    use crate::members;
 
     #[test]
     fn of_many_nodes_the_best_are_named_and_where_it_is() {
@@ -113,8 +110,8 @@ mod tests {
         let members = members::read(&text, ([127, 0, 0, 1], 1).into());
         let waits: Vec<f32> = (0..300).map(|node| ((node * 7) % 300) as f32).collect();
         let names = |count: usize, owner: u16| {
-            let nodes = (0..count as u16).map(Number).zip(&members).collect();
-            let all = named(nodes, &waits, Number(owner));
+            let nodes = (0..count as u16).map(Node).zip(&members).collect();
+            let all = named(nodes, &waits, Node(owner));
             all.into_iter().map(|(node, ..)| node.0).collect::<Vec<_>>()
         };
         assert_eq!(names(3, 1), [0, 1, 2]);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Local, Mode, Plan};
+use crate::{Local, Mode, Plan};
 
 impl Plan {
     /// The table, as `nft -f` takes it. An older one of the same name is replaced in the same step.
@@ -42,8 +42,9 @@ impl Plan {
         ]
     }
 
-    /// As `ip` takes it.
-    pub(super) fn family(&self) -> &'static str {
+    /// Its family of addresses, as `ip` takes it.
+    #[must_use]
+    pub fn family(&self) -> &'static str {
         if self.to.is_ipv4() { "-4" } else { "-6" }
     }
 
@@ -100,8 +101,9 @@ impl Plan {
     }
 }
 
-/// Deletes the table whether or not it is there.
-pub(super) fn replacement_of(name: &str) -> String {
+/// The table of this name is deleted, whether or not it is there.
+#[must_use]
+pub fn replacement_of(name: &str) -> String {
     // Deleting what is absent is an error, so it is made first.
     format!("table inet {name}\ndelete table inet {name}\n")
 }

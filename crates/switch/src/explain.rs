@@ -1,20 +1,21 @@
 //! Runs one packet through the real program and describes the result.
 
-use std::{fmt::Write, path::Path};
+use std::fmt::Write;
 
-use anyhow::{Context, bail};
-use switch::{
+use wire::{memcache, netcache};
+
+use crate::{
+    Error,
     frame::Frame,
     layout::COUNTERS,
     plane::{DataPlane, PASS, TRANSMIT},
 };
-use wire::{memcache, netcache};
 
 /// Runs `frame` and says what the program did with it.
 ///
 /// # Errors
 /// The kernel call fails.
-pub fn explain(plane: &mut DataPlane, frame: &[u8]) -> anyhow::Result<String> {
+pub fn explain(plane: &mut DataPlane, frame: &[u8]) -> Result<String, Error> {
     let before = plane.counts()?;
     let outcome = plane.run(frame, 1)?;
     let after = plane.counts()?;
@@ -66,34 +67,52 @@ fn describe(plane: &DataPlane, bytes: &[u8]) -> String {
     format!("{head}: {}", line.get(..120).unwrap_or(line).escape_ascii())
 }
 
-/// A frame from hexadecimal digits, or the first one of a capture.
+/// The first frame of a capture in pcap format.
 ///
 /// # Errors
-/// It is neither.
-pub fn frame_of(argument: &str) -> anyhow::Result<Vec<u8>> {
-    if Path::new(argument).exists() {
-        let file = std::fs::read(argument).with_context(|| format!("cannot read {argument}"))?;
-        // Magic, versions, zone, accuracy, length, link type; then time, length, length.
-        let bytes = match file.get(..4) {
-            Some([0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]) => file.get(32..36),
-            _ => bail!(
-                "{argument}: expected a capture in pcap format, in the byte order of this machine"
-            ),
-        };
-        let bytes = bytes.and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes);
-        let frame = file.get(40..40 + bytes as usize).filter(|frame| !frame.is_empty());
-        return Ok(frame
-            .with_context(|| format!("{argument}: expected at least one packet, found none"))?
-            .to_vec());
+/// It is another file, or empty.
+pub fn first_of_capture(file: &[u8]) -> Result<Vec<u8>, Error> {
+    // Magic, versions, zone, accuracy, length, link type; then time, length, length.
+    let bytes = match file.get(..4) {
+        Some([0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]) => file.get(32..36),
+        _ => return Err(Error::Capture),
+    };
+    let bytes = bytes.and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes);
+    let frame = file.get(40..40 + bytes as usize).filter(|frame| !frame.is_empty());
+    frame.map(<[u8]>::to_vec).ok_or(Error::EmptyCapture)
+}
+
+/// A frame from hexadecimal digits; other characters are ignored.
+///
+/// # Errors
+/// They are too few for an Ethernet header.
+pub fn from_hexadecimal(text: &str) -> Result<Vec<u8>, Error> {
+    let digits = text.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8));
+    let digits: Vec<u8> = digits.collect();
+    let frame: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    if frame.len() < HEADER_BYTES { Err(Error::Frame(text.to_owned())) } else { Ok(frame) }
+}
+
+/// Of Ethernet.
+const HEADER_BYTES: usize = 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_read_from_digits_or_from_a_capture() {
+        let frame: Vec<u8> = (0..16).collect();
+        let digits: Vec<String> = frame.iter().map(|byte| format!("{byte:02X}")).collect();
+        assert_eq!(from_hexadecimal(&digits.join(":")).expect("a frame"), frame);
+        assert!(matches!(from_hexadecimal("0011"), Err(Error::Frame(_))));
+        let mut capture = [vec![0xd4, 0xc3, 0xb2, 0xa1], vec![0; 28]].concat();
+        assert!(matches!(first_of_capture(&capture), Err(Error::EmptyCapture)));
+        capture.extend(16_u32.to_le_bytes());
+        capture.extend([0; 4]);
+        capture.extend(&frame);
+        capture.extend([9; 40]);
+        assert_eq!(first_of_capture(&capture).expect("a frame"), frame);
+        assert!(matches!(first_of_capture(b"\x0a\x0d\x0d\x0a"), Err(Error::Capture)));
     }
-    let digits: Vec<u8> = argument.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let pairs = digits.chunks_exact(2).map(|pair| {
-        u8::from_str_radix(&String::from_utf8_lossy(pair), 16)
-            .context("expected hexadecimal digits")
-    });
-    let frame: Vec<u8> = pairs.collect::<anyhow::Result<_>>()?;
-    if frame.len() < 14 {
-        bail!("expected a capture or at least 14 bytes in hexadecimal, got {argument:?}");
-    }
-    Ok(frame)
 }

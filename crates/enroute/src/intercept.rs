@@ -1,4 +1,5 @@
-//! Applies a plan to the kernel and removes it, by the system tools `nft` and `ip`.
+//! Transparent interception: applies a plan of crate [`intercept`] to the kernel and removes it, by
+//! the system tools `nft` and `ip`. Nothing else is added to the kernel.
 
 use std::{
     env, fmt,
@@ -8,9 +9,8 @@ use std::{
 };
 
 use anyhow::{Context, bail, ensure};
+use intercept::{Name, Plan, listed, replacement_of};
 use rustix::thread::CapabilitySet;
-
-use super::{Name, Plan, rules::replacement_of};
 
 /// Applies the plan, replacing one of the same name.
 ///
@@ -56,9 +56,9 @@ pub struct Status {
 pub fn status(name: &Name, mark: u32) -> anyhow::Result<Status> {
     require_rights()?;
     let tables = run("nft", &["list", "tables", "inet"], "")?;
-    let present = tables.lines().any(|line| line == format!("table inet {name}"));
-    let table =
-        present.then(|| run("nft", &["list", "table", "inet", name.as_str()], "")).transpose()?;
+    let table = listed::has_table(&tables, name)
+        .then(|| run("nft", &["list", "table", "inet", name.as_str()], ""))
+        .transpose()?;
     let mut routing = Vec::new();
     for family in FAMILIES {
         routing.extend(rules_of(family, mark)?.into_iter().map(|rule| format!("rule {rule}")));
@@ -114,22 +114,13 @@ fn remove_routing(mark: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The rules that send packets of this mark to the table of this number.
 fn rules_of(family: &str, mark: u32) -> anyhow::Result<Vec<String>> {
-    let ours = format!("fwmark {mark:#x} lookup {mark}");
-    let rules = run("ip", &[family, "rule", "show"], "")?;
-    let rules = rules.lines().map(str::trim).filter(|rule| rule.ends_with(&ours));
-    Ok(rules.map(str::to_owned).collect())
+    Ok(listed::rules_of(&run("ip", &[family, "rule", "show"], "")?, mark))
 }
 
 fn routes_of(family: &str, mark: u32) -> anyhow::Result<Vec<String>> {
-    // Asked for by its number, a table that was never used is an error.
     let every = run("ip", &[family, "route", "show", "table", "all"], "")?;
-    let ours = format!(" table {mark}");
-    let routes = every.lines().map(str::trim).filter(|route| {
-        route.split_once(&ours).is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with(' '))
-    });
-    Ok(routes.map(str::to_owned).collect())
+    Ok(listed::routes_of(&every, mark))
 }
 
 fn require_rights() -> anyhow::Result<()> {

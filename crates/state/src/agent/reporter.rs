@@ -3,16 +3,21 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use state::agent::Agent;
-use tracing::warn;
 use wire::resp::{Limits, Pipeline, Reply};
 
-use super::report::{COPIES, REPORTS, Report, slots_of};
+use super::Agent;
+use crate::report::{COPIES, REPORTS, Report, slots_of};
 
 /// Commands of one report.
 const OUTSTANDING_MAX: usize = 2;
 
-pub(super) struct Reporter {
+/// A client of the agent that carries its reports. It says nothing on its own: [`advance`] is
+/// called when it is [`due`].
+///
+/// [`advance`]: Self::advance
+/// [`due`]: Self::due
+#[derive(Debug)]
+pub struct Reporter {
     /// Its place among the agent's clients.
     client: usize,
     name: String,
@@ -26,17 +31,18 @@ pub(super) struct Reporter {
 }
 
 impl Reporter {
-    pub(super) fn new(
+    /// The reporter of the agent at `address` under this name; it never reports if `period` is
+    /// zero. `sequence` is higher than that of any earlier process: a restart must not look like an
+    /// unchanged report.
+    #[must_use]
+    pub fn new(
         agent: &mut Agent,
         address: SocketAddr,
         name: &str,
         period: Duration,
+        sequence: u64,
     ) -> Self {
         let client = agent.open(address);
-        // A restart must not look like an unchanged report.
-        let sequence = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |since| since.as_millis() as u64);
         let (name, chosen) = (name.to_owned(), String::new());
         let never = period.is_zero();
         if never {
@@ -47,17 +53,25 @@ impl Reporter {
         Self { client, name, period, due, sequence, warned: false, pipeline, chosen }
     }
 
-    pub(super) fn due(&self) -> Duration {
+    /// When to call [`Reporter::advance`].
+    #[must_use]
+    pub fn due(&self) -> Duration {
         self.due
     }
 
-    /// Reads the reply to the last report, and sends the next when it is due.
-    pub(super) fn advance(&mut self, agent: &mut Agent, now: Duration) {
+    /// Reads the reply to the last report, and sends the next when it is due. Returns what a node
+    /// says that rejects a report, the first time.
+    pub fn advance(&mut self, agent: &mut Agent, now: Duration) -> Option<String> {
         if now < self.due {
-            return;
+            return None;
         }
         self.due = now + self.period;
-        self.hear(agent, now);
+        let rejected = self.hear(agent, now);
+        self.report(agent, now);
+        rejected
+    }
+
+    fn report(&mut self, agent: &mut Agent, now: Duration) {
         if !agent.is_idle(self.client) {
             // The last one is still on its way: this period will be part of the next.
             return;
@@ -74,28 +88,26 @@ impl Reporter {
         }
     }
 
-    fn hear(&mut self, agent: &mut Agent, now: Duration) {
-        let Some(output) = agent.output(self.client) else { return };
+    fn hear(&mut self, agent: &mut Agent, now: Duration) -> Option<String> {
+        let output = agent.output(self.client)?;
         self.pipeline.room(output.bytes().len()).extend_from_slice(output.bytes());
         output.advance(output.bytes().len());
         let _ = agent.heard(self.client, now);
+        let mut rejected = None;
         while let Ok(Some(reply)) = self.pipeline.reply() {
             if self.pipeline.outstanding() > 0 {
-                self.reported(&reply);
+                rejected = self.reported(reply).or(rejected);
             } else {
                 self.choose(agent, reply);
             }
         }
+        rejected
     }
 
-    fn reported(&mut self, reply: &Reply) {
-        let refused = matches!(reply, Reply::Error(_));
-        if let Reply::Error(error) = reply
-            && !self.warned
-        {
-            warn!("report to the placer rejected by its node: {error}");
-        }
-        self.warned = refused;
+    fn reported(&mut self, reply: Reply) -> Option<String> {
+        let refusal = if let Reply::Error(error) = reply { Some(error) } else { None };
+        let warned = std::mem::replace(&mut self.warned, refusal.is_some());
+        refusal.filter(|_| !warned)
     }
 
     /// What to keep copies of.

@@ -1,33 +1,72 @@
-//! Transparent interception: diverting connections on their way to a database into the cache, with
-//! nothing changed at either end.
+//! Transparent interception: the rules that divert connections on their way to a database into the
+//! cache, with nothing changed at either end.
 //!
-//! A [`Plan`] defines what is diverted and how; [`Plan::rules`] renders it as an nftables table.
-//! `enroute intercept` adds nothing else to the kernel except, for TPROXY, one routing rule and one
-//! route. [`apply`] and [`remove`] may be repeated, and after a crash too: the table is replaced
-//! and deleted as a whole, by name.
+//! **What it is.** A [`Plan`] defines what is diverted and how; [`Plan::rules`] renders it as an
+//! nftables table, [`Plan::routing`] as the routing that TPROXY needs beside it; [`listed`] finds
+//! it in what the system tools list. The table is replaced and deleted as a whole, by name, so that
+//! both may be repeated, and after a crash too.
+//!
+//! **What it is not.** It runs no tool: `enroute intercept` hands the text to `nft` and `ip`.
 //!
 //! What the cache itself sends is never diverted: connections that pass through are caught where
 //! packets come in (`prerouting`), which those of this machine do not do; connections of this
 //! machine are caught only for users other than the cache's.
 //!
-//! **Read first:** `rules.rs`. The cache's own part is `runtime/behind.rs`.
+//! **Read first:** `rules.rs`. The cache's own part is `runtime/behind.rs` of `enroute`.
+#![forbid(unsafe_code)]
 
-use std::{fmt, net::IpAddr, net::SocketAddr, str::FromStr};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
 
-use anyhow::{bail, ensure};
-
-mod kernel;
+pub mod listed;
 mod rules;
 
-pub use kernel::{Status, apply, remove, status};
+pub use rules::replacement_of;
 
 /// How a connection is diverted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Rewrite the destination; new connections are refused while no cache listens
+    /// The destination is rewritten; new connections are refused while no cache listens.
     Redirect,
-    /// Deliver the packet unchanged; new connections go to the database while no cache listens
+    /// The packet is delivered unchanged; new connections go to the database while no cache listens.
     Tproxy,
+}
+
+/// Parts of a plan that do not fit together, and a valid alternative.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Conflict {
+    /// TPROXY, and connections of this machine.
+    #[error("mode tproxy diverts forwarded connections only; use --mode redirect with --local")]
+    LocalTproxy,
+    /// A redirection to loopback.
+    #[error(
+        "connections that arrive on an interface cannot be redirected to {to}: let the cache listen on \
+         {anywhere}:{port} and set --to {anywhere}:{port}, or use --mode tproxy",
+        port = .to.port()
+    )]
+    Loopback {
+        /// Where to.
+        to: SocketAddr,
+        /// Every address of the same family.
+        anywhere: &'static str,
+    },
+    /// The mark of unmarked packets.
+    #[error("--mark: expected a number other than 0, which all unmarked packets have")]
+    Mark,
+    /// Two families of addresses.
+    #[error(
+        "--origin {origin} and --to {to} are of different families; divert each under its own --name"
+    )]
+    Families {
+        /// Of the one.
+        origin: Network,
+        /// Of the other.
+        to: SocketAddr,
+    },
 }
 
 /// The diverted connections, and their new destination.
@@ -68,37 +107,22 @@ impl Plan {
     ///
     /// # Errors
     /// Conflicting options, and a valid alternative.
-    pub fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self) -> Result<(), Conflict> {
         let passes_through = !self.local.as_ref().is_some_and(|local| local.only);
         match self.mode {
-            Mode::Tproxy if self.local.is_some() => {
-                bail!(
-                    "mode tproxy diverts forwarded connections only; use --mode redirect with --local"
-                );
+            Mode::Tproxy if self.local.is_some() => return Err(Conflict::LocalTproxy),
+            Mode::Redirect if passes_through && self.to.ip().is_loopback() => {
+                return Err(Conflict::Loopback { to: self.to, anywhere: self.anywhere() });
             }
-            Mode::Redirect if passes_through && self.to.ip().is_loopback() => bail!(
-                "connections that arrive on an interface cannot be redirected to {}: let the cache listen on \
-                 {}:{port} and set --to {}:{port}, or use --mode tproxy",
-                self.to,
-                self.anywhere(),
-                self.anywhere(),
-                port = self.to.port(),
-            ),
             Mode::Redirect | Mode::Tproxy => {}
         }
-        ensure!(
-            self.mark != 0,
-            "--mark: expected a number other than 0, which all unmarked packets have"
-        );
-        for origin in &self.origins {
-            ensure!(
-                origin.address.is_ipv4() == self.to.is_ipv4(),
-                "--origin {origin} and --to {} are of different families; divert each under its own \
-                 --name",
-                self.to
-            );
+        if self.mark == 0 {
+            return Err(Conflict::Mark);
         }
-        Ok(())
+        let to = self.to;
+        let other = |origin: &&Network| origin.address.is_ipv4() != to.is_ipv4();
+        let other = self.origins.iter().find(other);
+        other.map_or(Ok(()), |&origin| Err(Conflict::Families { origin, to }))
     }
 
     fn anywhere(&self) -> &'static str {
