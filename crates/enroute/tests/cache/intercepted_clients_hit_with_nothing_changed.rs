@@ -74,8 +74,10 @@ impl Path {
     /// Everything of the router's that an interception could touch. The kernel adds an interface's own
     /// routes of IPv6 once it is sure that nobody else has its address, seconds after it is up.
     fn traces(&self) -> String {
-        self.router.sh("nft list ruleset; ip rule; ip -6 rule; ip -4 route show table all; \
-             ip -6 route show table all | grep -vE 'fe80|ff00'")
+        let listed = self.router.sh("nft list ruleset; ip rule; ip -6 rule; \
+             ip -4 route show table all; ip -6 route show table all | grep -vE 'fe80|ff00'");
+        // The kernel reports a new link as up a little later.
+        listed.replace(" linkdown", "")
     }
 
     fn connect(&self, server: &str) -> redis::Connection {
