@@ -40,7 +40,7 @@ impl Elastic {
     /// Does a bounded portion of upkeep (well under a millisecond); true while there is more.
     pub fn step(&mut self, now: Duration) -> bool {
         self.settle();
-        self.reuse.age(now);
+        self.usage.age(now);
         self.share_out();
         let retiring = self.retired.release_some();
         let shrinking = self.memory.step(MEMORY_WORK, now);
@@ -66,8 +66,7 @@ impl Elastic {
             + sweep
             + self.paging.bytes()
             + self.retired.bytes()
-            + self.uses.bytes()
-            + self.reuse.bytes()
+            + self.usage.bytes()
     }
 
     /// Bytes that are certainly held now. What is only kept free for its buffers is not counted, so
@@ -109,7 +108,7 @@ impl Elastic {
             table_pages: (self.table.pages_used(), self.table.pages_resident()),
             live_bytes: self.log.segments.live(),
             file_bytes: self.log.file_bytes(),
-            ..self.stats.clone()
+            ..self.ledger.stats.clone()
         }
     }
 }

@@ -14,9 +14,9 @@ use std::cmp::Reverse;
 use std::io;
 use std::time::Duration;
 
-use super::device_work::Purpose;
 use super::lines::{LineReader, PORTION_BYTES};
 use super::log::{Segment, Who};
+use super::outbox::Purpose;
 use super::paging::Missing;
 use super::record::{Address, Kind, Record};
 use super::segment::{Footer, Line, Trailer};
@@ -24,7 +24,7 @@ use super::since::Since;
 use super::staged::StagedKey;
 use super::table::Slot;
 use super::{Elastic, Error};
-use crate::device::{FileName, Operation};
+use crate::device::FileName;
 
 /// Files may be this much more than live data, in hundredths, before a segment is emptied: the more
 /// of it is dead then, the less is copied.
@@ -210,10 +210,8 @@ impl Elastic {
 
     fn read_for_compaction(&mut self, mut compaction: Compaction, offset: u64, bytes: usize) {
         let slot = compaction.slot;
-        let segment = self.log.segments.at_mut(slot);
-        segment.reads += 1;
-        let file = FileName::Segment(segment.number);
-        self.command(file, Operation::Read { offset, bytes }, Purpose::Compaction { slot });
+        let purpose = Purpose::Compaction { slot };
+        self.outbox.read_segment(&mut self.log.segments, slot, (offset, bytes), purpose);
         compaction.reading = Some(offset);
         self.compaction = Some(compaction);
     }
@@ -300,7 +298,7 @@ impl Elastic {
         result: io::Result<Vec<u8>>,
         now: Duration,
     ) {
-        self.log.segments.at_mut(slot).reads -= 1;
+        self.log.segments.end_read(slot);
         // The store may have been cleared in between.
         let Some(mut compaction) = self.compaction.take_if(|compaction| compaction.slot == slot)
         else {
@@ -316,7 +314,7 @@ impl Elastic {
                 );
             }
             Ok(bytes) if compaction.run.is_empty() => {
-                match compaction.reader.take(&bytes, |key| self.hash(key)) {
+                match compaction.reader.take(&bytes, |key| self.origin.hasher.hash(key)) {
                     Ok(lines) => {
                         compaction.lines = lines;
                         let are_derived = compaction.reader.trailer().footer == Footer::Parity;
@@ -332,7 +330,7 @@ impl Elastic {
 
     /// A segment with damage is not emptied: what is whole in it goes on being served.
     fn leave_damaged(&mut self, slot: usize, error: Error) {
-        self.report(error);
+        self.ledger.report(error);
         self.log.segments.at_mut(slot).damaged = true;
     }
 
@@ -368,7 +366,7 @@ impl Elastic {
                 break;
             };
             compaction.stalled = false;
-            self.stats.compacted_bytes += record.bytes() as u64;
+            self.ledger.stats.compacted_bytes += record.bytes() as u64;
             self.table.replace(line.hash, from.location, Slot { location, class });
             self.log.segments.kill(from.location, from.class);
             self.log.segments.revive(location, class);

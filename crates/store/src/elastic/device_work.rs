@@ -2,45 +2,10 @@
 
 use std::time::Duration;
 
-use super::staged::StagedKey;
-use super::table::Slot;
+use super::Elastic;
+use super::outbox::Purpose;
 use super::warming::Walk;
-use super::{Elastic, log};
-use crate::device::{CommandId, Completion, DeviceCommand, FileName, Operation};
-
-/// Why a command was sent.
-#[derive(Debug)]
-pub(super) enum Purpose {
-    Log(log::Purpose),
-    /// A record, read for the commands that wait for it.
-    Record {
-        key: StagedKey,
-        slot: Slot,
-    },
-    /// A page of the table of that epoch, read back.
-    Page {
-        page: u32,
-        epoch: u64,
-    },
-    /// A page of the table of that epoch, written away.
-    PageAway {
-        page: u32,
-        epoch: u64,
-    },
-    /// The read of lines of the segment being compacted, or of a run of its records.
-    Compaction {
-        slot: usize,
-    },
-    /// The read of lines of the segment that is searched for expired entries.
-    Sweep {
-        slot: usize,
-    },
-    /// A record read ahead.
-    Warm {
-        hash: u64,
-        slot: Slot,
-    },
-}
+use crate::device::{Completion, DeviceCommand};
 
 impl Elastic {
     /// The next thing the device shall do.
@@ -53,18 +18,18 @@ impl Elastic {
 
     fn next_command(&mut self, now: Duration) -> Option<DeviceCommand> {
         self.settle();
-        if let Some(command) = self.outbox.pop_front() {
+        if let Some(command) = self.outbox.next() {
             return Some(command);
         }
         if let Some((file, operation, purpose)) = self.log.poll(self.config.sync, now) {
-            self.command(file, operation, Purpose::Log(purpose));
+            self.outbox.send(file, operation, Purpose::Log(purpose));
         } else {
             self.compact_some(now);
             self.sweep_some(now);
             // Last, so that they have looked at the pages they asked for.
             self.turn_pages(now);
         }
-        self.outbox.pop_front()
+        self.outbox.next()
     }
 
     /// Takes the result of a command; true if it is what upkeep waited for, so that
@@ -72,7 +37,7 @@ impl Elastic {
     pub fn complete(&mut self, completion: Completion, now: Duration) -> bool {
         self.settle();
         let Completion { id, result } = completion;
-        let purpose = self.purposes.remove(&id);
+        let purpose = self.outbox.purpose_of(id);
         let is_for_upkeep =
             matches!(purpose, Some(Purpose::Compaction { .. } | Purpose::Sweep { .. }));
         match purpose {
@@ -97,12 +62,5 @@ impl Elastic {
         let warming = self.walk.as_ref().map(Walk::timeout);
         let times = [self.log.timeout(self.config.sync), self.sweep_timeout(), warming];
         times.into_iter().flatten().min()
-    }
-
-    pub(super) fn command(&mut self, file: FileName, operation: Operation, purpose: Purpose) {
-        self.next_command += 1;
-        let id = CommandId(self.next_command);
-        self.purposes.insert(id, purpose);
-        self.outbox.push_back(DeviceCommand { id, file, operation });
     }
 }

@@ -15,7 +15,7 @@ impl Elastic {
     /// written, too. For a command that is executed soon: give the result to
     /// [`Elastic::prefetch_item`] after others were prefetched.
     pub fn prefetch(&self, key: &[u8], writes: bool) -> u64 {
-        let hash = self.hash(key);
+        let hash = self.origin.hasher.hash(key);
         if writes {
             self.table.prefetch(hash);
         }
@@ -30,7 +30,7 @@ impl Elastic {
 
     /// Makes the entry readable for the running command, and writable whether it is there or not.
     pub fn load(&mut self, key: &[u8], now: Duration) -> Load {
-        let hash = self.hash(key);
+        let hash = self.origin.hasher.hash(key);
         if self.load_only(hash, key, now) {
             return Load::Present;
         }
@@ -54,20 +54,20 @@ impl Elastic {
     /// Makes the entry readable for the running command, which does not write it. Cheaper than
     /// [`Elastic::load`] for entries in memory: the storage table is not asked.
     pub fn load_to_read(&mut self, key: &[u8], now: Duration) -> Load {
-        let hash = self.hash(key);
+        let hash = self.origin.hasher.hash(key);
         self.load_hashed(hash, key, now)
     }
 
     /// The entry, loaded and read in one step by a command that touches nothing else.
     pub fn fetch(&mut self, key: &[u8], now: Duration) -> Fetch<'_> {
-        let hash = self.hash(key);
+        let hash = self.origin.hasher.hash(key);
         if self.fresh.is_empty()
             && let Some(at) = self.memory.find_used(hash, key)
             && !Body::read(self.memory.value_at(at)).expires_at.is_over(now)
         {
-            self.stats.hits += 1;
+            self.ledger.stats.hits += 1;
             let value_bytes = self.memory.value_at(at).len();
-            self.note_use(hash, value_bytes);
+            self.usage.note(hash, value_bytes, &self.table, &self.memory);
             return Fetch::Present(record(Body::read(self.memory.value_at(at))));
         }
         match self.load_hashed(hash, key, now) {
@@ -100,16 +100,16 @@ impl Elastic {
             return false;
         }
         let value_bytes = body.value.len();
-        self.stats.hits += 1;
-        self.note_use(hash, value_bytes);
+        self.ledger.stats.hits += 1;
+        self.usage.note(hash, value_bytes, &self.table, &self.memory);
         self.known.set(key, Places { hash, slot, memory: at });
         true
     }
 
     fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
         if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key) {
-            self.stats.hits += 1;
-            self.note_use(hash, value_bytes);
+            self.ledger.stats.hits += 1;
+            self.usage.note(hash, value_bytes, &self.table, &self.memory);
             return self.present_until(expires_at, hash, key, now);
         }
         if self.staged_state(key).is_some() {
@@ -117,7 +117,7 @@ impl Elastic {
         }
         match self.locate(hash, key) {
             Located::Nowhere => {
-                self.stats.absent += 1;
+                self.ledger.stats.absent += 1;
                 Load::Absent
             }
             Located::At(slot) if self.log.buffered(slot.location).is_some() => {
@@ -165,14 +165,14 @@ impl Elastic {
         if let Located::At(slot) = self.locate(hash, key)
             && self.remove_slot(hash, key, slot, now).is_ok()
         {
-            self.stats.expirations += 1;
+            self.ledger.stats.expirations += 1;
         }
         Load::Absent
     }
 
     /// The entry, if [`Elastic::load`] said it is present.
     pub fn read(&mut self, key: &[u8], now: Duration) -> Option<Record<'_>> {
-        let hash = self.hash(key);
+        let hash = self.origin.hasher.hash(key);
         let body = self.body(hash, key)?;
         (!body.expires_at.is_over(now)).then(|| record(body))
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::device_work::Purpose;
+use super::outbox::Purpose;
 use super::since::Since;
 use super::staged::{StagedKey, State};
 use super::{Elastic, Error};
@@ -123,7 +123,7 @@ impl Elastic {
                 self.paging.leaving.insert(page, bytes.clone());
                 let write = Operation::Write { offset: offset_of(page), bytes };
                 let purpose = Purpose::PageAway { page, epoch: self.table_epoch };
-                self.command(FileName::Spill, write, purpose);
+                self.outbox.send(FileName::Spill, write, purpose);
             }
         }
         // While the share shrinks, one comes back for two that went.
@@ -135,9 +135,13 @@ impl Elastic {
         for _ in 0..room {
             let Some(page) = self.paging.wanted.pop_front() else { break };
             self.paging.reading += 1;
-            self.stats.page_reads += 1;
+            self.ledger.stats.page_reads += 1;
             let read = Operation::Read { offset: offset_of(page), bytes: PAGE_BYTES };
-            self.command(FileName::Spill, read, Purpose::Page { page, epoch: self.table_epoch });
+            self.outbox.send(
+                FileName::Spill,
+                read,
+                Purpose::Page { page, epoch: self.table_epoch },
+            );
         }
         went > 0
     }
@@ -191,7 +195,7 @@ impl Elastic {
             Err(reason) => Err(Error::ReadFailed { file, offset, reason: reason.clone() }),
         };
         if let Err(error) = &taken {
-            self.report(error.clone());
+            self.ledger.report(error.clone());
             let is_passing = matches!(error, Error::ReadFailed { .. });
             let since = is_passing.then(|| Since::new(now));
             self.paging.missing.insert(page, Missing { error: error.clone(), since });

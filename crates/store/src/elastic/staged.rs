@@ -6,12 +6,12 @@
 use std::io;
 use std::ops::Range;
 
-use super::device_work::Purpose;
 use super::entries::{NEVER, body_bytes};
+use super::outbox::Purpose;
 use super::record::{Address, Body, Expiry, Record};
 use super::table::{Location, Slot};
 use super::{Elastic, Error, Ticket};
-use crate::device::{FileName, Operation};
+use crate::device::FileName;
 
 /// What is waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -194,18 +194,13 @@ impl Elastic {
             let bytes = bytes[..slot.class.bytes().min(bytes.len())].to_vec();
             return self.take_record(&key, slot, Ok(bytes));
         }
-        let segment = self.log.segments.slot(slot.location);
-        let (offset, bytes) = self.log.segments.extent(slot.location, slot.class);
-        self.log.segments.at_mut(segment).reads += 1;
-        let file = FileName::Segment(self.log.segments.at(segment).number);
-        self.stats.record_reads += 1;
-        self.command(file, Operation::Read { offset, bytes }, Purpose::Record { key, slot });
+        self.ledger.stats.record_reads += 1;
+        self.outbox.read_record(&mut self.log.segments, slot, Purpose::Record { key, slot });
     }
 
     /// Takes a record read for `key`.
     pub(super) fn record_read(&mut self, key: &StagedKey, slot: Slot, result: io::Result<Vec<u8>>) {
-        let segment = self.log.segments.slot(slot.location);
-        self.log.segments.at_mut(segment).reads -= 1;
+        self.log.segments.end_read(self.log.segments.slot(slot.location));
         let Some(staged) = self.staged.get_mut(key) else { return };
         let hash = staged.hash;
         let State::Reading { tried } = &mut staged.state else { return };
@@ -227,7 +222,7 @@ impl Elastic {
             Ok(bytes) => bytes,
             Err(error) => {
                 let error = Error::ReadFailed { file, offset, reason: error.to_string() };
-                self.report(error.clone());
+                self.ledger.report(error.clone());
                 return self.resolve(key, State::Failed { error, location: None });
             }
         };
@@ -235,10 +230,11 @@ impl Elastic {
             Ok(record) => record,
             Err(broken) => {
                 let error = Error::Damaged { file, offset, found: broken.to_string() };
-                self.report(error.clone());
+                self.ledger.report(error.clone());
                 // A request for the name only can be served, if its hash shows that it is intact.
                 if let StagedKey::Slot { hash, .. } = *key
-                    && let Some(name) = Record::name(&bytes).filter(|name| self.hash(name) == hash)
+                    && let Some(name) =
+                        Record::name(&bytes).filter(|name| self.origin.hasher.hash(name) == hash)
                 {
                     let over_at = Expiry::NEVER;
                     return self.resolve(key, State::Found { key: name.into(), over_at });
@@ -256,8 +252,8 @@ impl Elastic {
             }
             StagedKey::Key(wanted) if **wanted == *record.key => {
                 let range = record.body_range();
-                let hash = self.hash(wanted);
-                self.note_use(hash, range.len());
+                let hash = self.origin.hasher.hash(wanted);
+                self.usage.note(hash, range.len(), &self.table, &self.memory);
                 // Refused for its size, it is read from disk again.
                 let _ = self.memory.insert(hash, wanted, &bytes[range.clone()], None, NEVER);
                 let bytes = BodyBytes { bytes, range };

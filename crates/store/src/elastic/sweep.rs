@@ -7,13 +7,13 @@
 use std::io;
 use std::time::Duration;
 
-use super::device_work::Purpose;
 use super::lines::LineReader;
+use super::outbox::Purpose;
 use super::record::Address;
 use super::segment::Line;
 use super::staged::StagedKey;
 use super::{Elastic, Error};
-use crate::device::{FileName, Operation};
+use crate::device::FileName;
 
 /// Lines looked at in one step.
 const LINES_PER_STEP: usize = 512;
@@ -83,12 +83,11 @@ impl Elastic {
 
     /// Takes the completed read of the next lines.
     pub(super) fn sweep_read(&mut self, slot: usize, result: io::Result<Vec<u8>>) {
-        let segment = self.log.segments.at_mut(slot);
-        segment.reads -= 1;
+        self.log.segments.end_read(slot);
         let Some(mut sweep) = self.sweep.take_if(|sweep| sweep.slot == slot) else { return };
         let Some(reader) = &mut sweep.reader else { return };
         let lines = match result {
-            Ok(bytes) => reader.take(&bytes, |key| self.hash(key)),
+            Ok(bytes) => reader.take(&bytes, |key| self.origin.hasher.hash(key)),
             Err(error) => {
                 let file = FileName::Segment(sweep.number);
                 let offset = reader.next().map_or(0, |(offset, _)| offset);
@@ -102,7 +101,7 @@ impl Elastic {
             }
             Err(error) => {
                 // What is left of its entries expires when it is asked for.
-                self.report(error);
+                self.ledger.report(error);
             }
         }
     }
@@ -145,9 +144,8 @@ impl Elastic {
         }
         if let Some((offset, bytes)) = sweep.reader.as_ref().and_then(LineReader::next) {
             sweep.lines = None;
-            self.log.segments.at_mut(sweep.slot).reads += 1;
-            let (file, slot) = (FileName::Segment(sweep.number), sweep.slot);
-            self.command(file, Operation::Read { offset, bytes }, Purpose::Sweep { slot });
+            let (slot, purpose) = (sweep.slot, Purpose::Sweep { slot: sweep.slot });
+            self.outbox.read_segment(&mut self.log.segments, slot, (offset, bytes), purpose);
             self.sweep = Some(sweep);
             return false;
         }
@@ -173,8 +171,8 @@ impl Elastic {
         if self.kill_slot(line.hash, slot, now).is_err() {
             return false;
         }
-        self.stats.expirations += 1;
-        let key = self.memory.key_where(line.hash, |key| self.hash(key) == line.hash);
+        self.ledger.stats.expirations += 1;
+        let key = self.memory.key_where(line.hash, |key| self.origin.hasher.hash(key) == line.hash);
         if let Some(key) = key.map(Box::<[u8]>::from) {
             self.forget(line.hash, &key);
         }

@@ -9,13 +9,12 @@ use std::io;
 use std::time::Duration;
 
 use super::Elastic;
-use super::device_work::Purpose;
 use super::entries::NEVER;
+use super::outbox::Purpose;
 use super::record::Record;
 use super::since::Since;
 use super::staged::StagedKey;
 use super::table::{HASH_BITS, Slot};
-use crate::device::{FileName, Operation};
 
 /// Which entries are read ahead when memory grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -143,23 +142,18 @@ impl Elastic {
     }
 
     fn is_worth_reading(&self, seen_min: u8, hash: u64, slot: Slot) -> bool {
-        (seen_min == 0 || self.uses.estimate(hash as u32) >= seen_min)
+        (seen_min == 0 || self.usage.estimate(hash) >= seen_min)
             && self.log.buffered(slot.location).is_none()
-            && self.memory.key_where(hash, |key| self.hash(key) == hash).is_none()
+            && self.memory.key_where(hash, |key| self.origin.hasher.hash(key) == hash).is_none()
     }
 
     fn read_to_warm(&mut self, hash: u64, slot: Slot) {
-        let segment = self.log.segments.slot(slot.location);
-        let (offset, bytes) = self.log.segments.extent(slot.location, slot.class);
-        self.log.segments.at_mut(segment).reads += 1;
-        let file = FileName::Segment(self.log.segments.at(segment).number);
-        self.command(file, Operation::Read { offset, bytes }, Purpose::Warm { hash, slot });
+        self.outbox.read_record(&mut self.log.segments, slot, Purpose::Warm { hash, slot });
     }
 
     /// Takes a record read ahead.
     pub(super) fn warmed(&mut self, hash: u64, slot: Slot, result: io::Result<Vec<u8>>) {
-        let segment = self.log.segments.slot(slot.location);
-        self.log.segments.at_mut(segment).reads -= 1;
+        self.log.segments.end_read(self.log.segments.slot(slot.location));
         if let Some(walk) = &mut self.walk {
             walk.reads = walk.reads.saturating_sub(1);
         }
@@ -172,7 +166,7 @@ impl Elastic {
         let Ok(record) = Record::read(address, &bytes) else { return };
         if self.memory.peek(hash, record.key, NEVER).is_none() {
             let body = &bytes[record.body_range()];
-            self.stats.warmed += 1;
+            self.ledger.stats.warmed += 1;
             let _ = self.memory.insert(hash, record.key, body, None, NEVER);
         }
     }

@@ -56,7 +56,7 @@ impl Elastic {
     ) -> Result<Written, Error> {
         self.check(key, value)?;
         let known = self.known.get(key);
-        let hash = known.map_or_else(|| self.hash(key), |known| known.hash);
+        let hash = known.map_or_else(|| self.origin.hasher.hash(key), |known| known.hash);
         let old = match known {
             Some(known) => Some(known.slot),
             None => match self.locate(hash, key) {
@@ -70,13 +70,13 @@ impl Elastic {
         }
         let kills = old.map_or(Address::NONE, |old| self.log.segments.address(old.location));
         let bytes = record_bytes(key.len(), value.len()) as u64;
-        let version = self.versions_before + self.log.position().0 + bytes;
+        let version = self.origin.versions_before + self.log.position().0 + bytes;
         let body = Body { version, expires_at: Expiry::new(expires_at), value };
         let record = LogRecord { kind: Kind::Put, more: false, durable: 0, kills, key, body };
         let (location, class) = self.log.append(Who::Writer, hash, record, now)?;
-        debug_assert_eq!(version, self.versions_before + self.log.position().0);
+        debug_assert_eq!(version, self.origin.versions_before + self.log.position().0);
         self.version = version;
-        self.stats.written_bytes += record.bytes() as u64;
+        self.ledger.stats.written_bytes += record.bytes() as u64;
         self.point_to(hash, old, Slot { location, class });
         // What memory holds is written over at once, if that is of the same length; and from the
         // parts, as reading back what was just appended would wait for it.
@@ -143,7 +143,7 @@ impl Elastic {
     /// # Errors
     /// When the removal cannot be recorded. Then nothing changed.
     pub fn remove(&mut self, key: &[u8], now: Duration) -> Result<Option<Position>, Error> {
-        let hash = self.hash(key);
+        let hash = self.origin.hasher.hash(key);
         match self.locate(hash, key) {
             Located::At(slot) => {
                 let over = self.body(hash, key).is_some_and(|body| body.expires_at.is_over(now));
@@ -158,7 +158,7 @@ impl Elastic {
     fn not_loaded(&self, key: &[u8]) -> Error {
         match self.staged_state(key) {
             Some(State::Failed { error, .. }) => error.clone(),
-            _ => self.page_error(self.hash(key)).unwrap_or(Error::NotLoaded),
+            _ => self.page_error(self.origin.hasher.hash(key)).unwrap_or(Error::NotLoaded),
         }
     }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::device::{DeviceCommand, carry_out};
+use crate::device::{DeviceCommand, Operation, carry_out};
 use crate::elastic::log::Who;
 use crate::elastic::record::Kind;
 use crate::elastic::{Config, Sync};
