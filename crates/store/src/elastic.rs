@@ -51,12 +51,13 @@ mod outbox;
 mod page;
 mod paging;
 mod parity;
+mod recent;
 mod record;
 mod recovery;
 mod reuse;
 mod segment;
 mod since;
-mod staged;
+mod staging;
 mod sweep;
 mod table;
 mod usage;
@@ -64,15 +65,10 @@ mod walk;
 mod warming;
 mod writing;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashTable};
-
 use crate::config::Replacement;
-use crate::mapping::PAGE_BYTES;
 use crate::memory::Memory;
-use crate::retired::Retired;
 use compaction::Compaction;
 pub use error::Error;
 use key_hash::KeyHasher;
@@ -80,12 +76,13 @@ use ledger::Ledger;
 use log::Log;
 use outbox::Outbox;
 use paging::Paging;
+use recent::Recent;
 pub use recovery::Recovery;
 pub use reuse::{Advice, Point};
 use since::Since;
-use staged::{Held, Staged, StagedKey};
+use staging::Staging;
 use sweep::Sweep;
-use table::{Location, Table};
+use table::Table;
 use usage::Usage;
 use warming::Walk;
 pub use warming::Warming;
@@ -267,32 +264,16 @@ pub struct Stats {
     pub damages: u64,
 }
 
-/// A record appended since the last command batch, not yet in the memory table.
-#[derive(Debug, Clone, Copy)]
-struct Fresh {
-    hash: u64,
-    location: Location,
-}
-
 /// One shard of the elastic store.
 pub struct Elastic {
     config: Config,
     origin: Origin,
     table: Table,
-    /// Rises when the table is begun anew, so that what was asked for the old one is known.
-    table_epoch: u64,
     memory: Memory,
     log: Log,
     version: u64,
-    fresh: HashTable<Fresh>,
-    /// Keys removed since the last command batch whose hash another key has too.
-    gone: Vec<Box<[u8]>>,
-    known: locating::Known,
-    staged: HashMap<StagedKey, Staged>,
-    staged_bytes: usize,
-    tickets: HashMap<Ticket, Held>,
-    loaded: VecDeque<Ticket>,
-    next_ticket: u64,
+    recent: Recent,
+    staging: Staging,
     paging: Paging,
     outbox: Outbox,
     compaction: Option<Compaction>,
@@ -306,7 +287,6 @@ pub struct Elastic {
     sweep: Option<Sweep>,
     walk: Option<Walk>,
     usage: Usage,
-    retired: Retired,
     ledger: Ledger,
 }
 
@@ -389,20 +369,5 @@ impl Elastic {
     /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Begins an empty table; the old one's memory goes back in steps.
-    fn begin_table(&mut self) {
-        let old = std::mem::replace(&mut self.table, Table::new());
-        self.table_epoch += 1;
-        self.paging.forget();
-        for staged in self.staged.values_mut() {
-            staged.unpinned();
-        }
-        let pages = old.pages_resident();
-        for (index, (mapping, end)) in old.retire().into_iter().enumerate() {
-            let resident = if index == 0 { pages * PAGE_BYTES } else { end };
-            self.retired.add(mapping, end, resident);
-        }
     }
 }

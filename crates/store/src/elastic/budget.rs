@@ -39,10 +39,10 @@ impl Elastic {
 
     /// Does a bounded portion of upkeep (well under a millisecond); true while there is more.
     pub fn step(&mut self, now: Duration) -> bool {
-        self.settle();
+        self.recent.settle(&self.log, &mut self.memory);
         self.usage.age(now);
         self.share_out();
-        let retiring = self.retired.release_some();
+        let retiring = self.paging.release_some();
         let shrinking = self.memory.step(MEMORY_WORK, now);
         let compacting = self.compact_some(now);
         let sweeping = self.sweep_some(now);
@@ -61,12 +61,7 @@ impl Elastic {
     fn bytes_used(&self) -> usize {
         let compaction = self.compaction.as_ref().map_or(0, super::Compaction::bytes);
         let sweep = self.sweep.as_ref().map_or(0, super::Sweep::bytes);
-        self.staged_bytes
-            + compaction
-            + sweep
-            + self.paging.bytes()
-            + self.retired.bytes()
-            + self.usage.bytes()
+        self.staging.bytes() + compaction + sweep + self.paging.bytes() + self.usage.bytes()
     }
 
     /// Bytes that are certainly held now. What is only kept free for its buffers is not counted, so

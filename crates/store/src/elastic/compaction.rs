@@ -21,7 +21,6 @@ use super::paging::Missing;
 use super::record::{Address, Kind, Record};
 use super::segment::{Footer, Line, Trailer};
 use super::since::Since;
-use super::staged::StagedKey;
 use super::table::Slot;
 use super::{Elastic, Error};
 use crate::device::FileName;
@@ -230,12 +229,12 @@ impl Elastic {
             }
             let page = self.table.page_of(line.hash);
             if !self.table.is_resident(page) {
-                if self.missing_page(page).is_some_and(Missing::is_for_good) {
+                if self.paging.missing(page).is_some_and(Missing::is_for_good) {
                     // Its live records are unknown: it stays until the table is rebuilt.
                     self.log.segments.at_mut(compaction.slot).damaged = true;
                     return true;
                 }
-                self.await_page(page, StagedKey::Page(page));
+                self.paging.ask_for_upkeep(page);
                 break;
             }
             if self.is_to_be_read(compaction.slot, &line) {
@@ -370,7 +369,7 @@ impl Elastic {
             self.table.replace(line.hash, from.location, Slot { location, class });
             self.log.segments.kill(from.location, from.class);
             self.log.segments.revive(location, class);
-            self.restage_moved(from.location, location);
+            self.staging.record_moved(from.location, location);
         }
         self.compaction = Some(compaction);
     }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::Elastic;
 use super::outbox::Purpose;
+use super::paging::Returned;
+use super::staging::{self, StagedKey, Staging, State};
 use super::warming::Walk;
+use super::{Elastic, Ticket};
 use crate::device::{Completion, DeviceCommand};
 
 impl Elastic {
@@ -17,7 +19,7 @@ impl Elastic {
     }
 
     fn next_command(&mut self, now: Duration) -> Option<DeviceCommand> {
-        self.settle();
+        self.recent.settle(&self.log, &mut self.memory);
         if let Some(command) = self.outbox.next() {
             return Some(command);
         }
@@ -35,24 +37,30 @@ impl Elastic {
     /// Takes the result of a command; true if it is what upkeep waited for, so that
     /// [`Elastic::step`] has something to do at once.
     pub fn complete(&mut self, completion: Completion, now: Duration) -> bool {
-        self.settle();
+        self.recent.settle(&self.log, &mut self.memory);
         let Completion { id, result } = completion;
         let purpose = self.outbox.purpose_of(id);
         let is_for_upkeep =
             matches!(purpose, Some(Purpose::Compaction { .. } | Purpose::Sweep { .. }));
         match purpose {
             Some(Purpose::Log(purpose)) => self.log.complete(purpose, result.map(|_| ()), now),
-            Some(Purpose::Record { key, slot }) => self.record_read(&key, slot, result),
-            Some(Purpose::Page { page, epoch }) if epoch == self.table_epoch => {
-                self.page_read(page, result, now);
+            Some(Purpose::Record { key, slot }) => {
+                let (staging, mut borrows) = self.staging();
+                staging.record_read(&key, slot, result, &mut borrows);
+            }
+            Some(Purpose::Page { page, epoch }) => {
+                let returned = self.paging.read(&mut self.table, (page, epoch), result, now);
+                self.page_returned(returned);
             }
             Some(Purpose::PageAway { page, epoch }) => {
-                self.page_left(page, epoch, result.is_ok(), now);
+                let (page, is_written) = ((page, epoch), result.is_ok());
+                let returned = self.paging.left(&mut self.table, page, is_written, now);
+                self.page_returned(returned);
             }
             Some(Purpose::Compaction { slot }) => self.compaction_read(slot, result, now),
             Some(Purpose::Sweep { slot }) => self.sweep_read(slot, result),
             Some(Purpose::Warm { hash, slot }) => self.warmed(hash, slot, result),
-            Some(Purpose::Page { .. }) | None => {}
+            None => {}
         }
         is_for_upkeep
     }
@@ -62,5 +70,74 @@ impl Elastic {
         let warming = self.walk.as_ref().map(Walk::timeout);
         let times = [self.log.timeout(self.config.sync), self.sweep_timeout(), warming];
         times.into_iter().flatten().min()
+    }
+
+    /// Staging, and what it borrows.
+    pub(super) fn staging(&mut self) -> (&mut Staging, staging::Borrows<'_>) {
+        let borrows = staging::Borrows {
+            log: &mut self.log,
+            table: &mut self.table,
+            memory: &mut self.memory,
+            paging: &mut self.paging,
+            outbox: &mut self.outbox,
+            usage: &mut self.usage,
+            ledger: &mut self.ledger,
+            hasher: &self.origin.hasher,
+        };
+        (&mut self.staging, borrows)
+    }
+
+    /// Begins to wait for `key`, or joins those who do.
+    pub(super) fn stage(&mut self, key: &StagedKey, hash: u64) -> Ticket {
+        let (staging, mut borrows) = self.staging();
+        staging.stage(key, hash, &mut borrows)
+    }
+
+    /// Asks the disk once more for `key`.
+    pub(super) fn restart(&mut self, key: &StagedKey) {
+        let (staging, mut borrows) = self.staging();
+        staging.restart(key, &mut borrows);
+    }
+
+    /// Lets go of a ticket, loaded or not.
+    pub fn release(&mut self, ticket: Ticket) {
+        self.staging.release(ticket, &mut self.table);
+    }
+
+    /// A ticket whose wait is over, each once: loaded, absent or failed.
+    pub fn poll_loaded(&mut self) -> Option<Ticket> {
+        self.staging.poll_loaded()
+    }
+
+    /// Sends pages away and has others read; true if some went.
+    pub(super) fn turn_pages(&mut self, now: Duration) -> bool {
+        let max = self.pages_max();
+        let turn = self.paging.turn(&mut self.table, &mut self.outbox, max, now);
+        self.ledger.stats.page_reads += turn.asked;
+        turn.went > 0
+    }
+
+    /// True if writing makes pages faster than they leave.
+    #[inline]
+    pub(super) fn are_pages_behind(&self) -> bool {
+        self.paging.are_any_leaving() && self.paging.is_over(&self.table, self.pages_max())
+    }
+
+    /// What waited for a page goes on.
+    fn page_returned(&mut self, returned: Option<Returned>) {
+        let Some(Returned { waiters, result }) = returned else { return };
+        if let Err(error) = &result {
+            self.ledger.report(error.clone());
+        }
+        let (staging, mut borrows) = self.staging();
+        for waiter in waiters {
+            match &result {
+                Ok(()) => staging.advance(&waiter, &mut borrows),
+                Err(error) => {
+                    let (error, location) = (error.clone(), None);
+                    staging.resolve(&waiter, State::Failed { error, location }, borrows.table);
+                }
+            }
+        }
     }
 }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use super::locating::{Located, Places};
-use super::record::{BODY_BYTES, Body, Expiry, Record as LogRecord};
-use super::staged::{StagedKey, State};
-use super::{Elastic, Error, Fetch, Fresh, Load, Record};
-
-/// Lines of memory fetched at once, before the first is used.
-const FETCHED_AHEAD: usize = 16;
+use super::locating::Located;
+use super::recent::Places;
+use super::record::{BODY_BYTES, Body, Expiry};
+use super::staging::{StagedKey, State};
+use super::{Elastic, Error, Fetch, Load, Record};
 
 impl Elastic {
     /// Has what a lookup of `key` looks at first fetched from memory; `writes` if it is to be
@@ -38,7 +36,7 @@ impl Elastic {
             return self.load_hashed(hash, key, now);
         }
         let staged_key = StagedKey::Key(key.into());
-        match self.staged_state(key) {
+        match self.staging.of_key(key) {
             // What could not be read stays so until it is written.
             Some(State::Failed { error, .. }) => return Load::Failed(error.clone()),
             // Its page or its record moved since.
@@ -61,7 +59,7 @@ impl Elastic {
     /// The entry, loaded and read in one step by a command that touches nothing else.
     pub fn fetch(&mut self, key: &[u8], now: Duration) -> Fetch<'_> {
         let hash = self.origin.hasher.hash(key);
-        if self.fresh.is_empty()
+        if self.recent.is_empty()
             && let Some(at) = self.memory.find_used(hash, key)
             && !Body::read(self.memory.value_at(at)).expires_at.is_over(now)
         {
@@ -83,10 +81,10 @@ impl Elastic {
 
     /// The usual case: memory holds the entry, whose record is the only one of this hash.
     fn load_only(&mut self, hash: u64, key: &[u8], now: Duration) -> bool {
-        let is_plain = self.staged.is_empty()
-            && self.gone.is_empty()
+        let is_plain = self.staging.is_empty()
+            && !self.recent.has_gone()
             && self.table.is_resident(self.table.page_of(hash))
-            && self.fresh_location(hash, key).is_none();
+            && self.recent.location(&self.log, hash, key).is_none();
         if !is_plain {
             return false;
         }
@@ -102,7 +100,7 @@ impl Elastic {
         let value_bytes = body.value.len();
         self.ledger.stats.hits += 1;
         self.usage.note(hash, value_bytes, &self.table, &self.memory);
-        self.known.set(key, Places { hash, slot, memory: at });
+        self.recent.set_known(key, Places { hash, slot, memory: at });
         true
     }
 
@@ -112,7 +110,7 @@ impl Elastic {
             self.usage.note(hash, value_bytes, &self.table, &self.memory);
             return self.present_until(expires_at, hash, key, now);
         }
-        if self.staged_state(key).is_some() {
+        if self.staging.of_key(key).is_some() {
             return self.load_staged(hash, key, now);
         }
         match self.locate(hash, key) {
@@ -121,7 +119,7 @@ impl Elastic {
                 Load::Absent
             }
             Located::At(slot) if self.log.buffered(slot.location).is_some() => {
-                self.note_fresh(hash, key, slot.location);
+                self.recent.note(&self.log, hash, key, slot.location);
                 self.load_hashed(hash, key, now)
             }
             Located::At(_) | Located::Unknown => self.load_staged(hash, key, now),
@@ -129,8 +127,8 @@ impl Elastic {
     }
 
     fn expiry_in_memory(&mut self, hash: u64, key: &[u8]) -> Option<(Expiry, usize)> {
-        let body = if let Some(location) = self.fresh_location(hash, key) {
-            self.buffered_record(location)?.body
+        let body = if let Some(location) = self.recent.location(&self.log, hash, key) {
+            self.log.buffered_record(location)?.body
         } else {
             Body::read(self.memory.lookup(hash, key, NEVER)?)
         };
@@ -138,7 +136,7 @@ impl Elastic {
     }
 
     fn load_staged(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
-        match self.staged_state(key) {
+        match self.staging.of_key(key) {
             Some(State::Body { bytes, .. }) => {
                 let expires_at = bytes.body().expires_at;
                 self.present_until(expires_at, hash, key, now)
@@ -154,7 +152,7 @@ impl Elastic {
 
     /// Why the page of this hash is not to be had, if so.
     pub(super) fn page_error(&self, hash: u64) -> Option<Error> {
-        Some(self.missing_page(self.table.page_of(hash))?.error.clone())
+        Some(self.paging.missing(self.table.page_of(hash))?.error.clone())
     }
 
     fn present_until(&mut self, expires_at: Expiry, hash: u64, key: &[u8], now: Duration) -> Load {
@@ -178,33 +176,15 @@ impl Elastic {
     }
 
     pub(super) fn body(&self, hash: u64, key: &[u8]) -> Option<Body<'_>> {
-        if let Some(location) = self.fresh_location(hash, key) {
-            return Some(self.buffered_record(location)?.body);
+        if let Some(location) = self.recent.location(&self.log, hash, key) {
+            return Some(self.log.buffered_record(location)?.body);
         }
         if let Some(peek) = self.memory.peek(hash, key, NEVER) {
             return Some(Body::read(peek.value));
         }
-        match self.staged_state(key)? {
+        match self.staging.of_key(key)? {
             State::Body { bytes, .. } => Some(bytes.body()),
             _ => None,
-        }
-    }
-
-    /// Moves what was written since into the memory table; the buffers may be let go after that.
-    pub(super) fn settle(&mut self) {
-        self.known.forget();
-        self.gone.clear();
-        let fresh: Vec<Fresh> = self.fresh.drain().collect();
-        for fresh in fresh.chunks(FETCHED_AHEAD) {
-            fresh.iter().for_each(|fresh| self.memory.prefetch(fresh.hash));
-            fresh.iter().for_each(|fresh| self.memory.prefetch_item(fresh.hash));
-            for &Fresh { hash, location } in fresh {
-                let Some(bytes) = self.log.buffered(location) else { continue };
-                let record = LogRecord::parse(bytes).expect("a buffered record is whole");
-                // Refused for its size, it is served from disk.
-                let body = &bytes[record.body_range()];
-                let _ = self.memory.insert(hash, record.key, body, None, NEVER);
-            }
         }
     }
 }

@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::parity::Parity;
-use super::record::Address;
+use super::record::{Address, Record};
 use super::segment::{BLOCK_BYTES, Footer, LINE_BYTES, Line};
 use super::since::Since;
 use super::table::Location;
@@ -299,6 +299,12 @@ impl Log {
             .rev()
             .filter(|job| job.number == number)
             .find_map(|job| Some(&job.bytes[part(job.base, &job.bytes)?..]))
+    }
+
+    /// The record at `location`, as long as the disk may not have it.
+    #[inline]
+    pub(super) fn buffered_record(&self, location: Location) -> Option<Record<'_>> {
+        Record::parse(self.buffered(location)?).ok()
     }
 
     pub(super) fn position(&self) -> Position {

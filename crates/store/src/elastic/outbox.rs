@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::log;
 use super::log::Segments;
-use super::staged::StagedKey;
+use super::staging::StagedKey;
 use super::table::Slot;
 use crate::device::{CommandId, DeviceCommand, FileName, Operation};
 

@@ -19,21 +19,21 @@ mod selecting;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hashbrown::HashTable;
-
 use super::key_hash::KeyHasher;
 use super::ledger::Ledger;
 use super::log::{Log, Segment};
 use super::manifest::Manifest;
 use super::outbox::Outbox;
+use super::paging::Paging;
+use super::recent::Recent;
 use super::segment::{Line, Superblock};
+use super::staging::Staging;
 use super::table::Table;
 use super::usage::Usage;
 use super::{Config, Elastic, Error, Origin};
 use crate::config::Config as MemoryConfig;
 use crate::device::{Device, FileName};
 use crate::memory::Memory;
-use crate::retired::Retired;
 
 /// Findings of opening a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -151,19 +151,12 @@ impl Elastic {
         };
         Self {
             table,
-            table_epoch: 0,
             memory: Memory::new(memory, first ^ second),
             log,
             version: origin.versions_before,
-            fresh: HashTable::new(),
-            gone: Vec::new(),
-            known: Default::default(),
-            staged: Default::default(),
-            staged_bytes: 0,
-            tickets: Default::default(),
-            loaded: Default::default(),
-            next_ticket: 0,
-            paging: Default::default(),
+            recent: Recent::default(),
+            staging: Staging::default(),
+            paging: Paging::default(),
             outbox: Outbox::default(),
             compaction: None,
             compaction_rest: Default::default(),
@@ -172,7 +165,6 @@ impl Elastic {
             sweep: None,
             walk: None,
             usage: Usage::new(),
-            retired: Retired::default(),
             ledger: Ledger::new(damage),
             origin,
             config,

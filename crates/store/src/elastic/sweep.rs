@@ -11,7 +11,6 @@ use super::lines::LineReader;
 use super::outbox::Purpose;
 use super::record::Address;
 use super::segment::Line;
-use super::staged::StagedKey;
 use super::{Elastic, Error};
 use crate::device::FileName;
 
@@ -118,7 +117,7 @@ impl Elastic {
             let line = lines[sweep.next];
             if line.class.is_some() && line.expires_s != u32::MAX {
                 let page = self.table.page_of(line.hash);
-                if let Some(missing) = self.missing_page(page) {
+                if let Some(missing) = self.paging.missing(page) {
                     if !missing.is_for_good() {
                         sweep.expires_s = sweep.expires_s.min(now_s + REST_S);
                     }
@@ -126,7 +125,7 @@ impl Elastic {
                     continue;
                 }
                 if !self.table.is_resident(page) {
-                    self.await_page(page, StagedKey::Page(page));
+                    self.paging.ask_for_upkeep(page);
                     self.sweep = Some(sweep);
                     return false;
                 }
@@ -176,8 +175,8 @@ impl Elastic {
         if let Some(key) = key.map(Box::<[u8]>::from) {
             self.forget(line.hash, &key);
         }
-        self.fresh.retain(|fresh| fresh.location != location);
-        self.unstage_location(location);
+        self.recent.forget_location(location);
+        self.staging.record_gone(location);
         true
     }
 }

@@ -13,7 +13,6 @@ use super::entries::NEVER;
 use super::outbox::Purpose;
 use super::record::Record;
 use super::since::Since;
-use super::staged::StagedKey;
 use super::table::{HASH_BITS, Slot};
 
 /// Which entries are read ahead when memory grows.
@@ -118,9 +117,9 @@ impl Elastic {
                 (walk.seen_min, walk.next) = (round, 0);
             }
             let page = self.table.page_of(walk.next);
-            if self.missing_page(page).is_none() {
+            if self.paging.missing(page).is_none() {
                 if !self.table.is_resident(page) {
-                    self.await_page(page, StagedKey::Page(page));
+                    self.paging.ask_for_upkeep(page);
                     self.walk = Some(walk);
                     return false;
                 }

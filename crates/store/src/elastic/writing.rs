@@ -6,7 +6,7 @@ use super::compaction::{DEAD_AWAITED, DEAD_MIN_FULL};
 use super::locating::Located;
 use super::log::{CLEARS_MAX, Who, kills_of};
 use super::record::{Address, Body, Expiry, Kind, Record as LogRecord, record_bytes};
-use super::staged::State;
+use super::staging::State;
 use super::table::Slot;
 use super::{Elastic, Error, Position, Written};
 
@@ -55,7 +55,7 @@ impl Elastic {
         now: Duration,
     ) -> Result<Written, Error> {
         self.check(key, value)?;
-        let known = self.known.get(key);
+        let known = self.recent.known(key);
         let hash = known.map_or_else(|| self.origin.hasher.hash(key), |known| known.hash);
         let old = match known {
             Some(known) => Some(known.slot),
@@ -84,9 +84,9 @@ impl Elastic {
             self.memory.overwrite_at(known.memory, [&body.head(), body.value])
         });
         if !is_overwritten {
-            self.note_fresh(hash, key, location);
+            self.recent.note(&self.log, hash, key, location);
         }
-        self.restage(key, Some((body, location)));
+        self.staging.restage(key, Some((body, location)), &mut self.table);
         Ok(Written { position: self.log.position(), version })
     }
 
@@ -156,7 +156,7 @@ impl Elastic {
     }
 
     fn not_loaded(&self, key: &[u8]) -> Error {
-        match self.staged_state(key) {
+        match self.staging.of_key(key) {
             Some(State::Failed { error, .. }) => error.clone(),
             _ => self.page_error(self.origin.hasher.hash(key)).unwrap_or(Error::NotLoaded),
         }
@@ -172,15 +172,14 @@ impl Elastic {
         self.kill_slot(hash, slot, now)?;
         self.forget(hash, key);
         if !self.table.candidates(hash).is_empty() {
-            // Another key of the same hash is left: that it is another is known now, not later.
-            self.gone.push(key.into());
+            self.recent.note_gone(key);
         }
         Ok(())
     }
 
     /// Removes an entry from the table, and records that in the log.
     pub(super) fn kill_slot(&mut self, hash: u64, slot: Slot, now: Duration) -> Result<(), Error> {
-        self.known.forget();
+        self.recent.forget_known();
         let address = self.log.segments.address(slot.location);
         self.append_kills(Who::Remover, &[(hash, address)], now)?;
         self.table.remove(hash, slot.location);
@@ -191,13 +190,8 @@ impl Elastic {
     /// Takes a removed key out of memory.
     pub(super) fn forget(&mut self, hash: u64, key: &[u8]) {
         self.memory.remove(hash, key);
-        if let Some(location) = self.fresh_location(hash, key) {
-            let entry = self.fresh.find_entry(hash, |fresh| fresh.location == location);
-            if let Ok(entry) = entry {
-                entry.remove();
-            }
-        }
-        self.restage(key, None);
+        self.recent.forget(&self.log, hash, key);
+        self.staging.restage(key, None, &mut self.table);
     }
 
     /// Records that these records are dead.
@@ -226,14 +220,10 @@ impl Elastic {
     /// The removal cannot be recorded for lack of space. Then nothing changed.
     pub fn clear(&mut self, now: Duration) -> Result<Position, Error> {
         self.log.clear(now)?;
-        self.known.forget();
-        self.begin_table();
+        self.paging.begin_table(&mut self.table);
         self.memory.clear();
-        self.fresh.clear();
-        self.gone.clear();
-        for key in self.staged.keys().cloned().collect::<Vec<_>>() {
-            self.resolve(&key, State::Absent);
-        }
+        self.recent.clear();
+        self.staging.clear(&mut self.table);
         self.compaction = None;
         self.sweep = None;
         self.walk = None;
@@ -241,7 +231,7 @@ impl Elastic {
     }
 
     fn point_to(&mut self, hash: u64, old: Option<Slot>, new: Slot) {
-        self.known.forget();
+        self.recent.forget_known();
         match old {
             Some(old) => {
                 let replaced = self.table.replace(hash, old.location, new);

@@ -4,7 +4,7 @@ use super::*;
 use crate::device::{DeviceCommand, Operation, carry_out};
 use crate::elastic::log::Who;
 use crate::elastic::record::Kind;
-use crate::elastic::{Config, Sync};
+use crate::elastic::{Config, Elastic, Sync};
 use crate::{Faults, SimulatedDevice};
 
 const NOW: Duration = Duration::from_secs(1_700_000_000);
@@ -85,6 +85,6 @@ fn a_record_that_comes_to_a_place_of_before_is_not_taken_for_tried() {
     store.complete(carry_out(&device, &under_way), NOW);
     rest(&mut store, &device);
     assert_eq!(store.poll_loaded(), Some(ticket));
-    let state = store.staged_state(key(wanted));
+    let state = store.staging.of_key(key(wanted));
     assert!(matches!(state, Some(State::Body { .. })), "{state:?}");
 }
