@@ -60,6 +60,7 @@ mod since;
 mod staging;
 mod sweep;
 mod table;
+mod upkeep;
 mod usage;
 mod walk;
 mod warming;
@@ -69,7 +70,6 @@ use std::time::Duration;
 
 use crate::config::Replacement;
 use crate::memory::Memory;
-use compaction::Compaction;
 pub use error::Error;
 use key_hash::KeyHasher;
 use ledger::Ledger;
@@ -79,12 +79,10 @@ use paging::Paging;
 use recent::Recent;
 pub use recovery::Recovery;
 pub use reuse::{Advice, Point};
-use since::Since;
 use staging::Staging;
-use sweep::Sweep;
 use table::Table;
+use upkeep::Upkeep;
 use usage::Usage;
-use warming::Walk;
 pub use warming::Warming;
 
 /// When written data is made to survive a crash.
@@ -271,21 +269,11 @@ pub struct Elastic {
     table: Table,
     memory: Memory,
     log: Log,
-    version: u64,
     recent: Recent,
     staging: Staging,
     paging: Paging,
     outbox: Outbox,
-    compaction: Option<Compaction>,
-    /// Nothing was worth compacting: there may be when this much has changed, and on a full disk
-    /// some time after this.
-    compaction_rest: (u64, Since),
-    /// Amount of changes at which compaction ran out of space on a full disk.
-    compaction_stuck: Option<u64>,
-    /// Writers wait for it.
-    compaction_behind: bool,
-    sweep: Option<Sweep>,
-    walk: Option<Walk>,
+    upkeep: Upkeep,
     usage: Usage,
     ledger: Ledger,
 }
@@ -336,8 +324,8 @@ impl Elastic {
     /// Takes no more writes and has everything made safe, so that the next opening knows that
     /// nothing was torn. Done when [`Elastic::is_closed`].
     pub fn close(&mut self) {
-        self.compaction = None;
-        self.sweep = None;
+        self.upkeep.compactor.stop();
+        self.upkeep.sweeper.stop();
         self.log.close();
     }
 

@@ -28,7 +28,7 @@ impl Elastic {
         self.config.memory_bytes = memory_bytes;
         self.share_out();
         if grows {
-            self.begin_warming();
+            self.upkeep.warmer.begin(self.config.warming);
         }
     }
 
@@ -44,8 +44,7 @@ impl Elastic {
         self.share_out();
         let retiring = self.paging.release_some();
         let shrinking = self.memory.step(MEMORY_WORK, now);
-        let compacting = self.compact_some(now);
-        let sweeping = self.sweep_some(now);
+        let (compacting, sweeping) = self.compact_and_sweep(now);
         let warming = self.warm_some(now);
         let leaving = self.turn_pages(now);
         retiring || shrinking || compacting || sweeping || warming || leaving
@@ -59,9 +58,7 @@ impl Elastic {
 
     /// The part of [`Elastic::bytes_needed`] that is in use while it is counted.
     fn bytes_used(&self) -> usize {
-        let compaction = self.compaction.as_ref().map_or(0, super::Compaction::bytes);
-        let sweep = self.sweep.as_ref().map_or(0, super::Sweep::bytes);
-        self.staging.bytes() + compaction + sweep + self.paging.bytes() + self.usage.bytes()
+        self.staging.bytes() + self.upkeep.bytes() + self.paging.bytes() + self.usage.bytes()
     }
 
     /// Bytes that are certainly held now. What is only kept free for its buffers is not counted, so

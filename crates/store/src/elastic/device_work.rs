@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::outbox::Purpose;
 use super::paging::Returned;
 use super::staging::{self, StagedKey, Staging, State};
-use super::warming::Walk;
 use super::{Elastic, Ticket};
 use crate::device::{Completion, DeviceCommand};
 
@@ -13,8 +12,7 @@ impl Elastic {
     /// The next thing the device shall do.
     pub fn poll_device(&mut self, now: Duration) -> Option<DeviceCommand> {
         let command = self.next_command(now);
-        // Between two calls it changes little, and every write asks.
-        self.compaction_behind = self.is_compaction_behind();
+        self.upkeep.compactor.look_behind(&self.log);
         command
     }
 
@@ -26,8 +24,7 @@ impl Elastic {
         if let Some((file, operation, purpose)) = self.log.poll(self.config.sync, now) {
             self.outbox.send(file, operation, Purpose::Log(purpose));
         } else {
-            self.compact_some(now);
-            self.sweep_some(now);
+            self.compact_and_sweep(now);
             // Last, so that they have looked at the pages they asked for.
             self.turn_pages(now);
         }
@@ -57,9 +54,18 @@ impl Elastic {
                 let returned = self.paging.left(&mut self.table, page, is_written, now);
                 self.page_returned(returned);
             }
-            Some(Purpose::Compaction { slot }) => self.compaction_read(slot, result, now),
-            Some(Purpose::Sweep { slot }) => self.sweep_read(slot, result),
-            Some(Purpose::Warm { hash, slot }) => self.warmed(hash, slot, result),
+            Some(Purpose::Compaction { slot }) => {
+                let (compactor, mut borrows) = self.compactor();
+                compactor.read_ended(slot, result, &mut borrows, now);
+            }
+            Some(Purpose::Sweep { slot }) => {
+                let (sweeper, mut borrows) = self.sweeper();
+                sweeper.read_ended(slot, result, &mut borrows);
+            }
+            Some(Purpose::Warm { hash, slot }) => {
+                let (warmer, mut borrows) = self.warmer();
+                warmer.read_ended((hash, slot), result, &mut borrows);
+            }
             None => {}
         }
         is_for_upkeep
@@ -67,8 +73,9 @@ impl Elastic {
 
     /// When to call [`Elastic::poll_device`] and [`Elastic::step`] at the latest.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let warming = self.walk.as_ref().map(Walk::timeout);
-        let times = [self.log.timeout(self.config.sync), self.sweep_timeout(), warming];
+        let sweep = self.upkeep.sweeper.timeout(&self.log);
+        let warming = self.upkeep.warmer.timeout();
+        let times = [self.log.timeout(self.config.sync), sweep, warming];
         times.into_iter().flatten().min()
     }
 

@@ -131,6 +131,8 @@ pub(super) struct Log {
     /// What may wait for the device, and what is written once it waits.
     buffered_bytes_max: usize,
     write_bytes: usize,
+    /// The version of the last entry written: lists of what is dead carry it.
+    version: u64,
     /// A buffer and lines to be used again: fresh memory from the system costs more than filling
     /// it.
     unused: (Blocks, Vec<Line>),
@@ -165,6 +167,7 @@ impl Log {
             write_refused: None,
             buffered_bytes_max: BUFFERED_BYTES_MAX,
             write_bytes: WRITE_BYTES_MAX,
+            version: 0,
             unused: Default::default(),
         }
     }
@@ -178,6 +181,12 @@ impl Log {
     pub(super) fn adopt(&mut self, segment: Segment) -> usize {
         self.spares.pass(segment.number);
         self.segments.adopt(segment)
+    }
+
+    /// An entry of that version was written.
+    #[inline]
+    pub(super) fn note_version(&mut self, version: u64) {
+        self.version = version;
     }
 
     /// There is a record of so many bytes: new segments shall have room for it.

@@ -29,6 +29,7 @@ use super::recent::Recent;
 use super::segment::{Line, Superblock};
 use super::staging::Staging;
 use super::table::Table;
+use super::upkeep::Upkeep;
 use super::usage::Usage;
 use super::{Config, Elastic, Error, Origin};
 use crate::config::Config as MemoryConfig;
@@ -121,6 +122,7 @@ impl Elastic {
             superblock.store(device)?;
         }
         opening.recovery.entries = table.len();
+        log.note_version(opening.version);
         let origin = Origin {
             hasher: opening.hasher,
             identity: superblock.identity(),
@@ -153,17 +155,11 @@ impl Elastic {
             table,
             memory: Memory::new(memory, first ^ second),
             log,
-            version: origin.versions_before,
             recent: Recent::default(),
             staging: Staging::default(),
             paging: Paging::default(),
             outbox: Outbox::default(),
-            compaction: None,
-            compaction_rest: Default::default(),
-            compaction_stuck: None,
-            compaction_behind: false,
-            sweep: None,
-            walk: None,
+            upkeep: Upkeep::default(),
             usage: Usage::new(),
             ledger: Ledger::new(damage),
             origin,

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::compaction::{DEAD_AWAITED, DEAD_MIN_FULL};
 use super::locating::Located;
-use super::log::{CLEARS_MAX, Who, kills_of};
+use super::log::{CLEARS_MAX, Log, Who};
 use super::record::{Address, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staging::State;
-use super::table::Slot;
+use super::table::{Slot, Table};
 use super::{Elastic, Error, Position, Written};
 
 impl Elastic {
@@ -18,10 +18,12 @@ impl Elastic {
     #[inline]
     pub fn accepts_writes(&self) -> Result<(), Error> {
         match self.log.accepts_writes() {
-            Err(Error::Full { .. }) if self.is_room_near(DEAD_AWAITED) => {
+            Err(Error::Full { .. })
+                if self.upkeep.compactor.is_room_near(&self.log, DEAD_AWAITED) =>
+            {
                 Err(Error::Busy { buffered_bytes: 0 })
             }
-            Ok(()) if self.compaction_behind || self.are_pages_behind() => {
+            Ok(()) if self.upkeep.compactor.is_behind() || self.are_pages_behind() => {
                 Err(Error::Busy { buffered_bytes: 0 })
             }
             answer => answer,
@@ -35,7 +37,9 @@ impl Elastic {
     /// As [`Elastic::accepts_writes`].
     pub fn accepts_removals(&self) -> Result<(), Error> {
         match self.log.accepts_removals() {
-            Err(Error::Full { .. }) if self.is_room_near(DEAD_MIN_FULL) => {
+            Err(Error::Full { .. })
+                if self.upkeep.compactor.is_room_near(&self.log, DEAD_MIN_FULL) =>
+            {
                 Err(Error::Busy { buffered_bytes: 0 })
             }
             answer => answer,
@@ -75,7 +79,7 @@ impl Elastic {
         let record = LogRecord { kind: Kind::Put, more: false, durable: 0, kills, key, body };
         let (location, class) = self.log.append(Who::Writer, hash, record, now)?;
         debug_assert_eq!(version, self.origin.versions_before + self.log.position().0);
-        self.version = version;
+        self.log.note_version(version);
         self.ledger.stats.written_bytes += record.bytes() as u64;
         self.point_to(hash, old, Slot { location, class });
         // What memory holds is written over at once, if that is of the same length; and from the
@@ -169,7 +173,8 @@ impl Elastic {
         slot: Slot,
         now: Duration,
     ) -> Result<(), Error> {
-        self.kill_slot(hash, slot, now)?;
+        self.recent.forget_known();
+        kill_slot(&mut self.log, &mut self.table, hash, slot, now)?;
         self.forget(hash, key);
         if !self.table.candidates(hash).is_empty() {
             self.recent.note_gone(key);
@@ -177,41 +182,11 @@ impl Elastic {
         Ok(())
     }
 
-    /// Removes an entry from the table, and records that in the log.
-    pub(super) fn kill_slot(&mut self, hash: u64, slot: Slot, now: Duration) -> Result<(), Error> {
-        self.recent.forget_known();
-        let address = self.log.segments.address(slot.location);
-        self.append_kills(Who::Remover, &[(hash, address)], now)?;
-        self.table.remove(hash, slot.location);
-        self.log.segments.kill(slot.location, slot.class);
-        Ok(())
-    }
-
     /// Takes a removed key out of memory.
-    pub(super) fn forget(&mut self, hash: u64, key: &[u8]) {
+    fn forget(&mut self, hash: u64, key: &[u8]) {
         self.memory.remove(hash, key);
         self.recent.forget(&self.log, hash, key);
         self.staging.restage(key, None, &mut self.table);
-    }
-
-    /// Records that these records are dead.
-    pub(super) fn append_kills(
-        &mut self,
-        who: Who,
-        kills: &[(u64, Address)],
-        now: Duration,
-    ) -> Result<(), Error> {
-        let mut value = Vec::with_capacity(kills.len() * 16);
-        for (hash, address) in kills {
-            value.extend_from_slice(&hash.to_le_bytes());
-            value.extend_from_slice(&address.0.to_le_bytes());
-        }
-        debug_assert_eq!(kills_of(&value).count(), kills.len());
-        let body = Body { version: self.version, expires_at: Expiry::NEVER, value: &value };
-        let none = Address::NONE;
-        let record =
-            LogRecord { kind: Kind::Kills, more: false, durable: 0, kills: none, key: &[], body };
-        self.log.append(who, 0, record, now).map(|_| ())
     }
 
     /// Removes everything.
@@ -224,9 +199,7 @@ impl Elastic {
         self.memory.clear();
         self.recent.clear();
         self.staging.clear(&mut self.table);
-        self.compaction = None;
-        self.sweep = None;
-        self.walk = None;
+        self.upkeep.stop();
         Ok(self.log.position())
     }
 
@@ -245,4 +218,19 @@ impl Elastic {
         }
         self.log.segments.revive(new.location, new.class);
     }
+}
+
+/// Takes an entry out of the table, and says so in the log.
+pub(super) fn kill_slot(
+    log: &mut Log,
+    table: &mut Table,
+    hash: u64,
+    slot: Slot,
+    now: Duration,
+) -> Result<(), Error> {
+    let address = log.segments.address(slot.location);
+    log.append_kills(Who::Remover, &[(hash, address)], now)?;
+    table.remove(hash, slot.location);
+    log.segments.kill(slot.location, slot.class);
+    Ok(())
 }
