@@ -51,6 +51,7 @@ mod outbox;
 mod page;
 mod paging;
 mod parity;
+mod pointing;
 mod recent;
 mod record;
 mod recovery;
@@ -263,26 +264,40 @@ pub struct Stats {
 }
 
 /// One shard of the elastic store.
+///
+/// It owns the parts and coordinates them. Each part has its own fields, file and invariant, and its
+/// methods take what they need of the other parts as arguments. `log`, `table` and `memory` hold
+/// the entries; most parts borrow them.
 pub struct Elastic {
-    config: Config,
-    origin: Origin,
-    table: Table,
-    memory: Memory,
+    /// The records of all entries, on disk.
     log: Log,
+    /// The location in the log of every entry.
+    table: Table,
+    /// The values of some entries.
+    memory: Memory,
+    /// Changes since the last command batch.
     recent: Recent,
+    /// Waits of commands for the disk.
     staging: Staging,
+    /// Pages of the table that are not in memory, or are being moved.
     paging: Paging,
+    /// Commands for the device.
     outbox: Outbox,
+    /// Compaction, sweep of expired entries, and warming.
     upkeep: Upkeep,
+    /// Statistics of recent lookups.
     usage: Usage,
+    /// Counters, and reports of damage.
     ledger: Ledger,
+    origin: Origin,
+    config: Config,
 }
 
-/// What opening the store found. It does not change.
+/// Findings of opening the store. They do not change.
 struct Origin {
     hasher: KeyHasher,
     identity: u32,
-    /// The version of the last entry written before.
+    /// The version of the last entry written before the store was opened.
     versions_before: u64,
     recovery: Recovery,
 }
@@ -357,5 +372,9 @@ impl Elastic {
     /// True if there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    fn hash(&self, key: &[u8]) -> u64 {
+        self.origin.hasher.hash(key)
     }
 }

@@ -22,6 +22,7 @@ use super::lines::{LineReader, PORTION_BYTES};
 use super::log::{Log, Who};
 use super::outbox::{Outbox, Purpose};
 use super::paging::{Missing, Paging};
+use super::pointing::point_to;
 use super::record::{Address, Kind, Record};
 use super::segment::{Footer, Line};
 use super::since::Since;
@@ -83,47 +84,44 @@ impl Compaction {
     }
 }
 
-/// Owns the segment being emptied, and when to look for the next.
+/// Owns the segment being emptied, and the time to look for the next.
 ///
-/// It borrows the log, to which it appends, the table, which it points to what it has moved, and
-/// what else [`Borrows`] lists.
-///
-/// Invariants: one read is under way at most; a segment is doomed only when all of it that matters
-/// has been appended again.
+/// Invariants: at most one read is under way; a segment is doomed only when everything in it that
+/// matters has been appended again.
 #[derive(Debug, Default)]
 pub(super) struct Compactor {
     begun: Option<Compaction>,
     /// Nothing was worth compacting: there may be when this much has changed, and on a full disk
     /// some time after this.
     rest: (u64, Since),
-    /// It ran out of room on a full disk when this much had changed.
+    /// Amount of changes at which compaction ran out of space on a full disk.
     stuck: Option<u64>,
     /// Writers wait for it.
     is_behind: bool,
 }
 
-/// What compaction borrows of the store.
+/// What compaction borrows of the other parts.
 pub(super) struct Borrows<'a> {
     pub(super) log: &'a mut Log,
     pub(super) table: &'a mut Table,
-    /// Pages of the table that are away are asked for there.
+    /// Brings back pages of the table that are not in memory.
     pub(super) paging: &'a mut Paging,
     pub(super) outbox: &'a mut Outbox,
-    /// Is told of records that moved.
+    /// Records the new locations of what moved.
     pub(super) staging: &'a mut Staging,
     pub(super) ledger: &'a mut Ledger,
     pub(super) hasher: &'a KeyHasher,
 }
 
 impl Compactor {
-    /// True if writers wait for it, as was worked out last.
+    /// True if writers wait for it, by the last [`Compactor::look_behind`].
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Works out whether writers have to wait. Between two commands to the device it changes
-    /// little, and every write asks.
+    /// Determines whether writers have to wait. That changes little between two commands to the
+    /// device, and every write asks.
     pub(super) fn look_behind(&mut self, log: &Log) {
         self.is_behind = (self.begun.is_some() || log.segments.are_any_doomed())
             && !log.is_full()
@@ -135,7 +133,7 @@ impl Compactor {
         self.begun.as_ref().map_or(0, Compaction::bytes)
     }
 
-    /// Leaves what was begun: what it has moved is moved.
+    /// Abandons the segment; records that were moved stay moved.
     pub(super) fn stop(&mut self) {
         self.begun = None;
     }
@@ -379,9 +377,8 @@ impl Compactor {
             };
             compaction.stalled = false;
             borrows.ledger.stats.compacted_bytes += record.bytes() as u64;
-            borrows.table.replace(line.hash, from.location, Slot { location, class });
-            borrows.log.segments.kill(from.location, from.class);
-            borrows.log.segments.revive(location, class);
+            let to = Slot { location, class };
+            point_to(borrows.log, borrows.table, line.hash, Some(from), to);
             borrows.staging.record_moved(from.location, location);
         }
         self.begun = Some(compaction);
@@ -403,8 +400,8 @@ impl Compactor {
     }
 }
 
-/// A short record is read whether it is alive or not: that costs less than asking the table, which is
-/// asked when the record is there.
+/// A short record is read whether it is alive or not: that costs less than asking the table,
+/// which is asked when the record is there.
 fn is_to_be_read(borrows: &mut Borrows<'_>, segment: usize, line: &Line) -> bool {
     line.class.is_some()
         && borrows.log.segments.at(segment).live > 0

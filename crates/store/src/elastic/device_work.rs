@@ -79,7 +79,7 @@ impl Elastic {
         times.into_iter().flatten().min()
     }
 
-    /// Staging, and what it borrows.
+    /// The staging, and what it borrows.
     pub(super) fn staging(&mut self) -> (&mut Staging, staging::Borrows<'_>) {
         let borrows = staging::Borrows {
             log: &mut self.log,
@@ -94,13 +94,13 @@ impl Elastic {
         (&mut self.staging, borrows)
     }
 
-    /// Begins to wait for `key`, or joins those who do.
+    /// Begins to wait for `key`, or joins an existing wait.
     pub(super) fn stage(&mut self, key: &StagedKey, hash: u64) -> Ticket {
         let (staging, mut borrows) = self.staging();
         staging.stage(key, hash, &mut borrows)
     }
 
-    /// Asks the disk once more for `key`.
+    /// Asks the disk again for `key`.
     pub(super) fn restart(&mut self, key: &StagedKey) {
         let (staging, mut borrows) = self.staging();
         staging.restart(key, &mut borrows);
@@ -116,21 +116,21 @@ impl Elastic {
         self.staging.poll_loaded()
     }
 
-    /// Sends pages away and has others read; true if some went.
+    /// Sends pages away and reads others; true if any was sent away.
     pub(super) fn turn_pages(&mut self, now: Duration) -> bool {
         let max = self.pages_max();
         let turn = self.paging.turn(&mut self.table, &mut self.outbox, max, now);
-        self.ledger.stats.page_reads += turn.asked;
-        turn.went > 0
+        self.ledger.stats.page_reads += turn.reads;
+        turn.away > 0
     }
 
-    /// True if writing makes pages faster than they leave.
+    /// True if writes make pages faster than they can be sent away.
     #[inline]
     pub(super) fn are_pages_behind(&self) -> bool {
         self.paging.are_any_leaving() && self.paging.is_over(&self.table, self.pages_max())
     }
 
-    /// What waited for a page goes on.
+    /// Continues the waits for a page.
     fn page_returned(&mut self, returned: Option<Returned>) {
         let Some(Returned { waiters, result }) = returned else { return };
         if let Err(error) = &result {

@@ -13,7 +13,7 @@ impl Elastic {
     /// written, too. For a command that is executed soon: give the result to
     /// [`Elastic::prefetch_item`] after others were prefetched.
     pub fn prefetch(&self, key: &[u8], writes: bool) -> u64 {
-        let hash = self.origin.hasher.hash(key);
+        let hash = self.hash(key);
         if writes {
             self.table.prefetch(hash);
         }
@@ -28,7 +28,7 @@ impl Elastic {
 
     /// Makes the entry readable for the running command, and writable whether it is there or not.
     pub fn load(&mut self, key: &[u8], now: Duration) -> Load {
-        let hash = self.origin.hasher.hash(key);
+        let hash = self.hash(key);
         if self.load_only(hash, key, now) {
             return Load::Present;
         }
@@ -52,20 +52,18 @@ impl Elastic {
     /// Makes the entry readable for the running command, which does not write it. Cheaper than
     /// [`Elastic::load`] for entries in memory: the storage table is not asked.
     pub fn load_to_read(&mut self, key: &[u8], now: Duration) -> Load {
-        let hash = self.origin.hasher.hash(key);
+        let hash = self.hash(key);
         self.load_hashed(hash, key, now)
     }
 
     /// The entry, loaded and read in one step by a command that touches nothing else.
     pub fn fetch(&mut self, key: &[u8], now: Duration) -> Fetch<'_> {
-        let hash = self.origin.hasher.hash(key);
+        let hash = self.hash(key);
         if self.recent.is_empty()
             && let Some(at) = self.memory.find_used(hash, key)
             && !Body::read(self.memory.value_at(at)).expires_at.is_over(now)
         {
-            self.ledger.stats.hits += 1;
-            let value_bytes = self.memory.value_at(at).len();
-            self.usage.note(hash, value_bytes, &self.table, &self.memory);
+            self.note_hit(hash, self.memory.value_at(at).len());
             return Fetch::Present(record(Body::read(self.memory.value_at(at))));
         }
         match self.load_hashed(hash, key, now) {
@@ -77,6 +75,12 @@ impl Elastic {
             Load::Pending(ticket) => Fetch::Pending(ticket),
             Load::Failed(error) => Fetch::Failed(error),
         }
+    }
+
+    /// A lookup found an entry of `value_bytes` in memory.
+    fn note_hit(&mut self, hash: u64, value_bytes: usize) {
+        self.ledger.stats.hits += 1;
+        self.usage.note(hash, value_bytes, &self.table, &self.memory);
     }
 
     /// The usual case: memory holds the entry, whose record is the only one of this hash.
@@ -98,16 +102,14 @@ impl Elastic {
             return false;
         }
         let value_bytes = body.value.len();
-        self.ledger.stats.hits += 1;
-        self.usage.note(hash, value_bytes, &self.table, &self.memory);
+        self.note_hit(hash, value_bytes);
         self.recent.set_known(key, Places { hash, slot, memory: at });
         true
     }
 
     fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
         if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key) {
-            self.ledger.stats.hits += 1;
-            self.usage.note(hash, value_bytes, &self.table, &self.memory);
+            self.note_hit(hash, value_bytes);
             return self.present_until(expires_at, hash, key, now);
         }
         if self.staging.of_key(key).is_some() {
@@ -170,7 +172,7 @@ impl Elastic {
 
     /// The entry, if [`Elastic::load`] said it is present.
     pub fn read(&mut self, key: &[u8], now: Duration) -> Option<Record<'_>> {
-        let hash = self.origin.hasher.hash(key);
+        let hash = self.hash(key);
         let body = self.body(hash, key)?;
         (!body.expires_at.is_over(now)).then(|| record(body))
     }

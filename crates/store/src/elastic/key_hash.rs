@@ -4,8 +4,8 @@ use siphasher::sip::SipHasher13;
 
 use super::table::HASH_BITS;
 
-/// Owns the key of the hash, which the superblock keeps: the same key has the same hash as long as
-/// the store is there.
+/// Owns the secret of the hash. The superblock stores it, so a key has the same hash for the whole
+/// life of the store.
 #[derive(Debug, Clone)]
 pub(super) struct KeyHasher(SipHasher13);
 

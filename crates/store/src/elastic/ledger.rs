@@ -1,4 +1,4 @@
-//! What there is to tell: counters, and reports of damage.
+//! Counters, and reports of damage.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,18 @@ use super::{Error, Stats};
 /// Reports of damage kept for [`Elastic::poll_damage`](super::Elastic::poll_damage).
 const DAMAGE_MAX: usize = 100;
 
-/// Owns the counters and the reports of damage that were not asked for yet. It borrows nothing.
+/// Owns the counters, and the reports of damage that were not polled yet.
 ///
-/// Invariant: every damage reported is counted; the oldest reports are forgotten if there are too
-/// many.
+/// Invariant: every report is counted. Up to 100 are kept; the oldest are dropped.
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// Counters. The sizes among them are 0.
+    /// The sizes in it are 0: they are computed on request.
     pub(super) stats: Stats,
     damage: VecDeque<Error>,
 }
 
 impl Ledger {
-    /// `damage` was met when the store was opened.
+    /// `damage` was found when the store was opened.
     pub(super) fn new(damage: VecDeque<Error>) -> Self {
         Self { stats: Stats { damages: damage.len() as u64, ..Stats::default() }, damage }
     }
@@ -32,8 +31,25 @@ impl Ledger {
         self.damage.push_back(error);
     }
 
-    /// The oldest report.
+    /// Takes the oldest report.
     pub(super) fn next_damage(&mut self) -> Option<Error> {
         self.damage.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_reports_the_oldest_are_dropped_and_all_are_counted() {
+        let mut ledger = Ledger::new(VecDeque::new());
+        for limit in 0..DAMAGE_MAX + 3 {
+            ledger.report(Error::TooManyClears { got: 0, limit });
+        }
+        assert_eq!(ledger.stats.damages, DAMAGE_MAX as u64 + 3);
+        let first = ledger.next_damage();
+        assert!(matches!(first, Some(Error::TooManyClears { limit: 3, .. })), "{first:?}");
+        assert_eq!(std::iter::from_fn(|| ledger.next_damage()).count(), DAMAGE_MAX - 1);
     }
 }

@@ -71,7 +71,7 @@ impl Elastic {
         if let Some(state) = self.staging.of_key(key) {
             return state.is_known();
         }
-        let hash = self.origin.hasher.hash(key);
+        let hash = self.hash(key);
         let is_in_memory = self.memory.peek(hash, key, NEVER).is_some();
         match self.locate(hash, key) {
             Located::Nowhere => true,
@@ -82,7 +82,7 @@ impl Elastic {
 
     /// About what reading an entry from disk takes, in bytes.
     pub fn bytes_on_disk(&mut self, key: &[u8]) -> usize {
-        let hash = self.origin.hasher.hash(key);
+        let hash = self.hash(key);
         if !self.table.is_resident(self.table.page_of(hash)) {
             // Its page tells; entries that small make a table that large.
             return PAGE_BYTES;

@@ -131,7 +131,7 @@ pub(super) struct Log {
     /// What may wait for the device, and what is written once it waits.
     buffered_bytes_max: usize,
     write_bytes: usize,
-    /// The version of the last entry written: lists of what is dead carry it.
+    /// The version of the last entry written; records of kills carry it.
     version: u64,
     /// A buffer and lines to be used again: fresh memory from the system costs more than filling
     /// it.
@@ -183,7 +183,7 @@ impl Log {
         self.segments.adopt(segment)
     }
 
-    /// An entry of that version was written.
+    /// An entry of this version was written.
     #[inline]
     pub(super) fn note_version(&mut self, version: u64) {
         self.version = version;
@@ -310,7 +310,7 @@ impl Log {
             .find_map(|job| Some(&job.bytes[part(job.base, &job.bytes)?..]))
     }
 
-    /// The record at `location`, as long as the disk may not have it.
+    /// The record at `location`, while the disk may not have it.
     #[inline]
     pub(super) fn buffered_record(&self, location: Location) -> Option<Record<'_>> {
         Record::parse(self.buffered(location)?).ok()

@@ -1,4 +1,4 @@
-//! Commands on their way to the device.
+//! Commands for the device.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::device::{CommandId, DeviceCommand, FileName, Operation};
 #[derive(Debug)]
 pub(super) enum Purpose {
     Log(log::Purpose),
-    /// A record, read for a command that waits for it.
+    /// A record, read for the commands that wait for it.
     Record {
         key: StagedKey,
         slot: Slot,
@@ -29,11 +29,11 @@ pub(super) enum Purpose {
         page: u32,
         epoch: u64,
     },
-    /// What tells lines of the segment being compacted, or a run of its records.
+    /// The read of lines of the segment being compacted, or of a run of its records.
     Compaction {
         slot: usize,
     },
-    /// What tells lines of the segment looked through for expired entries.
+    /// The read of lines of the segment that is searched for expired entries.
     Sweep {
         slot: usize,
     },
@@ -44,12 +44,11 @@ pub(super) enum Purpose {
     },
 }
 
-/// Owns the commands that the device has not taken yet, in their order, and the purpose of every
-/// command that has not ended.
+/// Owns the commands that the device has not taken yet, in the order in which they were sent, and
+/// the purpose of every command that has not completed.
 ///
-/// It borrows the segments for a read, as a segment that is being read is not removed.
-///
-/// Invariants: no two commands of a store have the same number; a purpose is taken out once.
+/// Invariants: no two commands of a store have the same number; the purpose of a command is returned
+/// once. A segment with a read under way is not removed, so a read begins here and is counted there.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     commands: VecDeque<DeviceCommand>,
@@ -58,6 +57,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
+    /// Adds a command; `purpose` is returned when it has completed.
     pub(super) fn send(&mut self, file: FileName, operation: Operation, purpose: Purpose) {
         self.last_id += 1;
         let id = CommandId(self.last_id);
@@ -65,7 +65,8 @@ impl Outbox {
         self.commands.push_back(DeviceCommand { id, file, operation });
     }
 
-    /// Has `bytes` at `offset` of the segment in `slot` read. [`Segments::end_read`] when that ends.
+    /// Reads `bytes` at `offset` of the segment in `slot`. Call [`Segments::end_read`] when the read
+    /// has completed.
     pub(super) fn read_segment(
         &mut self,
         segments: &mut Segments,
@@ -77,7 +78,7 @@ impl Outbox {
         self.send(file, Operation::Read { offset, bytes }, purpose);
     }
 
-    /// Has the record of `record` read.
+    /// Reads a record. The same applies.
     pub(super) fn read_record(&mut self, segments: &mut Segments, record: Slot, purpose: Purpose) {
         let extent = segments.extent(record.location, record.class);
         self.read_segment(segments, segments.slot(record.location), extent, purpose);
@@ -88,8 +89,28 @@ impl Outbox {
         self.commands.pop_front()
     }
 
-    /// Why the command that has ended was sent.
+    /// Why the command that has completed was sent.
     pub(super) fn purpose_of(&mut self, id: CommandId) -> Option<Purpose> {
         self.purposes.remove(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_leave_in_order_and_the_purpose_of_each_is_returned_once() {
+        let mut outbox = Outbox::default();
+        for slot in 0..3 {
+            outbox.send(FileName::Spill, Operation::Sync, Purpose::Sweep { slot });
+        }
+        let ids: Vec<_> = std::iter::from_fn(|| outbox.next()).map(|command| command.id).collect();
+        for (slot, &id) in ids.iter().enumerate().rev() {
+            let purpose = outbox.purpose_of(id);
+            assert!(matches!(purpose, Some(Purpose::Sweep { slot: of }) if of == slot));
+            assert!(outbox.purpose_of(id).is_none());
+        }
+        assert_eq!(ids.len(), 3);
     }
 }

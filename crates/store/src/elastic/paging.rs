@@ -31,17 +31,14 @@ const OVER_MAX: usize = 32;
 /// A spill file that took a page badly, or did not give one, is left alone for this time.
 const SPILL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Owns what is known of pages that are not in memory or on their way, and the memory of tables
-/// that were replaced.
+/// Owns the state of pages that are not in memory or are being moved, and the memory of tables that
+/// were replaced.
 ///
-/// It borrows the table, whose pages it sends away and takes back, and the outbox for the commands
-/// to the spill file.
-///
-/// Invariants: a page that is awaited is in `wanted`, being read or leaving; a command sent for a
-/// table of another epoch changes nothing in this one.
+/// Invariants: a page that is awaited is in `wanted`, being read or being written away; a command
+/// sent for a former table changes nothing in this one.
 #[derive(Default)]
 pub(super) struct Paging {
-    /// Rises when the table is begun anew, so that what was asked for the old one is known.
+    /// Rises when the table is replaced, to tell commands sent for the old one.
     epoch: u64,
     /// What waits for each page that is to come back.
     awaited: HashMap<u32, Vec<StagedKey>>,
@@ -57,7 +54,7 @@ pub(super) struct Paging {
     refused: Since,
     /// Pages that did not come back.
     missing: HashMap<u32, Missing>,
-    /// Memory of former tables on its way back to the system.
+    /// Memory of former tables that is being returned to the system.
     retired: Retired,
 }
 
@@ -78,21 +75,22 @@ impl Missing {
 
 /// What one turn did, in pages.
 pub(super) struct Turn {
-    pub(super) went: usize,
-    /// To be read back.
-    pub(super) asked: u64,
+    /// Sent away.
+    pub(super) away: usize,
+    /// Reads of pages sent.
+    pub(super) reads: u64,
 }
 
-/// The end of the wait for a page.
+/// A page whose wait has ended.
 pub(super) struct Returned {
-    /// What waited for it.
+    /// The entries that waited for it.
     pub(super) waiters: Vec<StagedKey>,
-    /// Whether it is there.
+    /// Whether it is in memory now.
     pub(super) result: Result<(), Error>,
 }
 
 impl Paging {
-    /// Begins an empty table; the old one's memory goes back in steps.
+    /// Replaces the table by an empty one. The memory of the old one is returned in steps.
     pub(super) fn begin_table(&mut self, table: &mut Table) {
         let old = std::mem::replace(table, Table::new());
         self.epoch += 1;
@@ -108,7 +106,7 @@ impl Paging {
         }
     }
 
-    /// Gives back a portion of the memory of former tables; false if there was none.
+    /// Returns a portion of the memory of former tables to the system; false if there was none.
     pub(super) fn release_some(&mut self) -> bool {
         self.retired.release_some()
     }
@@ -127,7 +125,7 @@ impl Paging {
     /// Has a page that is away brought back; `waiter` goes on then.
     ///
     /// # Errors
-    /// Why the page is not to be had: nobody waits then.
+    /// Why the page cannot be read. Then `waiter` does not wait.
     pub(super) fn ask(&mut self, page: u32, waiter: StagedKey) -> Result<(), Error> {
         if let Some(missing) = self.missing(page) {
             return Err(missing.error.clone());
@@ -144,14 +142,14 @@ impl Paging {
         Ok(())
     }
 
-    /// The same for upkeep, which comes by again and looks.
+    /// Has a page brought back for upkeep, which checks again in its next step.
     pub(super) fn ask_for_upkeep(&mut self, page: u32) {
-        // What is missing is asked for again in a while.
+        // A page that could not be read is asked for again later.
         let _ = self.ask(page, StagedKey::Page(page));
     }
 
-    /// Sends pages away that are beyond the table's share of `max` or in the place of those waited
-    /// for, and has these read.
+    /// Sends away pages beyond the table's share of `max` and those that make room for awaited pages,
+    /// and reads these.
     pub(super) fn turn(
         &mut self,
         table: &mut Table,
@@ -184,15 +182,15 @@ impl Paging {
             // None can leave, as while the spill file takes none: lookups go on.
             room = 1;
         }
-        let mut asked = 0;
+        let mut reads = 0;
         for _ in 0..room {
             let Some(page) = self.wanted.pop_front() else { break };
             self.reading += 1;
-            asked += 1;
+            reads += 1;
             let read = Operation::Read { offset: offset_of(page), bytes: PAGE_BYTES };
             outbox.send(FileName::Spill, read, Purpose::Page { page, epoch });
         }
-        Turn { went, asked }
+        Turn { away: went, reads }
     }
 
     /// Pages that the share is of: in memory or being read, and not held by waiting commands. If
@@ -201,18 +199,19 @@ impl Paging {
         (table.pages_resident() + self.reading).saturating_sub(table.pages_pinned())
     }
 
-    /// True if pages are on their way to the spill file.
+    /// True if pages are being written to the spill file.
     #[inline]
     pub(super) fn are_any_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// True if writing has made so many pages beyond the share of `max` that it has to wait.
+    /// True if writes have made so many pages beyond the share of `max` that writers have to wait.
     pub(super) fn is_over(&self, table: &Table, max: usize) -> bool {
         self.counted(table) > max + OVER_MAX
     }
 
-    /// The spill file has a page, or failed to take it. It is back if it is needed.
+    /// A write to the spill file has completed. The page is put back if that failed, or if it is
+    /// awaited.
     pub(super) fn left(
         &mut self,
         table: &mut Table,
@@ -232,7 +231,7 @@ impl Paging {
         is_needed.then(|| self.returned(table, page, Ok(&bytes), !written, now))
     }
 
-    /// Takes a page read back; nothing happens if it is one of a former table.
+    /// Takes a page that was read back; a page of a former table is ignored.
     pub(super) fn read(
         &mut self,
         table: &mut Table,
@@ -277,3 +276,6 @@ impl Paging {
 fn offset_of(page: u32) -> u64 {
     u64::from(page) * PAGE_BYTES as u64
 }
+
+#[cfg(test)]
+mod tests;

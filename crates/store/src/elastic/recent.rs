@@ -1,4 +1,4 @@
-//! What was written since the last command batch.
+//! Changes since the last command batch.
 
 use hashbrown::HashTable;
 
@@ -19,13 +19,11 @@ struct Fresh {
     location: Location,
 }
 
-/// Owns what is known of entries only until the end of a command batch: which records are in a
-/// buffer of the log and not yet in the memory table, and which keys are gone.
-///
-/// It borrows the log, whose buffers hold the records, and the memory table when they move there.
+/// Owns what is valid only until the end of a command batch: which records are in a buffer of the log
+/// and not yet in the memory table, which keys were removed, and where the last entry loaded is.
 ///
 /// Invariants: the record of every location here is in a buffer of the log, so [`Recent::settle`]
-/// runs before a buffer may be let go; `known` holds only while neither table has changed.
+/// runs before the log may release a buffer; `known` is valid only while neither table has changed.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     fresh: HashTable<Fresh>,
@@ -35,7 +33,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// True if nothing was written that the memory table does not have.
+    /// True if the memory table has all that was written.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.fresh.is_empty()
@@ -47,16 +45,18 @@ impl Recent {
         !self.gone.is_empty()
     }
 
+    /// True if `key` was removed and another key has its hash.
     pub(super) fn is_gone(&self, key: &[u8]) -> bool {
         self.gone.iter().any(|gone| **gone == *key)
     }
 
-    /// `key` was removed, and its hash is another key's, too: that it is another is known now, not
-    /// later.
+    /// `key` was removed, and another key has the same hash. That the record left is not of `key` is
+    /// known now, and later only from the disk.
     pub(super) fn note_gone(&mut self, key: &[u8]) {
         self.gone.push(key.into());
     }
 
+    /// The location of the record of `key`, if it was appended since the last batch.
     #[inline]
     pub(super) fn location(&self, log: &Log, hash: u64, key: &[u8]) -> Option<Location> {
         if self.fresh.is_empty() {
@@ -69,7 +69,7 @@ impl Recent {
         self.fresh.find(hash, is_it).map(|fresh| fresh.location)
     }
 
-    /// The record of `key` is at `location` of the log.
+    /// The record of `key` was appended at `location` of the log.
     pub(super) fn note(&mut self, log: &Log, hash: u64, key: &[u8], location: Location) {
         match self.location(log, hash, key) {
             Some(old) => {
@@ -105,7 +105,7 @@ impl Recent {
         self.gone.clear();
     }
 
-    /// Moves what was written into the memory table; the buffers may be let go after that.
+    /// Moves what was written into the memory table. The log may release its buffers after that.
     pub(super) fn settle(&mut self, log: &Log, memory: &mut Memory) {
         self.known.forget();
         self.gone.clear();
@@ -136,14 +136,15 @@ impl Recent {
         self.known.places = Some(places);
     }
 
-    /// One of the tables changes, or may.
+    /// Call this before one of the tables changes.
     #[inline]
     pub(super) fn forget_known(&mut self) {
         self.known.forget();
     }
 }
 
-/// Where the entry loaded last is, if memory holds it, so that writing it need not find out again.
+/// Where the entry loaded last is, if memory holds it, so that a write of it need not look it up
+/// again.
 #[derive(Debug, Default)]
 struct Known {
     key: Vec<u8>,

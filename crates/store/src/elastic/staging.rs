@@ -81,13 +81,11 @@ struct Staged {
     pinned: Option<u32>,
 }
 
-/// Owns the tickets that were handed out and what they wait for.
+/// Owns the tickets that are held, and what is known of the entries that they wait for.
 ///
-/// It borrows nothing while an entry is looked up. To begin or go on with a wait it borrows what
-/// [`Borrows`] lists.
-///
-/// Invariants: an entry is here as long as a ticket for it is held; what is known of it does not
-/// leave before, and its page of the storage table is pinned; `bytes` is the sum of its states.
+/// Invariants: an entry is here while a ticket for it is held, with all that is known of it; once
+/// its page of the storage table is in memory the page is pinned, until the last ticket is
+/// released; `bytes` is the sum over all states.
 #[derive(Debug, Default)]
 pub(super) struct Staging {
     staged: HashMap<StagedKey, Staged>,
@@ -97,18 +95,18 @@ pub(super) struct Staging {
     last_ticket: u64,
 }
 
-/// What a wait borrows of the store.
+/// What a wait borrows of the other parts.
 pub(super) struct Borrows<'a> {
-    /// Where records are; reads of its segments are counted there.
+    /// Records are read from it.
     pub(super) log: &'a mut Log,
-    /// Which records a key may have.
+    /// Lists the records that a key may have.
     pub(super) table: &'a mut Table,
-    /// Entries read go there, too.
+    /// Entries that were read are inserted.
     pub(super) memory: &'a mut Memory,
-    /// Pages of the table that are away are asked for there.
+    /// Brings back pages of the table that are not in memory.
     pub(super) paging: &'a mut Paging,
     pub(super) outbox: &'a mut Outbox,
-    /// Is told of an entry that was found on disk.
+    /// Counts a lookup that found its entry on disk.
     pub(super) usage: &'a mut Usage,
     pub(super) ledger: &'a mut Ledger,
     pub(super) hasher: &'a KeyHasher,
@@ -156,7 +154,7 @@ impl Staging {
         }
     }
 
-    /// What is known of a key, if a command waits for it.
+    /// What is known of a key, if a ticket for it is held.
     #[inline]
     pub(super) fn of_key(&self, key: &[u8]) -> Option<&State> {
         if self.staged.is_empty() {
@@ -165,7 +163,7 @@ impl Staging {
         self.of(&StagedKey::Key(key.into()))
     }
 
-    /// What is known of something waited for.
+    /// The same for anything that a ticket is for.
     pub(super) fn of(&self, key: &StagedKey) -> Option<&State> {
         self.staged.get(key).map(|staged| &staged.state)
     }
@@ -359,7 +357,7 @@ impl Staging {
         self.pin(key, table);
     }
 
-    /// The table was begun anew: pins are void, and nothing waited for is there.
+    /// The table was replaced by an empty one: pins are void, and what is waited for is absent.
     pub(super) fn clear(&mut self, table: &mut Table) {
         for staged in self.staged.values_mut() {
             staged.pinned = None;

@@ -14,12 +14,12 @@ use super::lines::LineReader;
 use super::log::Log;
 use super::outbox::{Outbox, Purpose};
 use super::paging::Paging;
+use super::pointing::kill_slot;
 use super::recent::Recent;
 use super::record::Address;
 use super::segment::Line;
 use super::staging::Staging;
 use super::table::Table;
-use super::writing::kill_slot;
 use crate::device::FileName;
 use crate::memory::Memory;
 
@@ -52,27 +52,24 @@ fn seconds(now: Duration) -> u32 {
     u32::try_from(now.as_secs()).unwrap_or(u32::MAX - 1)
 }
 
-/// Owns the segment being looked through.
+/// Owns the segment being searched.
 ///
-/// It borrows the log, whose segments know when their first entry expires, the table, which says
-/// whether an entry is still there, and what else [`Borrows`] lists.
-///
-/// Invariants: one read is under way at most; an entry is removed only if it is the only one of its
+/// Invariants: at most one read is under way; an entry is removed only if no other entry has its
 /// hash, as its key is not read.
 #[derive(Debug, Default)]
 pub(super) struct Sweeper {
     begun: Option<Sweep>,
 }
 
-/// What a sweep borrows of the store.
+/// What the sweep borrows of the other parts.
 pub(super) struct Borrows<'a> {
     pub(super) log: &'a mut Log,
     pub(super) table: &'a mut Table,
-    /// What is over leaves memory.
+    /// Expired entries are removed from it, and from the next two.
     pub(super) memory: &'a mut Memory,
     pub(super) recent: &'a mut Recent,
     pub(super) staging: &'a mut Staging,
-    /// Pages of the table that are away are asked for there.
+    /// Brings back pages of the table that are not in memory.
     pub(super) paging: &'a mut Paging,
     pub(super) outbox: &'a mut Outbox,
     pub(super) ledger: &'a mut Ledger,
@@ -85,12 +82,12 @@ impl Sweeper {
         self.begun.as_ref().map_or(0, Sweep::bytes)
     }
 
-    /// Leaves what was begun.
+    /// Abandons the segment.
     pub(super) fn stop(&mut self) {
         self.begun = None;
     }
 
-    /// When the first entry expires, if it is to be looked for then.
+    /// When the first entry expires, if no sweep is under way.
     pub(super) fn timeout(&self, log: &Log) -> Option<Duration> {
         let due = log.segments.expires_s();
         (due != u32::MAX && self.begun.is_none()).then(|| Duration::from_secs(due.into()))

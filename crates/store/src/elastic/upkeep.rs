@@ -1,4 +1,4 @@
-//! Work that no client asked for: compaction, the sweep of expired entries, and warming.
+//! Work that no client requested: compaction, the sweep of expired entries, and warming.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::sweep::Sweeper;
 use super::warming::Warmer;
 use super::{Elastic, compaction, sweep, warming};
 
-/// Owns the three kinds of upkeep. They share nothing: each borrows what it needs of the store.
+/// Owns the three kinds of upkeep. They share nothing.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     pub(super) compactor: Compactor,
@@ -16,7 +16,7 @@ pub(super) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Everything was removed.
+    /// Abandons what is under way, as all entries were removed.
     pub(super) fn stop(&mut self) {
         self.compactor.stop();
         self.sweeper.stop();
@@ -75,7 +75,7 @@ impl Elastic {
         (&mut self.upkeep.warmer, borrows)
     }
 
-    /// Goes on with compaction and the sweep; true for each that can go on at once.
+    /// Continues compaction and the sweep; true for each that can continue at once.
     pub(super) fn compact_and_sweep(&mut self, now: Duration) -> (bool, bool) {
         let (compactor, mut borrows) = self.compactor();
         let compacting = compactor.step(&mut borrows, now);
@@ -83,7 +83,7 @@ impl Elastic {
         (compacting, sweeper.step(&mut borrows, now))
     }
 
-    /// Goes on with warming; true if it can go on at once.
+    /// Continues warming; true if it can continue at once.
     pub(super) fn warm_some(&mut self, now: Duration) -> bool {
         let (warmer, mut borrows) = self.warmer();
         warmer.step(&mut borrows, now)

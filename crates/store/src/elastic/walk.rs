@@ -152,7 +152,7 @@ impl Elastic {
     }
 
     fn key_in_memory(&self, hash: u64) -> Option<SlotKey> {
-        let key = self.memory.key_where(hash, |key| self.origin.hasher.hash(key) == hash)?;
+        let key = self.memory.key_where(hash, |key| self.hash(key) == hash)?;
         let peek = self.memory.peek(hash, key, NEVER)?;
         Some(SlotKey::Known(key.into(), Body::read(peek.value).expires_at))
     }

@@ -71,25 +71,22 @@ impl Walk {
 
 /// Owns the walk over the storage table.
 ///
-/// It borrows the log, from which it reads, the table, which it walks over, and what else
-/// [`Borrows`] lists.
-///
-/// Invariants: few reads are under way at a time; nothing leaves memory for what it reads.
+/// Invariants: at most four reads are under way; nothing is evicted for what it reads.
 #[derive(Debug, Default)]
 pub(super) struct Warmer {
     walk: Option<Walk>,
 }
 
-/// What warming borrows of the store.
+/// What warming borrows of the other parts.
 pub(super) struct Borrows<'a> {
     pub(super) log: &'a mut Log,
     pub(super) table: &'a mut Table,
     /// The memory to fill.
     pub(super) memory: &'a mut Memory,
-    /// Pages of the table that are away are asked for there.
+    /// Brings back pages of the table that are not in memory.
     pub(super) paging: &'a mut Paging,
     pub(super) outbox: &'a mut Outbox,
-    /// Says which entries were looked up most.
+    /// Tells which entries were looked up most.
     pub(super) usage: &'a Usage,
     pub(super) ledger: &'a mut Ledger,
     pub(super) hasher: &'a KeyHasher,
@@ -114,7 +111,7 @@ impl Borrows<'_> {
 }
 
 impl Warmer {
-    /// Leaves the walk under way.
+    /// Abandons the walk.
     pub(super) fn stop(&mut self) {
         self.walk = None;
     }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::compaction::{DEAD_AWAITED, DEAD_MIN_FULL};
 use super::locating::Located;
-use super::log::{CLEARS_MAX, Log, Who};
+use super::log::{CLEARS_MAX, Who};
+use super::pointing::{kill_slot, point_to};
 use super::record::{Address, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staging::State;
-use super::table::{Slot, Table};
+use super::table::Slot;
 use super::{Elastic, Error, Position, Written};
 
 impl Elastic {
@@ -60,7 +61,7 @@ impl Elastic {
     ) -> Result<Written, Error> {
         self.check(key, value)?;
         let known = self.recent.known(key);
-        let hash = known.map_or_else(|| self.origin.hasher.hash(key), |known| known.hash);
+        let hash = known.map_or_else(|| self.hash(key), |known| known.hash);
         let old = match known {
             Some(known) => Some(known.slot),
             None => match self.locate(hash, key) {
@@ -81,7 +82,8 @@ impl Elastic {
         debug_assert_eq!(version, self.origin.versions_before + self.log.position().0);
         self.log.note_version(version);
         self.ledger.stats.written_bytes += record.bytes() as u64;
-        self.point_to(hash, old, Slot { location, class });
+        self.recent.forget_known();
+        point_to(&mut self.log, &mut self.table, hash, old, Slot { location, class });
         // What memory holds is written over at once, if that is of the same length; and from the
         // parts, as reading back what was just appended would wait for it.
         let is_overwritten = known.is_some_and(|known| {
@@ -147,7 +149,7 @@ impl Elastic {
     /// # Errors
     /// When the removal cannot be recorded. Then nothing changed.
     pub fn remove(&mut self, key: &[u8], now: Duration) -> Result<Option<Position>, Error> {
-        let hash = self.origin.hasher.hash(key);
+        let hash = self.hash(key);
         match self.locate(hash, key) {
             Located::At(slot) => {
                 let over = self.body(hash, key).is_some_and(|body| body.expires_at.is_over(now));
@@ -162,7 +164,7 @@ impl Elastic {
     fn not_loaded(&self, key: &[u8]) -> Error {
         match self.staging.of_key(key) {
             Some(State::Failed { error, .. }) => error.clone(),
-            _ => self.page_error(self.origin.hasher.hash(key)).unwrap_or(Error::NotLoaded),
+            _ => self.page_error(self.hash(key)).unwrap_or(Error::NotLoaded),
         }
     }
 
@@ -202,35 +204,4 @@ impl Elastic {
         self.upkeep.stop();
         Ok(self.log.position())
     }
-
-    fn point_to(&mut self, hash: u64, old: Option<Slot>, new: Slot) {
-        self.recent.forget_known();
-        match old {
-            Some(old) => {
-                let replaced = self.table.replace(hash, old.location, new);
-                debug_assert!(replaced, "the old record was located in the table");
-                self.log.segments.kill(old.location, old.class);
-            }
-            None => {
-                let inserted = self.table.insert(hash, new);
-                debug_assert!(inserted, "there was room for one more");
-            }
-        }
-        self.log.segments.revive(new.location, new.class);
-    }
-}
-
-/// Takes an entry out of the table, and says so in the log.
-pub(super) fn kill_slot(
-    log: &mut Log,
-    table: &mut Table,
-    hash: u64,
-    slot: Slot,
-    now: Duration,
-) -> Result<(), Error> {
-    let address = log.segments.address(slot.location);
-    log.append_kills(Who::Remover, &[(hash, address)], now)?;
-    table.remove(hash, slot.location);
-    log.segments.kill(slot.location, slot.class);
-    Ok(())
 }

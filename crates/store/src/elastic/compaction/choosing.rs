@@ -5,13 +5,14 @@ use std::cmp::Reverse;
 use crate::elastic::log::{Log, Segment};
 use crate::elastic::segment::Trailer;
 
-/// Files may be this much more than live data, in hundredths, before a segment is emptied: the more of
-/// it is dead then, the less is copied.
+/// Files may be this much more than live data, in hundredths, before a segment is emptied: the more
+/// of it is dead then, the less is copied.
 const SLACK: u64 = 40;
-/// From this much on writers wait for compaction. What it moves takes room before what it empties goes.
+/// From this much on writers wait for compaction. What it moves takes room before what it empties
+/// goes.
 const SLACK_MAX: u64 = 46;
-/// Of a small store a few segments are more than that, those among them that are spare: it may have so
-/// many besides. Then most are dead before they are looked at.
+/// Of a small store a few segments are more than that, those among them that are spare: it may have
+/// so many besides. Then most are dead before they are looked at.
 const SLACK_SMALL: u64 = 15;
 const SEGMENTS_SLACK: u64 = 9;
 const SEGMENTS_SLACK_MAX: u64 = 11;
@@ -47,7 +48,7 @@ pub(super) fn victim(log: &Log) -> Option<(u64, usize, Trailer)> {
         .max_by_key(|(dead, _, trailer)| (*dead, Reverse(trailer.number)))
 }
 
-/// True if the files are so much more than what is live that writers have to wait.
+/// True if the files are so much larger than live data that writers have to wait.
 pub(super) fn has_too_much_slack(log: &Log) -> bool {
     passes(log, log.file_bytes(), SLACK_MAX, SEGMENTS_SLACK_MAX)
 }

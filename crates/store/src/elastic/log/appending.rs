@@ -74,7 +74,7 @@ impl Log {
         Ok((self.segments.location(slot, offset), Class::of(record.bytes())))
     }
 
-    /// Records that these records are dead, each with the hash of its key.
+    /// Appends that these records are dead, each with the hash of its key.
     ///
     /// # Errors
     /// As [`Log::append`].

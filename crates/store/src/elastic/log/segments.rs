@@ -176,13 +176,15 @@ impl Segments {
         segment.older = older;
     }
 
-    /// A read of the segment in `slot` begins: until it ends the segment stays. Its number.
+    /// Counts a read of the segment in `slot`, which is not removed until [`Segments::end_read`];
+    /// returns its number.
     pub(in crate::elastic) fn begin_read(&mut self, slot: usize) -> u64 {
         let segment = self.at_mut(slot);
         segment.reads += 1;
         segment.number
     }
 
+    /// A read of the segment in `slot` has completed.
     pub(in crate::elastic) fn end_read(&mut self, slot: usize) {
         self.at_mut(slot).reads -= 1;
     }

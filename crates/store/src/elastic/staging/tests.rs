@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::device::{DeviceCommand, Operation, carry_out};
 use crate::elastic::log::Who;
+use crate::elastic::pointing::point_to;
 use crate::elastic::record::Kind;
 use crate::elastic::{Config, Elastic, Sync};
 use crate::{Faults, SimulatedDevice};
@@ -27,14 +28,7 @@ fn put(store: &mut Elastic, device: &SimulatedDevice, key: &[u8], from: Option<S
         Record { kind: Kind::Put, more: false, durable: 0, kills: Address::NONE, key, body };
     let (location, class) = store.log.append(Who::Mover, HASH, record, NOW).expect("appended");
     let slot = Slot { location, class };
-    match from {
-        Some(from) => {
-            assert!(store.table.replace(HASH, from.location, slot));
-            store.log.segments.kill(from.location, from.class);
-        }
-        None => assert!(store.table.insert(HASH, slot)),
-    }
-    store.log.segments.revive(location, class);
+    point_to(&mut store.log, &mut store.table, HASH, from, slot);
     rest(store, device);
     slot
 }
