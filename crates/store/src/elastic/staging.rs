@@ -357,14 +357,18 @@ impl Staging {
         self.pin(key, table);
     }
 
-    /// The table was replaced by an empty one: pins are void, and what is waited for is absent.
+    /// The table was replaced by an empty one: pins are void, and what is waited for is absent. The
+    /// waits end in the order of their tickets. The order of the map differs between processes, and
+    /// commands would resume in that order.
     pub(super) fn clear(&mut self, table: &mut Table) {
         for staged in self.staged.values_mut() {
             staged.pinned = None;
         }
+        let ended_before = self.loaded.len();
         for key in self.staged.keys().cloned().collect::<Vec<_>>() {
             self.resolve(&key, State::Absent, table);
         }
+        self.loaded.make_contiguous()[ended_before..].sort_unstable();
     }
 
     /// Keeps the page of `key` in memory until its last ticket is released.
