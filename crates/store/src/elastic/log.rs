@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::parity::Parity;
-use super::record::Address;
+use super::record::{Address, Record};
 use super::segment::{BLOCK_BYTES, Footer, LINE_BYTES, Line};
 use super::since::Since;
 use super::table::Location;
@@ -131,6 +131,8 @@ pub(super) struct Log {
     /// What may wait for the device, and what is written once it waits.
     buffered_bytes_max: usize,
     write_bytes: usize,
+    /// The version of the last entry written; records of kills carry it.
+    version: u64,
     /// A buffer and lines to be used again: fresh memory from the system costs more than filling
     /// it.
     unused: (Blocks, Vec<Line>),
@@ -165,6 +167,7 @@ impl Log {
             write_refused: None,
             buffered_bytes_max: BUFFERED_BYTES_MAX,
             write_bytes: WRITE_BYTES_MAX,
+            version: 0,
             unused: Default::default(),
         }
     }
@@ -178,6 +181,12 @@ impl Log {
     pub(super) fn adopt(&mut self, segment: Segment) -> usize {
         self.spares.pass(segment.number);
         self.segments.adopt(segment)
+    }
+
+    /// An entry of this version was written.
+    #[inline]
+    pub(super) fn note_version(&mut self, version: u64) {
+        self.version = version;
     }
 
     /// There is a record of so many bytes: new segments shall have room for it.
@@ -299,6 +308,12 @@ impl Log {
             .rev()
             .filter(|job| job.number == number)
             .find_map(|job| Some(&job.bytes[part(job.base, &job.bytes)?..]))
+    }
+
+    /// The record at `location`, while the disk may not have it.
+    #[inline]
+    pub(super) fn buffered_record(&self, location: Location) -> Option<Record<'_>> {
+        Record::parse(self.buffered(location)?).ok()
     }
 
     pub(super) fn position(&self) -> Position {

@@ -9,7 +9,7 @@ use crate::blocks::Blocks;
 use crate::elastic::Error;
 use crate::elastic::lines::add_lines;
 use crate::elastic::parity::Parity;
-use crate::elastic::record::{Address, Class, Expiry, Kind, Record, UNIT_BYTES};
+use crate::elastic::record::{Address, Body, Class, Expiry, Kind, Record, UNIT_BYTES};
 use crate::elastic::segment::{
     BLOCK_BYTES, Footer, Header, LINE_BYTES, Line, Trailer, write_footer,
 };
@@ -72,6 +72,29 @@ impl Log {
         self.unwritten.get_or_insert(Since::new(now));
         self.segments.note_expiry(slot, Line::expires_s(record.body.expires_at));
         Ok((self.segments.location(slot, offset), Class::of(record.bytes())))
+    }
+
+    /// Appends that these records are dead, each with the hash of its key.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub(in crate::elastic) fn append_kills(
+        &mut self,
+        who: Who,
+        kills: &[(u64, Address)],
+        now: Duration,
+    ) -> Result<(), Error> {
+        let mut value = Vec::with_capacity(kills.len() * 16);
+        for (hash, address) in kills {
+            value.extend_from_slice(&hash.to_le_bytes());
+            value.extend_from_slice(&address.0.to_le_bytes());
+        }
+        debug_assert_eq!(super::kills_of(&value).count(), kills.len());
+        let body = Body { version: self.version, expires_at: Expiry::NEVER, value: &value };
+        let none = Address::NONE;
+        let record =
+            Record { kind: Kind::Kills, more: false, durable: 0, kills: none, key: &[], body };
+        self.append(who, 0, record, now).map(|_| ())
     }
 
     pub(super) fn fits(&self, bytes: usize, lines: usize) -> bool {

@@ -22,7 +22,7 @@ pub(in crate::elastic) struct Segment {
     /// Holds damage, so it stays.
     pub(in crate::elastic) damaged: bool,
     /// Reads under way.
-    pub(in crate::elastic) reads: u32,
+    reads: u32,
     /// Records in older segments that it makes dead, and how many of those segments there were
     /// when that was counted.
     kills: u64,
@@ -174,6 +174,19 @@ impl Segments {
         let segment = self.at_mut(slot);
         segment.kills += count;
         segment.older = older;
+    }
+
+    /// Counts a read of the segment in `slot`, which is not removed until [`Segments::end_read`];
+    /// returns its number.
+    pub(in crate::elastic) fn begin_read(&mut self, slot: usize) -> u64 {
+        let segment = self.at_mut(slot);
+        segment.reads += 1;
+        segment.number
+    }
+
+    /// A read of the segment in `slot` has completed.
+    pub(in crate::elastic) fn end_read(&mut self, slot: usize) {
+        self.at_mut(slot).reads -= 1;
     }
 
     pub(in crate::elastic) fn slot(&self, location: Location) -> usize {

@@ -1,10 +1,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::device::{DeviceCommand, carry_out};
+use crate::device::{DeviceCommand, Operation, carry_out};
 use crate::elastic::log::Who;
+use crate::elastic::pointing::point_to;
 use crate::elastic::record::Kind;
-use crate::elastic::{Config, Sync};
+use crate::elastic::{Config, Elastic, Sync};
 use crate::{Faults, SimulatedDevice};
 
 const NOW: Duration = Duration::from_secs(1_700_000_000);
@@ -27,14 +28,7 @@ fn put(store: &mut Elastic, device: &SimulatedDevice, key: &[u8], from: Option<S
         Record { kind: Kind::Put, more: false, durable: 0, kills: Address::NONE, key, body };
     let (location, class) = store.log.append(Who::Mover, HASH, record, NOW).expect("appended");
     let slot = Slot { location, class };
-    match from {
-        Some(from) => {
-            assert!(store.table.replace(HASH, from.location, slot));
-            store.log.segments.kill(from.location, from.class);
-        }
-        None => assert!(store.table.insert(HASH, slot)),
-    }
-    store.log.segments.revive(location, class);
+    point_to(&mut store.log, &mut store.table, HASH, from, slot);
     rest(store, device);
     slot
 }
@@ -85,6 +79,6 @@ fn a_record_that_comes_to_a_place_of_before_is_not_taken_for_tried() {
     store.complete(carry_out(&device, &under_way), NOW);
     rest(&mut store, &device);
     assert_eq!(store.poll_loaded(), Some(ticket));
-    let state = store.staged_state(key(wanted));
+    let state = store.staging.of_key(key(wanted));
     assert!(matches!(state, Some(State::Body { .. })), "{state:?}");
 }
