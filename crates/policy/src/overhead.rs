@@ -1,7 +1,7 @@
 //! What the process has resident beside its shards, measured: code, threads, connections, and what
 //! the heap keeps. The shards get the rest of the budget, so that the whole stays within it.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What threads, connections and reads from the disk need, before anything is measured.
 const HEAP_BYTES: u64 = 2 << 20;
@@ -16,7 +16,7 @@ const DECAY: u64 = 1_024;
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Memory the process needs beside its shards.
-pub(crate) struct Overhead {
+pub struct Overhead {
     /// Current estimate.
     bytes: AtomicU64,
     /// Value last passed to the shards.
@@ -28,13 +28,13 @@ pub(crate) struct Overhead {
 
 impl Overhead {
     /// The process has `resident` bytes before its shards are opened; its clients may keep `clients`.
-    pub(crate) fn new(resident: u64, clients: u64) -> Self {
+    pub fn new(resident: u64, clients: u64) -> Self {
         let bytes = resident + HEAP_BYTES;
         Self { bytes: AtomicU64::new(bytes), told: AtomicU64::new(bytes), clients }
     }
 
     /// What of `bytes` for the whole process the shards may have.
-    pub(crate) fn for_shards(&self, bytes: u64) -> u64 {
+    pub fn for_shards(&self, bytes: u64) -> u64 {
         let taken = self.told.load(Relaxed) + self.clients + bytes / RESERVE;
         bytes.saturating_sub(taken).max(bytes / SHARDS_LEAST)
     }
@@ -46,13 +46,13 @@ impl Overhead {
     }
 
     /// The budget for the whole process that gives the shards `bytes`.
-    pub(crate) fn for_process(&self, bytes: u64) -> u64 {
+    pub fn for_process(&self, bytes: u64) -> u64 {
         (bytes + self.told.load(Relaxed) + self.clients) / (RESERVE - 1) * RESERVE
     }
 
     /// Notes what the process has resident, and what of it the shards know of and clients keep
     /// waiting, in bytes; true if it has changed by enough to inform the shards.
-    pub(crate) fn measure(&self, resident: u64, shards: u64, clients: u64) -> bool {
+    pub fn measure(&self, resident: u64, shards: u64, clients: u64) -> bool {
         let before = self.bytes.load(Relaxed);
         let measured = resident.saturating_sub(shards + clients);
         // Increases are applied at once, decreases slowly, because usage varies with the load.
