@@ -17,7 +17,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("switch", &["policy", "wire"]),
     ("state", &["policy", "wire"]),
     ("keyserver", &["wire"]),
-    ("content", &[]),
+    ("content", &["store"]),
     ("edge-tls", &[]),
     ("intercept", &[]),
     ("reactor", &[]),
