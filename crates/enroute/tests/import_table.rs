@@ -21,6 +21,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("edge-tls", &[]),
     ("intercept", &[]),
     ("reactor", &[]),
+    ("endpoint", &["reactor", "wire"]),
     (
         "testbed",
         &["edge-tls", "fabric", "keyserver", "notation", "policy", "reactor", "switch", "wire"],
@@ -32,6 +33,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "content",
             "db",
             "edge-tls",
+            "endpoint",
             "intercept",
             "keyserver",
             "notation",

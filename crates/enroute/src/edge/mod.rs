@@ -24,12 +24,12 @@ use std::{
 };
 
 use ::content::Marks;
+use endpoint::Foreigners;
 use parking_lot::RwLock;
 use tokio::{runtime, sync::watch};
 
 use crate::{
     certificate::{Life, Watch},
-    foreign::Foreigners,
     memory::{self, Budget},
 };
 

@@ -1,10 +1,11 @@
 //! The edge as the admin endpoint shows it.
 
+use endpoint::Exposition;
 use serde_json::{Map, Value, json};
 
 use super::Shared;
 use crate::{
-    admin::{Exposition, Observed, Room},
+    admin::{Observed, Room},
     certificate::Life,
 };
 
