@@ -23,8 +23,6 @@
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
-//! | `endpoint` | HTTP endpoints: accepting connections, limits, shutdown |
-//! | `foreign` | clients that speak another protocol than a port serves |
 //! | `random` | random bytes of the system |
 //! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `tls` | TLS of servers and clients, from files |
@@ -43,8 +41,6 @@ pub mod config;
 pub mod database;
 #[cfg(feature = "edge")]
 pub mod edge;
-mod endpoint;
-mod foreign;
 pub mod intercept;
 pub mod keyserver;
 mod lock;

@@ -10,7 +10,7 @@ use std::{
 use rustix::io::Errno;
 use tracing::warn;
 
-use crate::Reactor;
+use crate::{Reactor, Seldom};
 
 /// Connections that may wait to be accepted; `net.core.somaxconn` bounds it further. With the 128
 /// of the standard library, connections that arrive together would be dropped and retried a second
@@ -23,9 +23,15 @@ const REST: Duration = Duration::from_millis(50);
 const TOLD_PERIOD: Duration = Duration::from_secs(10);
 
 /// The rule for a failed accept. Every listener applies it, event loops through an [`Acceptor`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Failures {
-    quiet_until: Option<Instant>,
+    told: Seldom,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self { told: Seldom::new(TOLD_PERIOD) }
+    }
 }
 
 impl Failures {
@@ -45,9 +51,7 @@ impl Failures {
         if concerns_one {
             return Duration::ZERO;
         }
-        let now = Instant::now();
-        if self.quiet_until.is_none_or(|until| now >= until) {
-            self.quiet_until = Some(now + TOLD_PERIOD);
+        if self.told.note(Instant::now()).is_some() {
             warn!(
                 listen = %listener,
                 "cannot accept a connection, retrying every {REST:?}: {error}; raise `ulimit -n` if the limit \

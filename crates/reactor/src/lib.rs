@@ -18,6 +18,7 @@
 //! | [`Acceptor`] | a listening socket; [`Failures`] is the rule for an accept that fails, for any listener |
 //! | [`Seats`] | the connections of a loop, their tokens, and the list of those to be served |
 //! | [`Inbox`], [`Post`] | how other threads reach a loop that sleeps |
+//! | [`Seldom`] | a log line that is written once per interval |
 //! | [`Drain`] | the time limit of a loop after shutdown is requested |
 //!
 //! Alike, and left where they are:
@@ -38,6 +39,7 @@ mod drain;
 mod inbox;
 mod poll;
 mod seats;
+mod seldom;
 mod socket;
 mod sync;
 
@@ -46,4 +48,5 @@ pub use drain::Drain;
 pub use inbox::{EventFd, Inbox, Post};
 pub use poll::{BusyPolling, Events, Possible, Reactor};
 pub use seats::{Seats, Token};
+pub use seldom::Seldom;
 pub use socket::Socket;

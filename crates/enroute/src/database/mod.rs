@@ -21,6 +21,7 @@ use std::{
 
 use anyhow::Context;
 use db::{Server, goal::Goal, lookups::Lookups, parameters::Parameters};
+use endpoint::Foreigners;
 use reactor::Post;
 use store::{
     FileDevice,
@@ -55,7 +56,6 @@ use orchestrator::Orchestrator;
 use worker::{Note, Worker};
 
 use crate::{
-    foreign::Foreigners,
     memory::{Overhead, heap},
     sync,
 };

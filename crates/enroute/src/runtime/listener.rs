@@ -16,10 +16,9 @@ use cache::{
     session,
     watch::Speaks,
 };
+use endpoint::Foreigners;
 use reactor::{Acceptor, Events, Reactor};
 use tracing::{debug, info, warn};
-
-use crate::foreign::Foreigners;
 
 use super::{
     Origin, Shared,

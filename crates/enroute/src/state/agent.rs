@@ -14,15 +14,13 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use endpoint::Foreigners;
 use reactor::{Acceptor, BusyPolling, Drain, Events, Possible, Reactor, Socket};
 use state::agent::{Agent, Reporter, limits};
 use tracing::{info, warn};
 
 use super::{cluster::Access, links::Links};
-use crate::{
-    foreign::Foreigners,
-    memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes},
-};
+use crate::memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes};
 
 /// Settings of an agent.
 #[derive(Debug, Clone)]

@@ -3,27 +3,31 @@
 use std::fmt::{Display, Write};
 
 /// Metrics being written. All names begin with one prefix.
-pub(crate) struct Exposition {
+pub struct Exposition {
     prefix: &'static str,
     text: String,
 }
 
 impl Exposition {
-    pub(crate) fn new(prefix: &'static str) -> Self {
+    /// No metrics yet; their names begin with `prefix` and an underscore.
+    #[must_use]
+    pub fn new(prefix: &'static str) -> Self {
         Self { prefix, text: String::new() }
     }
 
     /// A value that only grows; its name ends in `_total`.
-    pub(crate) fn counter(&mut self, name: &str, help: &str) -> Samples<'_> {
+    pub fn counter(&mut self, name: &str, help: &str) -> Samples<'_> {
         self.begin(name, help, "counter")
     }
 
     /// A value that rises and falls.
-    pub(crate) fn gauge(&mut self, name: &str, help: &str) -> Samples<'_> {
+    pub fn gauge(&mut self, name: &str, help: &str) -> Samples<'_> {
         self.begin(name, help, "gauge")
     }
 
-    pub(crate) fn finish(self) -> String {
+    /// The text.
+    #[must_use]
+    pub fn finish(self) -> String {
         self.text
     }
 
@@ -36,19 +40,19 @@ impl Exposition {
 }
 
 /// Writes the samples of the metric begun last.
-pub(crate) struct Samples<'a> {
+pub struct Samples<'a> {
     text: &'a mut String,
     name: String,
 }
 
 impl Samples<'_> {
     /// The one sample of a metric without labels.
-    pub(crate) fn value(self, value: impl Display) {
+    pub fn value(self, value: impl Display) {
         writeln!(self.text, "{} {value}", self.name).expect("a string takes everything");
     }
 
     /// One sample of several, with its labels.
-    pub(crate) fn labelled(&mut self, labels: &[(&str, &str)], value: impl Display) {
+    pub fn labelled(&mut self, labels: &[(&str, &str)], value: impl Display) {
         let escape =
             |value: &str| value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
         let labels: Vec<_> =
@@ -58,7 +62,7 @@ impl Samples<'_> {
     }
 
     /// One sample for each value of `label`.
-    pub(crate) fn each(mut self, label: &str, counts: &[(&str, u64)]) {
+    pub fn each(mut self, label: &str, counts: &[(&str, u64)]) {
         for (name, count) in counts {
             self.labelled(&[(label, name)], count);
         }

@@ -1,13 +1,17 @@
 //! HTTP endpoints: how connections are accepted, limited and ended.
 //!
-//! [`Endpoint`] serves one without a login: statistics for people, grants of memory for databases.
-//! It listens only where it was asked to. One thread with a runtime of its own serves it, so a slow
-//! or hostile reader never delays other work. Every request uses a new connection; connections,
-//! header bytes and time are limited before the client is identified, and a cross-origin request of
-//! a browser is rejected ([`Names`]).
+//! **What it is.** [`Endpoint`] serves one without a login: statistics for people, grants of memory
+//! for databases. It listens only where it was asked to. One thread with a runtime of its own serves
+//! it, so a slow or hostile reader never delays other work. Every request uses a new connection;
+//! connections, header bytes and time are limited before the client is identified, and a
+//! cross-origin request of a browser is rejected. [`Exposition`] writes metrics. Services with TLS
+//! and limits of their own share [`Listener`] and [`until`], and any port [`Foreigners`], for clients
+//! that speak another protocol.
 //!
-//! The edge and the key server, which have TLS and limits of their own, share [`Listener`] and
-//! [`until`].
+//! **What it is not.** No paths and no statistics: a service answers each request.
+//!
+//! **Read first:** [`Endpoint::start`].
+#![forbid(unsafe_code)]
 
 use std::{
     convert::Infallible,
@@ -42,9 +46,12 @@ use tokio::{
 use tracing::{debug, error, warn};
 use wire::detect::Protocol;
 
-use crate::foreign::Foreigners;
-
+mod exposition;
+mod foreign;
 mod names;
+
+pub use exposition::{Exposition, Samples};
+pub use foreign::Foreigners;
 
 use names::Names;
 
@@ -54,11 +61,11 @@ const HEADER_BYTES_MAX: usize = 16 << 10;
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A response of an endpoint.
-pub(crate) type Answer = Response<Full<Bytes>>;
+pub type Answer = Response<Full<Bytes>>;
 
 /// A listening socket of a task; [`reactor::Acceptor`] is that of an event loop. Both rest and log
 /// by [`Failures`].
-pub(crate) struct Listener {
+pub struct Listener {
     socket: TcpListener,
     /// Whose it is, for the log.
     what: String,
@@ -66,12 +73,13 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(crate) fn new(socket: TcpListener, what: impl Into<String>) -> Self {
+    /// The listener of `what`, for the log.
+    pub fn new(socket: TcpListener, what: impl Into<String>) -> Self {
         Self { socket, what: what.into(), failures: Failures::default() }
     }
 
     /// Accepts one connection. Failures are logged and retried.
-    pub(crate) async fn accept(&mut self) -> (TcpStream, SocketAddr) {
+    pub async fn accept(&mut self) -> (TcpStream, SocketAddr) {
         loop {
             match self.socket.accept().await {
                 Ok(accepted) => return accepted,
@@ -83,7 +91,7 @@ impl Listener {
 
 /// Serves `connection` until it ends. After `end` it accepts no more requests and completes the
 /// responses in progress.
-pub(crate) async fn until<C: GracefulConnection>(
+pub async fn until<C: GracefulConnection>(
     connection: C,
     end: impl Future<Output = ()>,
 ) -> Result<(), C::Error> {
@@ -110,7 +118,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// The socket cannot be used or the thread not started.
-    pub(crate) fn start<A>(
+    pub fn start<A>(
         what: &'static str,
         connections_max: usize,
         socket: net::TcpListener,
@@ -225,7 +233,7 @@ impl<A: AsyncFn(Request<Incoming>) -> Answer> Served<A> {
 }
 
 /// An error response, as JSON.
-pub(crate) fn refuse(status: StatusCode, error: String) -> Answer {
+pub fn refuse(status: StatusCode, error: String) -> Answer {
     #[derive(Serialize)]
     struct Refused {
         error: String,
@@ -235,13 +243,15 @@ pub(crate) fn refuse(status: StatusCode, error: String) -> Answer {
     answer
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Answer {
+/// A value as JSON.
+pub fn json(value: &impl Serialize) -> Answer {
     let mut body = serde_json::to_string_pretty(value).expect("plain values become JSON");
     body.push('\n');
     text("application/json", body)
 }
 
-pub(crate) fn text(kind: &'static str, body: impl Into<Bytes>) -> Answer {
+/// A response of this content type.
+pub fn text(kind: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     answer

@@ -11,28 +11,31 @@ use std::{
 };
 
 /// Number of consecutive unshareable responses after which a target is marked.
-pub(super) const ANSWERS: u8 = 3;
+pub const MARKED_AFTER: u8 = 3;
 /// Time from the last of them until the mark expires.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Targets that can be marked at a time; a further one takes another's place.
 const TARGETS: usize = 1 << 14;
 
+/// The marks of all targets.
+///
 /// One word for each target: 24 bits of its hash, 8 of a count, 32 of the second it ends.
-pub(super) struct Marks {
+#[derive(Debug)]
+pub struct Marks {
     words: Box<[AtomicU64]>,
     hasher: RandomState,
 }
 
-impl Default for Marks {
-    fn default() -> Self {
-        let words = (0..TARGETS).map(|_| AtomicU64::new(0)).collect();
-        Self { words, hasher: RandomState::new() }
-    }
-}
-
 impl Marks {
+    /// No marks; `hasher` is keyed so that clients cannot choose targets that share a mark.
+    #[must_use]
+    pub fn new(hasher: RandomState) -> Self {
+        let words = (0..TARGETS).map(|_| AtomicU64::new(0)).collect();
+        Self { words, hasher }
+    }
+
     /// Notes `answers` of the target that could not be shared.
-    pub(super) fn note(&self, target: &[u8], answers: u8, now: Duration) {
+    pub fn note(&self, target: &[u8], answers: u8, now: Duration) {
         let (tag, word) = self.place(target);
         let before = count(word.load(Relaxed), tag, now);
         let ends = (now + KEPT_FOR).as_secs() & u64::from(u32::MAX);
@@ -41,7 +44,7 @@ impl Marks {
     }
 
     /// Takes the mark of a target away.
-    pub(super) fn clear(&self, target: &[u8], now: Duration) {
+    pub fn clear(&self, target: &[u8], now: Duration) {
         let (tag, word) = self.place(target);
         if count(word.load(Relaxed), tag, now) > 0 {
             word.store(0, Relaxed);
@@ -49,9 +52,10 @@ impl Marks {
     }
 
     /// Whether the target is marked.
-    pub(super) fn is_marked(&self, target: &[u8], now: Duration) -> bool {
+    #[must_use]
+    pub fn is_marked(&self, target: &[u8], now: Duration) -> bool {
         let (tag, word) = self.place(target);
-        count(word.load(Relaxed), tag, now) >= ANSWERS
+        count(word.load(Relaxed), tag, now) >= MARKED_AFTER
     }
 
     fn place(&self, target: &[u8]) -> (u64, &AtomicU64) {
@@ -71,14 +75,14 @@ mod tests {
 
     #[test]
     fn a_mark_takes_several_answers_and_ends() {
-        let (marks, now) = (Marks::default(), Duration::from_secs(1_700_000_000));
-        for counted in 1..=ANSWERS {
+        let (marks, now) = (Marks::new(RandomState::new()), Duration::from_secs(1_700_000_000));
+        for counted in 1..=MARKED_AFTER {
             assert!(!marks.is_marked(b"a", now), "after {counted}");
             marks.note(b"a", 1, now);
         }
         assert!(marks.is_marked(b"a", now) && !marks.is_marked(b"b", now));
         assert!(!marks.is_marked(b"a", now + KEPT_FOR));
-        marks.note(b"a", ANSWERS, now);
+        marks.note(b"a", MARKED_AFTER, now);
         marks.clear(b"a", now);
         assert!(!marks.is_marked(b"a", now));
     }

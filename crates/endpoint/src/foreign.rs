@@ -7,14 +7,13 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use reactor::Seldom;
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 use tracing::warn;
 use wire::{
     Error,
     detect::{self, LOOK_BYTES, Protocol},
 };
-
-use crate::logging::Seldom;
 
 /// Time between two log lines about one protocol at one listener.
 const TOLD_PAUSE: Duration = Duration::from_secs(10);
@@ -23,7 +22,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Log state of one listener for clients of other protocols.
 #[derive(Debug)]
-pub(crate) struct Foreigners {
+pub struct Foreigners {
     /// By protocol; there are five.
     told: Mutex<Vec<(Protocol, Seldom)>>,
 }
@@ -37,7 +36,7 @@ impl Default for Foreigners {
 impl Foreigners {
     /// Logs why the client at `peer` is closed: another protocol once per interval, other reasons
     /// at once.
-    pub(crate) fn tell(&self, listen: SocketAddr, peer: SocketAddr, error: &Error) {
+    pub fn tell(&self, listen: SocketAddr, peer: SocketAddr, error: &Error) {
         let Error::Foreign { found, .. } = error else {
             warn!(%peer, %listen, "closing: {error}");
             return;
@@ -48,7 +47,7 @@ impl Foreigners {
     }
 
     /// Counts a client of `found`; how many there were since the last line, if another is due.
-    pub(crate) fn note(&self, found: Protocol) -> Option<u64> {
+    pub fn note(&self, found: Protocol) -> Option<u64> {
         let mut told = self.told.lock();
         let place = told.iter().position(|(protocol, _)| *protocol == found).unwrap_or_else(|| {
             told.push((found, Seldom::new(TOLD_PAUSE)));
@@ -59,7 +58,7 @@ impl Foreigners {
 
     /// Peeks at the first bytes of a client, and closes a client of another protocol. Returns
     /// whether it speaks `expected`. The caller limits the time.
-    pub(crate) async fn admit(&self, expected: Protocol, stream: &mut TcpStream) -> bool {
+    pub async fn admit(&self, expected: Protocol, stream: &mut TcpStream) -> bool {
         let Some(error) = look(expected, stream).await else { return true };
         if let (Ok(listen), Ok(peer)) = (stream.local_addr(), stream.peer_addr()) {
             self.tell(listen, peer, &error);
