@@ -38,7 +38,12 @@ impl Blocks {
 
     /// Forgets the bytes, and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.bytes = 0;
+        self.truncate(0);
+    }
+
+    /// Forgets all but the first `bytes`.
+    pub(crate) fn truncate(&mut self, bytes: usize) {
+        self.bytes = self.bytes.min(bytes);
     }
 
     /// Appends `more` bytes of any content, to be written over.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::compaction::{DEAD_AWAITED, DEAD_MIN_FULL};
 use super::locating::Located;
-use super::log::{CLEARS_MAX, Who};
+use super::log::Who;
 use super::pointing::{kill_slot, point_to};
 use super::record::{Address, Body, Expiry, Kind, Record as LogRecord, record_bytes};
 use super::staging::State;
@@ -97,22 +97,19 @@ impl Elastic {
     }
 
     /// Reserves room for a step that writes and removes at most `entries`, with keys and values of
-    /// `bytes` together, and clears the store `clears` times; `frees` if it only removes. Nothing
-    /// is written before the step begins.
+    /// `bytes` together, and `clears` the store, any number of times; `frees` if it only removes.
+    /// Nothing is written before the step begins.
     ///
     /// # Errors
-    /// [`Error::TooManyClears`] and [`Error::StepTooLong`] if it can never be written as a whole;
+    /// [`Error::StepTooLong`] if it can never be written as a whole;
     /// [`Error::Full`], or [`Error::Busy`] (try again after the next completion).
     pub fn reserve_step(
         &mut self,
         entries: usize,
         bytes: usize,
-        clears: usize,
+        clears: bool,
         frees: bool,
     ) -> Result<(), Error> {
-        if clears > CLEARS_MAX {
-            return Err(Error::TooManyClears { got: clears, limit: CLEARS_MAX });
-        }
         // A removal's list of one; an entry's header and padding are less.
         let each = record_bytes(0, 16);
         let who = if frees { Who::Remover } else { Who::Writer };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::spares::{self, Spare, Who};
-use super::{Job, Log, Open, Segment};
+use super::{Job, Log, Mark, Open, Segment};
 use crate::blocks::Blocks;
 use crate::elastic::Error;
 use crate::elastic::lines::add_lines;
@@ -134,21 +134,31 @@ impl Log {
             lines: std::mem::take(&mut self.unused.1),
             kills: 0,
             version_max: 0,
+            before: Mark::header(),
+            header: None,
         });
         Ok(())
     }
 
     /// Drops all segments there are, in favour of a new one.
     pub(in crate::elastic) fn clear(&mut self, now: Duration) -> Result<(), Error> {
-        let number = self.spares.first().ok_or_else(|| self.no_spare())?.number;
-        // A sync that ends before the clearing does not cover it.
-        self.seal();
-        self.floor = number;
-        // It frees everything, so it may have the last. What a step writes behind it has to fit, too.
-        self.rotate(Who::Mover, self.step.need)?;
+        if self.has_step_cleared() {
+            self.forget_step();
+        } else {
+            let number = self.spares.first().ok_or_else(|| self.no_spare())?.number;
+            self.forget_step();
+            // A sync that ends before the clearing does not cover it.
+            self.seal();
+            self.floor = number;
+            // It frees everything, so it may have the last. What a step writes behind it has to fit,
+            // too.
+            self.rotate(Who::Mover, self.step.need)?;
+            self.hold_header();
+        }
         self.appended += 1;
         self.unwritten.get_or_insert(Since::new(now));
-        self.segments.clear(self.segments.slot_of(number), self.appended);
+        let kept = self.open.as_ref().expect("clearing opened a segment").slot;
+        self.segments.clear(kept, self.appended);
         self.flush_wanted = self.appended;
         Ok(())
     }
@@ -188,9 +198,9 @@ impl Log {
         self.unused.1 = open.lines;
     }
 
-    fn push_job(&mut self, number: u64, base: u64, bytes: Blocks, seals: bool) {
+    pub(super) fn push_job(&mut self, number: u64, base: u64, bytes: Blocks, syncs: bool) {
         let position = self.appended;
-        self.jobs.push_back(Job { number, base, bytes: Arc::new(bytes), position, seals });
+        self.jobs.push_back(Job { number, base, bytes: Arc::new(bytes), position, syncs });
         self.unwritten = None;
     }
 

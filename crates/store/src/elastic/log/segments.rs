@@ -217,10 +217,6 @@ impl Segments {
         self.slot_of.contains_key(&number)
     }
 
-    pub(super) fn slot_of(&self, number: u64) -> usize {
-        self.slot_of[&number]
-    }
-
     /// Counts a record the table points to from now on.
     pub(in crate::elastic) fn revive(&mut self, location: Location, class: Class) {
         let slot = self.slot(location);
