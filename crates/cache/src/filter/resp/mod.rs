@@ -86,7 +86,7 @@ impl Resp {
         Self {
             decoder: request::Decoder::default(),
             passing: None,
-            scanner: Scanner::new(&settings.limits),
+            scanner: Scanner::passing(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
             user: None,
