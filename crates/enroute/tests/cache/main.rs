@@ -44,4 +44,5 @@ mod strangers_touch_nothing_in_the_redis_cache;
 mod ten_thousand_idle_clients_are_kept;
 mod web_pages_drive_no_redis_listener;
 mod writes_around_the_cache_are_seen_through_the_feed;
+mod writes_behind_select_drop_only_their_keys;
 mod wrong_protocol_is_named_and_answered;

@@ -221,13 +221,14 @@ impl Resp {
 
     /// All that a write can touch.
     fn written<'m>(&self, command: &Command, message: &'m Message<'_>) -> Write<'m> {
-        // Which database is meant is not known while SELECT is under way.
-        if self.unsettled > 0 || self.lost_track || self.leaves_its_keys(command, message) {
+        let databases = self.databases();
+        if databases.is_empty() || self.leaves_its_keys(command, message) {
             return Write::to(self.namespace.whole_origin());
         }
+        let whole = || Write::to_all(databases.iter().copied().map(Scope::Collection).collect());
         match command.effect {
             Effect::Write => {}
-            Effect::WriteDatabase => return Write::to(Scope::Collection(self.namespace)),
+            Effect::WriteDatabase => return whole(),
             _ => return Write::to(self.namespace.whole_origin()),
         }
         let Ok(keys) = command.keys(message) else {
@@ -235,10 +236,11 @@ impl Resp {
         };
         let mut write = Write::to_all(SmallVec::new());
         for key in keys {
-            if write.scopes.len() == KEYS_MAX {
-                return Write::to(Scope::Collection(self.namespace));
+            if write.scopes.len() >= KEYS_MAX {
+                return whole();
             }
-            write.scopes.push(Scope::Key(Key::new(self.namespace, key)));
+            let keys = databases.iter().map(|&database| Scope::Key(Key::new(database, key)));
+            write.scopes.extend(keys);
         }
         if command.name == "set" {
             write.states = self.stated(message);
@@ -383,7 +385,7 @@ impl Resp {
             self.lost_track = true;
             return plain(Flow::Coordination);
         }
-        self.unsettled += 1;
+        self.unsettle(&tag);
         let mut request = with_reply(Flow::Coordination, tag, Reply::Observed);
         if command.name == "reset" {
             request.ends = Ends::Discards;

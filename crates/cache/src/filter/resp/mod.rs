@@ -1,7 +1,7 @@
 //! Redis and Valkey, seen from the cache. What is cached and what never is:
 //! `docs/protocols/redis.md`.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
@@ -56,6 +56,9 @@ pub struct Resp {
     version: Version,
     /// Requests under way that will change database, user or protocol.
     unsettled: u32,
+    /// The databases that those of them ask for which change it, in their order; none if that cannot
+    /// be told.
+    selecting: VecDeque<Option<Namespace>>,
     /// State was changed in a way that cannot be followed; nothing is cached from here on.
     lost_track: bool,
     /// Between MULTI and EXEC, as they were sent.
@@ -92,6 +95,7 @@ impl Resp {
             user: None,
             version: Version::Resp2,
             unsettled: 0,
+            selecting: VecDeque::new(),
             lost_track: false,
             in_transaction: false,
             queues: false,
@@ -282,6 +286,9 @@ impl Filter for Resp {
             return;
         }
         self.unsettled = self.unsettled.saturating_sub(1);
+        if matches!(tag, Tag::Select(_) | Tag::Reset) {
+            self.selecting.pop_front();
+        }
         // A transaction that was thought to be over has it: it takes effect at EXEC, or never.
         self.lost_track |=
             whole(reply, &self.settings.limits).is_some_and(|reply| is_queued(&reply));
