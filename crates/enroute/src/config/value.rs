@@ -263,7 +263,7 @@ pub enum Scripts {
     /// Any key: every script invalidates everything of its origin
     #[default]
     Everything,
-    /// Only the keys that it declares, as Redis Cluster requires
+    /// Only the keys that it declares; no server enforces that
     DeclaredKeys,
 }
 

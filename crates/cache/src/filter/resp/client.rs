@@ -8,7 +8,7 @@ use wire::resp::{
     command::{self, Effect, Flags, Keys, Split},
 };
 
-use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form};
+use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form, shebang};
 use crate::{
     filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
@@ -101,6 +101,12 @@ impl Resp {
                     Some(reason) => plain(Flow::Bypass(reason)),
                     None => self.read(command, message, scratch),
                 }
+            }
+            Effect::Write
+                if command.name == "eval"
+                    && message.argument(1).is_some_and(shebang::forbids_writes) =>
+            {
+                plain(Flow::Bypass(self.why_not(asking).unwrap_or(WhyNot::Command)))
             }
             Effect::Write | Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
                 let write = self.written(command, message);

@@ -28,6 +28,7 @@ mod message;
 mod refusal;
 mod server;
 mod settings;
+mod shebang;
 mod state;
 mod tag;
 #[cfg(test)]
