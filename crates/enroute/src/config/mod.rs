@@ -25,7 +25,9 @@ pub use edge::{
     SiteDocument,
 };
 use mistake::Mistake;
-pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
+pub use value::{
+    Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField, UnknownExpiry,
+};
 
 /// A configuration file.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -141,6 +143,10 @@ pub struct ListenerDocument {
     /// Redis: what a script is assumed to write; default: everything.
     #[serde(default)]
     pub scripts: Scripts,
+    /// Redis: what becomes of replies to users without the right to run PTTL; default: they are not
+    /// stored.
+    #[serde(default)]
+    pub unknown_expiry: UnknownExpiry,
     /// Redis: the origin reports writes that bypass the cache (`CLIENT TRACKING`); while it does
     /// not, nothing is cached. Default: no feed.
     pub feed: Option<FeedDocument>,
@@ -174,6 +180,7 @@ impl ListenerDocument {
             cluster: None,
             transparent: false,
             scripts: Scripts::default(),
+            unknown_expiry: UnknownExpiry::default(),
             feed: None,
         }
     }

@@ -176,6 +176,7 @@ impl Document {
                     limits,
                     keys: rules,
                     scripts: written.scripts.into(),
+                    unknown_expiry: written.unknown_expiry.into(),
                     feed: written.feed.is_some(),
                     databases: resp::Databases::default(),
                     greetings: Arc::default(),

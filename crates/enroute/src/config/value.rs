@@ -267,6 +267,26 @@ pub enum Scripts {
     DeclaredKeys,
 }
 
+/// What becomes of replies to users who may not run PTTL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnknownExpiry {
+    /// They are not stored
+    #[default]
+    NotStored,
+    /// They are stored for the configured `ttl`
+    Ttl,
+}
+
+impl From<UnknownExpiry> for resp::Expiry {
+    fn from(written: UnknownExpiry) -> Self {
+        match written {
+            UnknownExpiry::NotStored => Self::NotStored,
+            UnknownExpiry::Ttl => Self::Ttl,
+        }
+    }
+}
+
 impl From<Scripts> for resp::Scripts {
     fn from(written: Scripts) -> Self {
         match written {

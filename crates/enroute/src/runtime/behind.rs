@@ -41,6 +41,7 @@ impl Behind {
                 limits: settings.limits.clone(),
                 keys: settings.keys.clone(),
                 scripts: settings.scripts,
+                unknown_expiry: settings.unknown_expiry,
                 // A feed comes from one origin; the configuration refuses it here.
                 feed: false,
                 databases: resp::Databases::default(),

@@ -7,6 +7,7 @@ mod support;
 
 mod a_client_that_is_refused_switches_nothing_off;
 mod a_quarantine_names_its_cause;
+mod absent_redis_keys_are_hits_until_they_are_written;
 mod admin_is_not_for_pages_of_other_names;
 mod admin_tells_what_the_cache_did;
 mod cache_memory_stays_bounded_whatever_clients_do;
@@ -42,6 +43,7 @@ mod sigterm_lets_outstanding_replies_go_out;
 mod strangers_touch_nothing_in_the_mongodb_cache;
 mod strangers_touch_nothing_in_the_redis_cache;
 mod ten_thousand_idle_clients_are_kept;
+mod users_without_pttl_are_asked_for_it_once;
 mod web_pages_drive_no_redis_listener;
 mod writes_around_the_cache_are_seen_through_the_feed;
 mod writes_behind_select_drop_only_their_keys;

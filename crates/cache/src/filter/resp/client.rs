@@ -8,7 +8,7 @@ use wire::resp::{
     command::{self, Effect, Flags, Keys, Split},
 };
 
-use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form, shebang};
+use super::{Expiry, FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form, shebang};
 use crate::{
     filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
@@ -141,6 +141,8 @@ impl Resp {
             Some(WhyNot::ReadPreference)
         } else if self.settings.feed && self.database >= FEED_DATABASES {
             Some(WhyNot::Excluded)
+        } else if self.blind && self.settings.unknown_expiry == Expiry::NotStored {
+            Some(WhyNot::Expiry)
         } else {
             None
         }

@@ -39,6 +39,8 @@ pub struct Settings {
     pub addresses: Arc<Addresses>,
     /// How the origin can be asked for a user's rights.
     pub access: Access,
+    /// What becomes of replies to users who may not ask when keys expire.
+    pub unknown_expiry: Expiry,
 }
 
 /// Databases a feed looks after: as many as a server has unless configured otherwise.
@@ -70,6 +72,17 @@ pub enum Scripts {
     Everything,
     /// The keys it declares, as a cluster demands.
     DeclaredKeys,
+}
+
+/// What becomes of a reply if the user may not run PTTL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expiry {
+    /// It is not stored: the key may expire at any time.
+    #[default]
+    NotStored,
+    /// It is stored for the longest time: keys of this origin do not expire, or may be served beyond
+    /// that.
+    Ttl,
 }
 
 /// The namespace of a database.

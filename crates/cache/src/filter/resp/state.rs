@@ -91,6 +91,7 @@ impl Resp {
                 self.version = version.unwrap_or(self.version);
                 if user.is_some() {
                     self.user.clone_from(user);
+                    (self.blind, self.rights) = (false, None);
                 }
             }
             Tag::Reset => {
@@ -98,6 +99,7 @@ impl Resp {
                 self.database = 0;
                 self.namespace = namespace(&self.settings, 0);
                 self.user = None;
+                (self.blind, self.rights) = (false, None);
                 self.version = Version::Resp2;
             }
             Tag::Plain
