@@ -15,7 +15,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 5_700),
-    ("cache", 9_550),
+    ("cache", 9_600),
     ("content", 2_400),
     ("db", 8_400),
     ("edge-tls", 900),

@@ -145,9 +145,9 @@ pub struct Write<'a> {
     pub name: &'static str,
     /// All it can touch.
     pub scopes: SmallVec<[Scope<'a>; 1]>,
-    /// The whole value it gives to its only key, if it says so. In a box, like all that few
-    /// requests have: requests are handed on by value, and most are reads.
-    pub states: Option<Box<States<'a>>>,
+    /// The whole values it gives to its scopes, which are keys, in their order, if it says so. In a
+    /// box, like all that few requests have: requests are handed on by value, and most are reads.
+    pub states: Option<Box<[States<'a>]>>,
 }
 
 impl<'a> Write<'a> {
@@ -335,7 +335,7 @@ pub trait Filter {
         out: &mut Vec<u8>,
     ) -> Result<Option<Self::Tag>, NotFilled>;
 
-    /// Reads the reply to a probe sent at `asked_at`.
+    /// Reads the reply to a probe sent at `asked_at`, for which `kept` waits.
     ///
     /// # Errors
     /// [`NotFilled`] if that must not be stored.

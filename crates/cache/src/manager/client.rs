@@ -292,13 +292,17 @@ impl<F: Filter> Session<F> {
         if let Flow::Write(write) = flow {
             expected.name = write.name;
             expected.writes = self.send_writes(&write, storage);
-            if let (Some(states), 1, Reply::Plain) = (write.states, expected.writes.len(), reply) {
-                expected.action = Action::State(Box::new(Stated {
+            if let Some(states) = write.states
+                && states.len() == expected.writes.len()
+                && reply == Reply::Plain
+            {
+                let stated = states.into_iter().map(|states| Stated {
                     key: states.key.into(),
                     variant: SmallVec::from_slice(states.variant),
                     answer: states.answer,
                     expires_at: states.lives.map(|lives| now + lives),
-                }));
+                });
+                expected.action = Action::State(stated.collect());
             }
         }
         if ends != Ends::Nothing {

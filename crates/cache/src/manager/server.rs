@@ -177,9 +177,10 @@ impl<F: Filter> Session<F> {
                 let receiver = self.standing.receiver();
                 if let Some(receiver) = receiver.filter(|receiver| receiver.is_unrestricted())
                     && self.filter.accepts(tag, whole)
-                    && let Some(write) = writes.pop()
                 {
-                    storage.write_settled_with(write, stated.given_to(receiver, now), now);
+                    for (write, stated) in writes.drain(..).zip(&stated) {
+                        storage.write_settled_with(write, stated.given_to(receiver, now), now);
+                    }
                 }
             }
         }

@@ -26,6 +26,7 @@ impl Speech for Redis {
         if config.word("unknown-expiry") == Some("ttl") {
             settings.unknown_expiry = Expiry::Ttl;
         }
+        settings.on_write = config.word("population") == Some("on-write");
         settings.keys.exclude.extend(config.word("exclude").map(Into::into));
         settings
     }

@@ -41,6 +41,7 @@ impl Behind {
                 limits: settings.limits.clone(),
                 keys: settings.keys.clone(),
                 scripts: settings.scripts,
+                on_write: settings.on_write,
                 unknown_expiry: settings.unknown_expiry,
                 // A feed comes from one origin; the configuration refuses it here.
                 feed: false,

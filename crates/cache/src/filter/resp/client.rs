@@ -1,7 +1,5 @@
 //! Client Filter: what a Redis command means for the cache.
 
-use std::time::Duration;
-
 use smallvec::SmallVec;
 use wire::resp::{
     Command, Request as Message, Version,
@@ -10,7 +8,7 @@ use wire::resp::{
 
 use super::{Expiry, FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form, shebang};
 use crate::{
-    filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, States, Write},
+    filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, Write},
     key::{Key, Scope},
     principal::{Login, Standing},
     stats::WhyNot,
@@ -250,8 +248,8 @@ impl Resp {
             let keys = databases.iter().map(|&database| Scope::Key(Key::new(database, key)));
             write.scopes.extend(keys);
         }
-        if command.name == "set" {
-            write.states = self.stated(message);
+        if self.settings.on_write && databases.len() == 1 {
+            write.states = self.stated_by(command, message);
         }
         write
     }
@@ -264,32 +262,6 @@ impl Resp {
         // COPY without options stays in its database.
         command.flags.contains(Flags::OTHER_DATABASE)
             && !(command.name == "copy" && message.len() == 3)
-    }
-
-    /// The value that `SET key value [EX seconds | PX milliseconds]` gives; other options make the
-    /// outcome depend on what was there.
-    fn stated<'m>(&self, message: &'m Message<'_>) -> Option<Box<States<'m>>> {
-        let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
-        let value = message.argument(2)?;
-        let lives = match (message.len(), message.argument(3), message.argument(4)) {
-            (3, ..) => None,
-            (5, Some(unit), Some(count)) => {
-                let count: u32 = std::str::from_utf8(count).ok()?.parse().ok()?;
-                if unit.eq_ignore_ascii_case(b"EX") {
-                    Some(Duration::from_secs(count.into()))
-                } else if unit.eq_ignore_ascii_case(b"PX") {
-                    Some(Duration::from_millis(count.into()))
-                } else {
-                    return None;
-                }
-            }
-            _ => return None,
-        };
-        let mut answer = Vec::with_capacity(1 + value.len());
-        answer.push(b'$');
-        answer.extend_from_slice(value);
-        let key = Key::new(self.namespace, key);
-        Some(Box::new(States { key, variant: b"", answer, lives }))
     }
 
     /// A command that is not known may do anything.

@@ -31,6 +31,7 @@ mod server;
 mod settings;
 mod shebang;
 mod state;
+mod stated;
 mod tag;
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,8 @@ pub struct Settings {
     pub keys: Rules,
     /// What a script can write.
     pub scripts: Scripts,
+    /// Values that a write states are stored ([`crate::storage::Population::OnWrite`]).
+    pub on_write: bool,
     /// A [`crate::feed::Feed`] reports writes that bypass the cache. Only the first
     /// [`FEED_DATABASES`] databases are cached then.
     pub feed: bool,
