@@ -47,6 +47,8 @@ pub struct Memory {
     items_limit: usize,
     bytes_limit: usize,
     retired: Retired,
+    /// Something may have been stored since the last [`Memory::clear`].
+    used: bool,
     stats: Stats,
 }
 
@@ -71,6 +73,7 @@ impl Memory {
             items_limit: config.items_max,
             bytes_limit,
             retired: Retired::default(),
+            used: false,
             stats: Stats::default(),
             config: Config { bytes_max: bytes_limit, ..config },
         }
@@ -196,9 +199,13 @@ impl Memory {
         }
     }
 
-    /// Removes everything. Counters go on. The memory goes back by [`Memory::step`] and, a little,
-    /// by every insert, and is accounted for until then.
+    /// Removes everything, in a time that does not depend on how much that is; of a tier in which
+    /// nothing was stored since the last time, in none. Counters go on. The memory goes back by
+    /// [`Memory::step`] and, a little, by every insert, and is accounted for until then.
     pub fn clear(&mut self) {
+        if !std::mem::take(&mut self.used) {
+            return;
+        }
         self.stats.removals += self.index.len() as u64;
         let index = std::mem::replace(&mut self.index, Index::new());
         let log = std::mem::replace(&mut self.log, Log::new());
@@ -273,6 +280,7 @@ impl Memory {
     }
 
     fn store(&mut self, item: &Item<'_>, now: Duration) -> Result<Insert, Refused> {
+        self.used = true;
         let mut held = self.find(item.hash, item.key);
         if let Some(old) = held.filter(|&old| is_expired(&self.log.item(old), now)) {
             self.expire(old);

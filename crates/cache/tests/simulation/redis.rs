@@ -196,7 +196,7 @@ impl Protocol for Redis {
             return true;
         }
         server.refuses_code = false;
-        let changes_state: [&[u8]; 4] = [b"SELECT", b"HELLO", b"EXEC", b"DISCARD"];
+        let changes_state: [&[u8]; 3] = [b"HELLO", b"EXEC", b"DISCARD"];
         if random.one_in(12) && !changes_state.contains(&words[0].as_slice()) {
             server.aborted |= server.queued.is_some();
             server.refuses_code = runs_code && random.one_in(2);

@@ -23,7 +23,7 @@ mod value;
 pub use edge::{ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, SiteDocument};
 use mistake::Mistake;
 pub use notation::{Address, Bytes, KeyPlace, OriginUrl, Scheme, Time};
-pub use value::{Population, Replacement, Scripts, UniqueField};
+pub use value::{Population, Replacement, Scripts, UniqueField, UnknownExpiry};
 
 /// A configuration file.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -139,6 +139,10 @@ pub struct ListenerDocument {
     /// Redis: what a script is assumed to write; default: everything.
     #[serde(default)]
     pub scripts: Scripts,
+    /// Redis: what becomes of replies to users without the right to run PTTL; default: they are not
+    /// stored.
+    #[serde(default)]
+    pub unknown_expiry: UnknownExpiry,
     /// Redis: the origin reports writes that bypass the cache (`CLIENT TRACKING`); while it does
     /// not, nothing is cached. Default: no feed.
     pub feed: Option<FeedDocument>,
@@ -172,6 +176,7 @@ impl ListenerDocument {
             cluster: None,
             transparent: false,
             scripts: Scripts::default(),
+            unknown_expiry: UnknownExpiry::default(),
             feed: None,
         }
     }

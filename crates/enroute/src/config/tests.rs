@@ -53,7 +53,9 @@ fn the_guide_shows_every_option() {
         let ListenerDocument { listen: _, origin: _, feed, .. } = listener;
         matches!(feed, Some(FeedDocument { user: Some(_), password_file: Some(_) }))
     }));
-    for shown in ["transparent = false", "scripts = \"everything\""] {
+    let defaults =
+        ["transparent = false", "scripts = \"everything\"", "unknown_expiry = \"not-stored\""];
+    for shown in defaults {
         assert!(GUIDE.contains(shown), "{shown}");
     }
 }
@@ -83,6 +85,7 @@ fn the_guide_shows_the_defaults() {
     assert!(GUIDE.contains(&format!("default for Redis: {written}MiB")), "{written}");
     let listener = &shown.listeners[1];
     assert_eq!(listener.scripts, super::Scripts::default());
+    assert_eq!(listener.unknown_expiry, super::UnknownExpiry::default());
     assert!(!listener.transparent);
 }
 

@@ -95,8 +95,28 @@ pub enum Scripts {
     /// Any key: every script invalidates everything of its origin
     #[default]
     Everything,
-    /// Only the keys that it declares, as Redis Cluster requires
+    /// Only the keys that it declares; no server enforces that
     DeclaredKeys,
+}
+
+/// What becomes of replies to users who may not run PTTL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnknownExpiry {
+    /// They are not stored
+    #[default]
+    NotStored,
+    /// They are stored for the configured `ttl`
+    Ttl,
+}
+
+impl From<UnknownExpiry> for resp::Expiry {
+    fn from(written: UnknownExpiry) -> Self {
+        match written {
+            UnknownExpiry::NotStored => Self::NotStored,
+            UnknownExpiry::Ttl => Self::Ttl,
+        }
+    }
 }
 
 impl From<Scripts> for resp::Scripts {

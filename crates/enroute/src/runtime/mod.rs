@@ -229,14 +229,15 @@ fn keep(shared: &Shared) {
         if shared.shards.advance(shared.start.elapsed()) {
             thread::yield_now();
         } else {
-            tell_strangers(shared);
+            warn(shared);
             thread::sleep(TICK);
         }
     }
 }
 
-/// Warns of nodes that clients were redirected to and that are the origin of no listener.
-fn tell_strangers(shared: &Shared) {
+/// Warns of nodes that clients were redirected to and that are the origin of no listener, and of
+/// users without the right to ask when keys expire.
+fn warn(shared: &Shared) {
     for listener in &shared.listeners {
         let Protocol::Resp(settings) = &listener.protocol else { continue };
         for node in settings.addresses.take_strangers() {
@@ -245,6 +246,15 @@ fn tell_strangers(shared: &Shared) {
                 node,
                 "clients bypass the cache: no listener has this cluster node as its origin; add a \
                  [[listener]] for it"
+            );
+        }
+        for user in settings.access.take_blind() {
+            tracing::warn!(
+                listen = %listener.address,
+                origin = settings.origin,
+                user,
+                "this user may not run PTTL at the origin, so it is not known when its keys expire, \
+                 and what it reads is stored only with unknown_expiry = \"ttl\"; grant it +pttl"
             );
         }
     }

@@ -82,3 +82,22 @@ fn expired_items_are_misses_and_are_swept() {
     while memory.step(100, at(10)) {}
     assert_eq!((memory.stats().items, memory.stats().live_bytes), (0, 0));
 }
+
+#[test]
+fn clearing_maps_nothing_where_nothing_was_stored() {
+    use crate::mapping::RESERVED;
+    let mut memory = memory(usize::MAX, Replacement::S3Fifo);
+    let reserved = RESERVED.get();
+    memory.clear();
+    assert_eq!(RESERVED.get(), reserved, "nothing was ever stored");
+    for round in 1..=3 {
+        put(&mut memory, round, b"value").unwrap();
+        memory.clear();
+        let cleared = RESERVED.get();
+        assert!(!holds(&memory, round) && cleared > reserved);
+        memory.clear();
+        assert_eq!(RESERVED.get(), cleared, "nothing was stored since");
+        let stats = memory.stats();
+        assert_eq!((stats.items, stats.inserts, stats.removals), (0, round, round));
+    }
+}

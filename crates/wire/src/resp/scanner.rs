@@ -1,7 +1,7 @@
 //! Finding the end of a reply without keeping it.
 //!
 //! A reply of half a gigabyte passes through in the chunks it arrives in: the scanner keeps a few
-//! numbers and one level per open aggregate, never bytes.
+//! numbers and at most one level per open aggregate, never bytes.
 
 use super::frame::Kind;
 use super::length::{Length, LengthReader};
@@ -12,6 +12,8 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct Scanner {
     nesting_max: usize,
+    /// Aggregates of a known length are counted into the one around them.
+    merges: bool,
     state: State,
     levels: Vec<Level>,
     kind: Option<Kind>,
@@ -84,12 +86,20 @@ impl Scanner {
     pub fn new(limits: &Limits) -> Self {
         Self {
             nesting_max: limits.nesting_max,
+            merges: false,
             state: State::Start,
             levels: Vec::new(),
             kind: None,
             offset: 0,
             value_offset: 0,
         }
+    }
+
+    /// The same for replies that are only passed on: those of any depth. What
+    /// [`Limits::nesting_max`] bounds then are aggregates without a length (`*?`), of which no
+    /// server sends any.
+    pub fn passing(limits: &Limits) -> Self {
+        Self { merges: true, ..Self::new(limits) }
     }
 
     /// Scans the next chunk of the stream up to the end of the current reply. Call again with what
@@ -259,6 +269,13 @@ impl Scanner {
         self.state = State::Start;
         if left == Some(0) {
             return Ok(if attribute { Step::over(taken) } else { self.finish_element(taken) });
+        }
+        if let Some(more) = left.filter(|_| self.merges)
+            && let Some(Level { left: Some(due), .. }) = self.levels.last_mut()
+        {
+            // Its elements are due in its own place, and those of an attribute before it.
+            *due = due.saturating_add(more).saturating_sub(u64::from(!attribute));
+            return Ok(Step::over(taken));
         }
         if self.levels.len() >= self.nesting_max {
             return Err(Error::TooLarge {

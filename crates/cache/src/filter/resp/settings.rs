@@ -26,6 +26,8 @@ pub struct Settings {
     pub keys: Rules,
     /// What a script can write.
     pub scripts: Scripts,
+    /// Values that a write states are stored ([`crate::storage::Population::OnWrite`]).
+    pub on_write: bool,
     /// A [`crate::feed::Feed`] reports writes that bypass the cache. Only the first
     /// [`FEED_DATABASES`] databases are cached then.
     pub feed: bool,
@@ -39,6 +41,8 @@ pub struct Settings {
     pub addresses: Arc<Addresses>,
     /// How the origin can be asked for a user's rights.
     pub access: Access,
+    /// What becomes of replies to users who may not ask when keys expire.
+    pub unknown_expiry: Expiry,
 }
 
 impl Settings {
@@ -51,6 +55,8 @@ impl Settings {
             limits: self.limits.clone(),
             keys: self.keys.clone(),
             scripts: self.scripts,
+            on_write: self.on_write,
+            unknown_expiry: self.unknown_expiry,
             feed: false,
             databases: Databases::default(),
             greetings: Arc::default(),
@@ -90,6 +96,17 @@ pub enum Scripts {
     Everything,
     /// The keys it declares, as a cluster demands.
     DeclaredKeys,
+}
+
+/// What becomes of a reply if the user may not run PTTL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expiry {
+    /// It is not stored: the key may expire at any time.
+    #[default]
+    NotStored,
+    /// It is stored for the longest time: keys of this origin do not expire, or may be served beyond
+    /// that.
+    Ttl,
 }
 
 /// The namespace of a database.
