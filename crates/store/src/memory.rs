@@ -15,7 +15,7 @@ use crate::replacement::{Policy, policy};
 use crate::retired::Retired;
 use crate::stats::Stats;
 
-/// What an insert did.
+/// The result of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Insert {
     /// An older value of the same key was there, and is gone.
