@@ -344,7 +344,7 @@ impl Cluster {
 
     pub(super) fn check(&self, seed: u64) {
         assert!(!self.misread, "seed {seed}");
-        let owner = self.owner().unwrap_or_else(|| panic!("seed {seed}: nobody owns it"));
+        let owner = self.owner().unwrap_or_else(|| panic!("seed {seed}: the slot has no owner"));
         let owner = usize::from(owner.0);
         assert_eq!(self.servers[owner].keys, self.written, "seed {seed}");
         let holding: BTreeSet<usize> =
