@@ -97,7 +97,8 @@ mod tests {
             (within(&waits, ms(1_000), load, share).as_secs_f64() * 1e3).round()
         };
         assert_eq!(wait(&[], 0.7, 0.99), 0.0);
-        // Nobody else there: 10 of 1,000 moments are in the gap, and half of those wait for 5 ms at least.
+        // An idle machine: 10 of 1,000 moments are in the gap, and half of those wait for at least
+        // 5 ms.
         assert_eq!(wait(&[(100, 10)], 0.0, 0.99), 0.0);
         assert_eq!(wait(&[(100, 10)], 0.0, 0.995), 5.0);
         // At half load it takes 20 ms until the queue is empty, and in 10 of those the wait is at

@@ -74,7 +74,7 @@ impl Arguments {
     ///
     /// # Errors
     /// As for [`rack::run`].
-    #[allow(clippy::print_stdout, reason = "what was asked for")]
+    #[allow(clippy::print_stdout, reason = "the output of the command")]
     pub fn run<S: Switch>(&self) -> anyhow::Result<()> {
         let outcome = rack::run::<S>(&self.config(), |second| {
             let answered = second.switch + second.servers;
