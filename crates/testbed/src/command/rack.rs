@@ -35,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
     write_skew: f64,
 
-    /// How the popularity changes during the run
+    /// Change of the popularity during the run
     #[arg(long, value_enum, default_value_t = rack::Change::None)]
     change: rack::Change,
 
