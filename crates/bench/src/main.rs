@@ -53,7 +53,8 @@ enum Command {
     State(Choice),
     /// Measure `enroute switch`; results go to target/bench/switch.json
     Switch(Choice),
-    /// Run network functions over a state layer; prints each access as JSON, for `make lab-annabelladb`
+    /// Run network functions over a state layer; prints each access as JSON, for
+    /// `make lab-annabelladb`
     Functions(measure::Scenario),
     /// Run a minimal server, as a lower bound for others
     #[command(hide = true)]

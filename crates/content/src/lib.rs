@@ -13,6 +13,7 @@
 //! asked about.
 //!
 //! **Read first:** `release.rs`, then `entry.rs` and the table in `forward.rs`.
+#![forbid(unsafe_code)]
 
 mod age;
 mod directives;

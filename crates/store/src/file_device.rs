@@ -4,9 +4,9 @@
 //! it is used stays the one that is used. Files are for their owner alone (mode 0600, directories
 //! 0700).
 //!
-//! Files are read and written with `O_DIRECT`, past the page cache, so that the system keeps no second
-//! copy beside the memory budget, and a read never waits for the write-back of other pages. Where the
-//! file system cannot do that, the page cache is used. Calls may come from many threads.
+//! Files are read and written with `O_DIRECT`, past the page cache, so that the system keeps no
+//! second copy beside the memory budget, and a read never waits for the write-back of other pages.
+//! Where the file system cannot do that, the page cache is used. Calls may come from many threads.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

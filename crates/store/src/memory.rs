@@ -184,8 +184,8 @@ impl Memory {
         found.is_some()
     }
 
-    /// Removes what is stored under `hash`, whatever its key. What shares 32 mixed bits of the hash by
-    /// chance goes with it.
+    /// Removes what is stored under `hash`, whatever its key. What shares 32 mixed bits of the hash
+    /// by chance goes with it.
     pub fn remove_hash(&mut self, hash: u64) {
         let hash = self.fold(hash);
         while let Some(location) =
@@ -247,7 +247,8 @@ impl Memory {
         }
     }
 
-    /// 32 well-mixed bits, so that a caller's plain hash does no harm (the finalizer of MurmurHash3).
+    /// 32 well-mixed bits, so that a caller's plain hash does no harm (the finalizer of
+    /// MurmurHash3).
     fn fold(&self, hash: u64) -> u32 {
         let mixed = (hash ^ self.seed).wrapping_mul(0xff51_afd7_ed55_8ccd);
         ((mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 32) as u32

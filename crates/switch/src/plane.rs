@@ -203,7 +203,8 @@ impl DataPlane {
         Self::over(ebpf, config, lengths)
     }
 
-    /// The maps alone, to look at a data plane that is attached: the kernel need not verify anything.
+    /// The maps alone, to look at a data plane that is attached: the kernel need not verify
+    /// anything.
     ///
     /// # Errors
     /// As for [`DataPlane::load`].

@@ -104,7 +104,8 @@ mod tests {
         // At half load it takes 20 ms until the queue is empty, and in 10 of those the wait is at
         // least 5 ms.
         assert_eq!(wait(&[(100, 10)], 0.5, 0.99), 5.0);
-        // The second gap comes before the first is made up for: 10 and 5 ms are left when 10 ms are over.
+        // The second gap comes before the first is made up for: 10 and 5 ms are left when 10 ms are
+        // over.
         assert_eq!(wait(&[(100, 10), (110, 10)], 0.5, 0.99), 10.0);
         // A stall at the end is cut off.
         assert_eq!(wait(&[(995, 10)], 0.5, 0.995), 0.0);

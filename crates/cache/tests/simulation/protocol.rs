@@ -66,7 +66,8 @@ pub(crate) trait Protocol: Sized {
     }
     /// Takes one whole reply off `bytes`; false if there is none.
     fn reply(client: &mut Self::Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool;
-    /// Is `reply` the answer to a read of keys that hold one of `values` each? None if it is an error.
+    /// Is `reply` the answer to a read of keys that hold one of `values` each? None if it is an
+    /// error.
     fn is_answer(
         client: &Self::Client,
         form: usize,
@@ -74,8 +75,8 @@ pub(crate) trait Protocol: Sized {
         values: &[Vec<Value>],
         reply: &[u8],
     ) -> Option<bool>;
-    /// Carries out the next whole request in `bytes`; false if there is none. The reply, if any, goes
-    /// to `out`.
+    /// Carries out the next whole request in `bytes`; false if there is none. The reply, if any,
+    /// goes to `out`.
     fn serve(
         server: &mut Self::Server,
         bytes: &mut Vec<u8>,

@@ -128,8 +128,8 @@ impl World {
             for _ in 0..1 + self.random.below(PIPELINE) {
                 let mut words = self.command();
                 let queues = &mut self.seats[at].queues;
-                // FLUSHALL divides a transaction, see docs/protocols/db.md: a crash may show a state
-                // within it, which the history does not have.
+                // FLUSHALL divides a transaction, see docs/protocols/db.md: a crash may show a
+                // state within it, which the history does not have.
                 if *queues && (walks(&words) || words[0] == b"FLUSHALL") {
                     words = vec![b"PING".to_vec()];
                 }

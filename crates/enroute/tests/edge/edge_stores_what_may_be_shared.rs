@@ -217,7 +217,8 @@ fn a_database_keeps_what_memory_cannot() {
     };
     let miss = "fwd=miss; stored";
     assert_eq!(told(), miss);
-    // An edge that waits for its database for too long asks the origin, and a busy machine may be slow.
+    // An edge that waits for its database for too long asks the origin, and a busy machine may be
+    // slow.
     until("the database answers", || told() == "hit");
     until("the changed resource is dropped there, too", || {
         let edge = workshop.start(&database, &workshop.site(SHOP, origin.address));

@@ -50,7 +50,8 @@ fn a_target_without_room_gives_back_what_it_has() {
 fn nothing_is_lost_wherever_it_breaks_off() {
     for seed in 0..4_000 {
         let mut cluster = Cluster::new(seed);
-        // A source without room takes nothing back, and stays open: only one that nothing comes from.
+        // A source without room takes nothing back, and stays open: only one that nothing comes
+        // from.
         if seed % 3 > 0 {
             cluster.at(Node(2)).room = Some(seed as usize % 7);
         }

@@ -303,8 +303,8 @@ impl Cluster {
         self.turns
     }
 
-    /// Carries a migration out; of a hundred steps `trouble` go wrong. Leaves it in the middle now and
-    /// then, if there is trouble at all.
+    /// Carries a migration out; of a hundred steps `trouble` go wrong. Leaves it in the middle now
+    /// and then, if there is trouble at all.
     pub(super) fn drive(&mut self, migration: &mut Migration, trouble: u32) {
         let mut now = Duration::ZERO;
         while migration.end().is_none() {
