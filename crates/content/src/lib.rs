@@ -14,6 +14,7 @@
 //! asked about.
 //!
 //! **Read first:** `release.rs`, then `entry.rs` and the table in `forward.rs`.
+#![forbid(unsafe_code)]
 
 mod age;
 mod directives;

@@ -55,7 +55,7 @@ impl Database {
         String::from_utf8(out).expect("text")
     }
 
-    /// What EXEC of `count` commands answers; `words` makes each from its number.
+    /// Returns the reply to EXEC of `count` commands; `words` makes each from its number.
     fn transact(&mut self, count: usize, words: impl Fn(usize) -> Vec<String>) -> String {
         self.ask(&[b"multi"]);
         for number in 0..count {

@@ -1,4 +1,4 @@
-//! What EXEC writes to one shard is there after a crash as a whole or not at all.
+//! After a crash, the writes of an EXEC to one shard are present completely or not at all.
 
 #[path = "commands/exercise.rs"]
 #[expect(dead_code, reason = "shared by several tests")]

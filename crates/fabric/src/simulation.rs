@@ -78,7 +78,8 @@ impl Simulation {
         self.run.step(until_ns, events_max)
     }
 
-    /// Replaces what the caches of a [`Scheme::Controller`] run hold; switches not named are emptied.
+    /// Replaces what the caches of a [`Scheme::Controller`] run hold; switches not named are
+    /// emptied.
     ///
     /// # Errors
     ///

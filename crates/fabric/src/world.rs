@@ -25,7 +25,7 @@ use flows::{Open, Turns};
 /// Whatever is left after this many events in one slice waits for the next.
 const SLICE_EVENTS_MAX: u64 = u64::MAX >> 1;
 
-/// Packets of one nanosecond are fetched from memory so many at a time.
+/// Number of packets of one nanosecond that are prefetched from memory at a time.
 const AHEAD: usize = 8;
 
 pub(crate) struct World<R> {

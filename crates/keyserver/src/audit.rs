@@ -78,7 +78,8 @@ impl Chain {
         self.finish(serde_json::to_vec(&line).unwrap_or_default())
     }
 
-    /// A whole line that was written nowhere, with the number and chain value it has behind this chain.
+    /// A whole line that was written nowhere, with the number and chain value it has behind this
+    /// chain.
     pub fn append_again(&mut self, line: &[u8]) -> Option<Vec<u8>> {
         let (fields, _) = split(line.strip_suffix(b"\n")?)?;
         let rest = fields.splitn(2, |byte| *byte == b',').nth(1)?;

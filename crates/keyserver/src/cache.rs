@@ -57,8 +57,8 @@ impl Cache {
         self.keys.get(&id).cloned()
     }
 
-    /// Keeps a key that was fetched under `generation`, unless that is over; gives back the one that
-    /// left for it, or itself, for the caller to drop outside of locks.
+    /// Keeps a key that was fetched under `generation`, unless that is over; gives back the one
+    /// that left for it, or itself, for the caller to drop outside of locks.
     pub fn insert(&mut self, key: Arc<SigningKey>, generation: u64) -> Option<Arc<SigningKey>> {
         if generation != self.generation {
             return Some(key);
@@ -71,8 +71,8 @@ impl Cache {
         Some(left)
     }
 
-    /// Drops everything, and what is still being fetched: records or key-encryption keys were changed.
-    /// From now on keys are of `generation`.
+    /// Drops everything, and what is still being fetched: records or key-encryption keys were
+    /// changed. From now on keys are of `generation`.
     pub fn clear(&mut self, generation: u64) {
         self.generation = generation;
         self.keys.clear();

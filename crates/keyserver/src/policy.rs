@@ -41,8 +41,8 @@ pub struct Rule {
     pub keys: Keys,
     /// By which methods.
     pub methods: Vec<Method>,
-    /// Only for these names, and then the request must say one; empty: for any. `*.` in front stands
-    /// for one label.
+    /// Only for these names, and then the request must say one; empty: for any. `*.` in front
+    /// stands for one label.
     pub server_names: Vec<String>,
     /// Requests for each key.
     pub rate: Option<Rate>,

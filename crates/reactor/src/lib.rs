@@ -13,11 +13,11 @@
 //!
 //! | type | what it is |
 //! |---|---|
-//! | [`Reactor`], [`Events`] | one epoll: what can be read and written |
+//! | [`Reactor`], [`Events`] | one epoll: readiness of sockets |
 //! | [`Socket`] | a connection that never blocks |
-//! | [`Acceptor`] | a listening socket; [`Failures`] is the rule for an accept that fails, for any listener |
+//! | [`Acceptor`] | a listening socket; [`Failures`] is the rule for failed accepts |
 //! | [`Seats`] | the connections of a loop, their tokens, and the list of those to be served |
-//! | [`Inbox`], [`Post`] | how other threads reach a loop that sleeps |
+//! | [`Inbox`], [`Post`] | messages from other threads to a loop |
 //! | [`Seldom`] | a log line that is written once per interval |
 //! | [`Drain`] | the time limit of a loop after shutdown is requested |
 //!
@@ -33,6 +33,7 @@
 //! - The agent of the data plane (`enroute/switch/agent.rs`) has one UDP socket and no connections.
 //! - `bench` imports no crate of this repository: the measuring code shares nothing with the
 //!   measured code.
+#![forbid(unsafe_code)]
 
 mod acceptor;
 mod drain;

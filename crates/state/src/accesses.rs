@@ -81,8 +81,9 @@ impl Rate {
 
 /// Rates below this many accesses per second are dropped.
 const RATE_MIN: f64 = 1e-3;
-/// Twice or half the rate has to be so much likelier, as a logarithm, for a change to be seen: by
-/// chance that happens once in a thousand times that what was counted could tell the two apart.
+/// Threshold of the log-likelihood ratio between twice or half the rate and the present rate, above
+/// which a change counts as detected. By chance it is exceeded once in a thousand times that the
+/// counts could tell the two apart.
 const CERTAIN: f64 = 7.0;
 /// Below this rate, in accesses per second, changes are not detected.
 const TOLD_FROM: f64 = 0.5;
@@ -101,8 +102,8 @@ struct Suspicion {
 }
 
 impl Suspicion {
-    /// `counted` in `seconds` is so much likelier after the change than without it. The rate since
-    /// the change began, if it is certain.
+    /// Adds the log-likelihood ratio of `counted` accesses in `seconds`, with the change and
+    /// without it. Returns the rate since the change began, if it is certain.
     fn weigh(&mut self, likelihood: f64, counted: Rate, seconds: f64) -> Option<(Rate, f64)> {
         self.likelihood += likelihood;
         if self.likelihood <= 0.0 {
@@ -242,7 +243,7 @@ impl Accesses {
         known.rate
     }
 
-    /// An average over so many seconds follows as one with the half-life does.
+    /// Length of a window whose average follows changes as the half-life does, in seconds.
     fn seconds_max(&self) -> f64 {
         self.half_life.as_secs_f64() / std::f64::consts::LN_2
     }

@@ -131,10 +131,10 @@ struct Known {
 
 /// Nodes a slot has left that are remembered.
 const LEFT_MAX: usize = 4;
-/// A slot that is back within so many of its cool-downs swings.
+/// A slot that moves back within this number of its cool-downs swings.
 const SWINGS_WITHIN: u32 = 4;
-/// A slot whose cool-down is so many times the shortest is judged by its accesses on average: what
-/// it does at a moment has changed before it may go again.
+/// A slot whose cool-down is at least this multiple of the shortest one is judged by the average of
+/// its accesses: its current accesses will have changed before it may move again.
 const USUAL_FROM: u32 = 4;
 
 /// Agents ask for nodes every few seconds, and a delay is known when some round trips were

@@ -56,7 +56,7 @@ use crate::{Node, slot::Slot};
 pub const KEYS_MAX: usize = 64;
 /// Failures in a row after which a migration waits to be resumed.
 pub const FAILURES_MAX: u32 = 5;
-/// After a failure the same step is tried again so much later, times the failures in a row.
+/// Delay before a failed step is retried, times the number of consecutive failures.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A step for one node.
@@ -158,7 +158,7 @@ pub enum Outcome {
     /// The note that was there, of [`Step::Turn`]: the turn of the latest batch, and those of its
     /// keys with an unknown state.
     Noted(u64, Vec<Vec<u8>>),
-    /// So many keys are left at the source, of [`Step::Move`].
+    /// The number of keys left at the source, of [`Step::Move`].
     Left(u64),
     /// Keys of the slot, of [`Step::Keys`].
     Keys(Vec<Vec<u8>>),

@@ -12,8 +12,8 @@ use crate::{
     slot::Slot,
 };
 
-/// A slot is copied when that saves so much waiting in a second, in microseconds: one client that
-/// waits one hundredth of its time.
+/// A slot is copied when that saves at least this waiting time, in microseconds per second: one
+/// client that waits one hundredth of its time.
 pub const SAVES_US_MIN: f64 = 10_000.0;
 /// One that is copied stays so down to this share of what it takes.
 const KEPT_FROM: f64 = 0.5;

@@ -24,12 +24,12 @@ use wire::resp::Reply;
 const NODES: usize = 2;
 const PLACERS: usize = 2;
 
-/// How often what happens.
+/// Maximum number of each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budgets {
     /// The lease is over although its holder does not know.
     clock_steps: u8,
-    /// The lease is again whose it was before, or nobody's.
+    /// The lease belongs to its previous holder again, or to none.
     failovers: u8,
     /// A node starts again, or its replica takes over.
     restarts: u8,
@@ -41,7 +41,7 @@ struct Budgets {
     ticks: u8,
 }
 
-/// What is left out, to see that it is needed.
+/// The rules that are left out, to show that they are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Broken {
     /// Nodes execute all steps, as without fences.
@@ -318,7 +318,7 @@ impl State for World {
     }
 
     fn fault(&self) -> Option<String> {
-        self.fell.then(|| "a holder of before acts".to_owned())
+        self.fell.then(|| "a former holder of the lease acts".to_owned())
     }
 }
 

@@ -1,4 +1,4 @@
-//! How one item lies in memory.
+//! Memory layout of one item.
 //!
 //! ```text
 //! 0        4        8        12       16
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
 
-/// Where an item starts, in units of [`UNIT_BYTES`] from the start of the arena.
+/// The start of an item, in units of [`UNIT_BYTES`] from the start of the arena.
 pub(crate) type Location = u32;
 
 /// Granularity of locations and padding.
@@ -155,7 +155,7 @@ pub(crate) fn nanos(at: Duration) -> u64 {
 /// of its keys has to be copied nowhere first.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Key<'a> {
-    /// What comes first.
+    /// The first part of the value.
     pub prefix: &'a [u8],
     /// The rest.
     pub bytes: &'a [u8],

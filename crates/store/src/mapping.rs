@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use bytemuck::Pod;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// What the system hands out and takes back. A larger page size only rounds releases to less.
+/// Page size of the system. A larger page size only rounds releases down.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Rounds up to whole pages.

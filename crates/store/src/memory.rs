@@ -15,7 +15,7 @@ use crate::replacement::{Policy, policy};
 use crate::retired::Retired;
 use crate::stats::Stats;
 
-/// What an insert did.
+/// The result of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Insert {
     /// An older value of the same key was there, and is gone.
@@ -187,8 +187,8 @@ impl Memory {
         found.is_some()
     }
 
-    /// Removes what is stored under `hash`, whatever its key. What shares 32 mixed bits of the hash by
-    /// chance goes with it.
+    /// Removes what is stored under `hash`, whatever its key. What shares 32 mixed bits of the hash
+    /// by chance goes with it.
     pub fn remove_hash(&mut self, hash: u64) {
         let hash = self.fold(hash);
         while let Some(location) =
@@ -254,7 +254,8 @@ impl Memory {
         }
     }
 
-    /// 32 well-mixed bits, so that a caller's plain hash does no harm (the finalizer of MurmurHash3).
+    /// 32 well-mixed bits, so that a caller's plain hash does no harm (the finalizer of
+    /// MurmurHash3).
     fn fold(&self, hash: u64) -> u32 {
         let mixed = (hash ^ self.seed).wrapping_mul(0xff51_afd7_ed55_8ccd);
         ((mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 32) as u32

@@ -75,7 +75,7 @@ fn a_flipped_bit_anywhere_is_damage() {
     assert!(met > 10 && counted > 3, "damage was met only {met} and {counted} times");
 }
 
-/// Where the record of that key is in the segments, and how long it is.
+/// Returns the position and length of the record of that key in the segments.
 fn record_of(device: &SimulatedDevice, key: &[u8]) -> (FileName, u64, u64) {
     for (name, length) in device.list().expect("lists") {
         let bytes = device.read(name, 0, length as usize).expect("reads");

@@ -78,7 +78,7 @@ impl Measure {
             let mut ebpf = EbpfLoader::new()
                 .map_max_entries("items", keys)
                 .load(object.ok_or(Error::NotBuilt)?)
-                .map_err(Error::kernel("cannot load what is measured with"))?;
+                .map_err(Error::kernel("cannot load the program for measurements"))?;
             for name in names {
                 let program = ebpf.program_mut(name).ok_or(Error::Missing(name))?;
                 <&mut Xdp>::try_from(program).and_then(Xdp::load).map_err(Error::kernel(*name))?;

@@ -52,7 +52,7 @@ pub struct Config {
 pub enum Values {
     /// Every key has room for the longest value.
     Slots,
-    /// Units in register arrays of so many rows each (NetCache's slides).
+    /// Units in register arrays of this number of rows each (NetCache's slides).
     Registers {
         /// Rows of each of the arrays.
         rows: u32,
@@ -203,7 +203,8 @@ impl DataPlane {
         Self::over(ebpf, config, lengths)
     }
 
-    /// The maps alone, to look at a data plane that is attached: the kernel need not verify anything.
+    /// The maps alone, to look at a data plane that is attached: the kernel need not verify
+    /// anything.
     ///
     /// # Errors
     /// As for [`DataPlane::load`].

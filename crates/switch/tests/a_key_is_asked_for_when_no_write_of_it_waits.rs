@@ -1,5 +1,5 @@
-//! A memcached is asked for a key only when none of the writes of it that passed waits for its
-//! answer, whoever wrote: what it says then is not older than one that it applies later.
+//! A memcached is asked for a key only when no passed write of it waits for its answer, whichever
+//! client wrote: its answer then is not older than a write that it applies later.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;

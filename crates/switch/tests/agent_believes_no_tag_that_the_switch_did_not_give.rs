@@ -86,7 +86,7 @@ impl World {
         self.version != self.valid_version || self.value == self.store.read(&KEY)
     }
 
-    /// A write of somebody else's passes the switch, and is done.
+    /// A write of another client passes the switch, and is completed.
     fn write(&mut self, sequence: u32, value: &[u8]) {
         self.version += 1;
         let put =
@@ -109,7 +109,7 @@ fn a_tag_that_a_client_made_up_counts_as_none() {
                 Some(&value[..]),
                 "{tag:#x}: it is not written"
             );
-            assert!(world.is_coherent(), "{tag:#x}: after a write of somebody else's");
+            assert!(world.is_coherent(), "{tag:#x}: after a write of another client");
         }
         assert!(
             world.sent <= 3 * SENT_PER_WRITE,

@@ -1,8 +1,8 @@
-//! Random conversations with a memcached that takes its time, through the real programs: commands
-//! are pipelined, cut anywhere and repeated, answers too, values look like either, and the cache
-//! asks for keys at any time, whatever it is told. Nobody is served what was written over by a
-//! write whose answer has left. Where all writes have answers, and the cache asks only when it may,
-//! nobody is served what was written over at all.
+//! Random conversations with a slow memcached, through the real programs: commands are pipelined,
+//! cut anywhere and repeated, answers too, values look like either, and the cache asks for keys at
+//! any time, whatever it is told. No client is served a value that was replaced by a write whose
+//! answer has left. Where all writes have answers, and the cache asks only when it may, no client
+//! is served a replaced value at all.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -85,7 +85,7 @@ struct Connection {
 #[derive(Default)]
 struct History {
     values: Vec<u32>,
-    /// The last write of which somebody was told.
+    /// The last write that some client has seen.
     told: usize,
 }
 
@@ -213,7 +213,7 @@ impl<'a> World<'a> {
             8 => ("version\r\n".into(), None, None, "VERSION 1.6.18\r\n"),
             4 | 9..13 => (format!("get k{key}\r\n"), None, Some(key), ""),
             13 => (format!("ms k{key} {bytes} q\r\n{value}\r\n"), write, None, ""),
-            // Nobody can tell whether it will be answered.
+            // Whether it will be answered is unknown.
             14 => {
                 is_meta = true;
                 (format!("mg k{key} v q\r\n"), None, Some(key), "")
@@ -345,7 +345,7 @@ impl<'a> World<'a> {
             });
             assert!(
                 current,
-                "k{key} is {} to somebody, of {:?}, of which {} were told of",
+                "k{key}: a client received {}; its values are {:?}, and clients had seen {} of them",
                 said.escape_ascii(),
                 history.values,
                 history.told

@@ -22,8 +22,8 @@ use crate::{
 
 /// Requests under way at once, over all connections, when the most is asked for.
 const OUTSTANDING: &str = "256";
-/// The most under way when so many are due a second: half a second of them at 30,000. If the server
-/// falls behind, that shows as latency and does not end the run.
+/// Maximum number of outstanding requests: half a second of them at 30,000 per second. If the
+/// server falls behind, that shows as latency and does not end the run.
 const OUTSTANDING_MAX: &str = "16384";
 const ECDSA: &str = "ecdsa_secp256r1_sha256";
 const RSA: &str = "rsa_pss_rsae_sha256";
@@ -105,7 +105,7 @@ struct Site {
     directory: PathBuf,
     server: Server,
     _database: Database,
-    /// Of a client: as many as it has cores.
+    /// Threads of a client: one for each of its cores.
     client_threads: &'static str,
     ecdsa: String,
     rsa: String,

@@ -54,14 +54,14 @@ pub(crate) trait Speech {
 
     type Settings;
 
-    /// What all connections of a conversation share.
+    /// Settings shared by all connections of a conversation.
     fn settings(config: &Config) -> Self::Settings;
     fn open(settings: &Arc<Self::Settings>) -> (Self, Self::Filter)
     where
         Self: Sized;
-    /// What the client sends.
+    /// Returns the bytes that the client sends.
     fn client(&mut self, text: &str) -> Vec<u8>;
-    /// What the origin sends.
+    /// Returns the bytes that the origin sends.
     fn origin(&mut self, text: &str) -> Vec<u8>;
     /// The bytes that `text` must have become on their way to the origin, given what is leaving.
     fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
@@ -348,7 +348,7 @@ impl<S: Speech> Play<S> {
                 let place = &self.place;
                 assert!(
                     leaving.is_empty(),
-                    "before {place}\nnobody expected this to {to} {number}: {}",
+                    "before {place}\nunexpected bytes to {to} {number}: {}",
                     S::show(leaving)
                 );
             }

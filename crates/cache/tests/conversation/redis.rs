@@ -1,4 +1,4 @@
-//! How Redis conversations are held; `notation.rs` says how they are written.
+//! Execution of Redis conversations; `notation.rs` has their notation.
 
 use std::sync::Arc;
 

@@ -34,8 +34,8 @@ EXAMPLES:
     enroute cache --config enroute.toml --admin 127.0.0.1:9900
 
 SIGTERM and Ctrl-C wait for outstanding replies (drain_timeout, 10 s), then exit. SIGHUP reads the
-file of --config again and applies `capacity` and `memory` without closing connections; other changes
-need a restart. docs/guide/configuration.md describes all options.";
+file of --config again and applies `capacity` and `memory` without closing connections; other
+changes need a restart. docs/guide/configuration.md describes all options.";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
@@ -77,7 +77,7 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, value_name = "POLICY")]
     replacement: Option<Replacement>,
 
-    /// What is stored [default: on-miss]
+    /// Replies to store [default: on-miss]
     #[arg(long, value_enum, value_name = "WHEN")]
     population: Option<Population>,
 

@@ -105,7 +105,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "WHEN", default_value = "everysec")]
     sync: String,
 
-    /// What is read ahead into free memory while the disk is idle: useful (the entries that are
+    /// Data to read ahead into free memory while the disk is idle: useful (the entries that are
     /// looked up most), sequential (the order of the storage table, as in the dReDBox paper), off
     #[arg(long, value_name = "WHAT", default_value = "useful", value_parser = warming)]
     warming: Warming,

@@ -31,8 +31,8 @@ EXAMPLES:
 docs/guide/edge.md describes all options.
 
 SIGTERM and Ctrl-C wait for requests in progress (drain_timeout, 10 s), then exit. SIGHUP reads the
-file, certificates and keys again: changes of sites and [edge.identity] apply to new connections; the
-log names changes that need a restart. If any file has a mistake, nothing changes.";
+file, certificates and keys again: changes of sites and [edge.identity] apply to new connections;
+the log names changes that need a restart. If any file has a mistake, nothing changes.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -24,8 +24,8 @@ EXAMPLES:
     enroute intercept --protocol redis --to 127.0.0.1:6380 --local --cache-user enroute apply
 
 Set `origin = \"mongodb://original\"` in the configuration of the cache: the origin of each client is
-then its original destination. While no cache listens, new connections go directly to the database in
-mode tproxy and are refused in mode redirect; `remove` ends the diversion. See
+then its original destination. While no cache listens, new connections go directly to the database
+in mode tproxy and are refused in mode redirect; `remove` ends the diversion. See
 docs/guide/intercept.md.";
 
 /// How a connection is diverted.
@@ -84,7 +84,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "USER", requires = "local")]
     cache_user: Option<Name>,
 
-    /// How connections are diverted
+    /// Method of diverting connections
     #[arg(long, value_enum, default_value = "redirect", value_name = "MODE")]
     mode: Mode,
 

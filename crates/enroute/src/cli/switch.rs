@@ -50,9 +50,9 @@ EXAMPLES:
   Remove the program and its maps:
     enroute switch detach
 
-`attach` runs until interrupted. After that the program stays attached: items of memcached are served
-and invalidated as before, items of NetCache's protocol are served until their lease ends (5 s). A new
-`attach` begins with an empty cache. See docs/guide/switch.md.";
+`attach` runs until interrupted. After that the program stays attached: items of memcached are
+served and invalidated as before, items of NetCache's protocol are served until their lease ends
+(5 s). A new `attach` begins with an empty cache. See docs/guide/switch.md.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

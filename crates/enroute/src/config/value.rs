@@ -50,7 +50,7 @@ pub enum Replacement {
     Lru,
     /// First in, first out, with a second chance for items that were read
     Clock,
-    /// Like clock, but new items are judged earlier
+    /// Like clock, but items that were never read are evicted sooner
     Sieve,
     /// Three queues: new items must be read in a small one before they enter the main one
     #[value(name = "s3-fifo")]

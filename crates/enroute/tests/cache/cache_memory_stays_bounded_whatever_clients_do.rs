@@ -1,6 +1,5 @@
-//! What the whole process of `enroute cache` has resident stays within `memory` and the base that
-//! the guide states, whatever clients send, ask for or leave unread; others are served all the
-//! while.
+//! The resident memory of `enroute cache` stays within `memory` and the overhead that the guide
+//! states, whatever clients send, request or leave unread; other clients are served throughout.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -22,8 +21,8 @@ const OPTIONS: &str = "[storage]\nmemory = \"16MiB\"\n";
 
 fn check(cache: &Cache, attack: &str) {
     let peak = cache.process().peak_bytes();
-    eprintln!("{attack}: {} MiB at most, {} may be", peak / MIB, BOUND / MIB);
-    assert!(peak <= BOUND, "{attack}: {peak} bytes were resident, and {BOUND} may be");
+    eprintln!("{attack}: peak {} MiB, limit {} MiB", peak / MIB, BOUND / MIB);
+    assert!(peak <= BOUND, "{attack}: {peak} bytes resident, expected at most {BOUND}");
 }
 
 /// An origin that takes connections and never says or reads anything.

@@ -94,7 +94,7 @@ subscribe __redis__:invalidate
 subscribe other
 ";
 
-/// What users may do beside the commands: rights to keys and channels.
+/// Rights to keys and channels, combined with rights to commands.
 const RIGHTS: &[&str] = &[
     "~*",
     "%R~*",
@@ -128,7 +128,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// What COMMAND INFO says of one command, and of its sub-commands.
+/// Collects the output of COMMAND INFO for one command and its subcommands.
 fn describe(value: &Value, into: &mut BTreeMap<String, Vec<String>>) {
     let Value::Array(parts) = value else { return };
     let name = text(&parts[0]);

@@ -15,15 +15,15 @@ use redis::Connection;
 
 const CLIENTS: usize = 8;
 const KEYS: u64 = 40;
-/// So many writes at least before a kill.
+/// Minimum number of writes before a kill.
 const ACKNOWLEDGED: u64 = 6;
 
-/// What one client knows of its keys.
+/// A client's knowledge of its keys.
 #[derive(Default)]
 struct Known {
     /// The last acknowledged value; `None` if the key was acknowledged to be gone.
     acknowledged: HashMap<String, Option<Vec<u8>>>,
-    /// What was said last and never acknowledged.
+    /// The last writes, if they were never acknowledged.
     doubtful: HashMap<String, Vec<Option<Vec<u8>>>>,
 }
 

@@ -82,8 +82,8 @@ fn who_waits_for_an_answer_is_told_that_none_will_come() {
     });
 }
 
-/// An origin that answers so many requests on each connection and ends it at the next; how many it
-/// saw.
+/// Starts an origin that answers `answers` requests on each connection and closes it at the next;
+/// returns the number of requests it saw.
 fn fickle(answers: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("bound");

@@ -9,7 +9,7 @@ const DAY_MS: i64 = 86_400_000;
 /// Times in the log are whole milliseconds.
 const RESOLUTION: Duration = Duration::from_millis(1);
 
-/// What a process says first.
+/// Part of the first line that a process logs.
 const STARTS: &str = " is starting ";
 
 /// The source of a slot's move may answer reads although its target takes writes.

@@ -22,7 +22,7 @@ pub struct Process {
     stderr: Output,
 }
 
-/// How a process ended, and all it said.
+/// Exit status and output of a process.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -158,7 +158,12 @@ impl Process {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
                 break status;
             }
-            assert!(started.elapsed() < PATIENCE, "{} goes on:\n{}", self.name, self.stderr());
+            assert!(
+                started.elapsed() < PATIENCE,
+                "{} has not ended:\n{}",
+                self.name,
+                self.stderr()
+            );
             thread::sleep(Duration::from_millis(2));
         };
         Ended { status, stdout: self.stdout.finish(), stderr: self.stderr.finish() }

@@ -45,11 +45,11 @@ const OPERATIONS_MIN: usize = 200_000;
 const NETCACHE: [Server; 2] = [Server::Database, Server::Agent];
 const MEMCACHED: [Server; 1] = [Server::Memcached];
 const LONG: Duration = Duration::from_secs(120);
-/// How long two faults at once are made in `make soak`, in runs of this length.
+/// Total time of two faults at once in `make soak`, in runs of this length.
 const HOUR: Duration = Duration::from_secs(3600);
 const SOAKED: Duration = Duration::from_secs(60);
 
-/// What happens to the history.
+/// The disturbance of a history.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trial {
     /// One fault after the other.
@@ -154,7 +154,7 @@ fn are_linearizable(server: Server, span: Duration, trial: Trial) {
     history::are_linearizable(hits_min, |seed| run(server, span, seed, trial));
 }
 
-/// What the checker says, and how often the program answered.
+/// Returns the checker's verdict, and the number of answers of the program.
 fn run(server: Server, span: Duration, seed: u64, trial: Trial) -> Option<(Verdict, u64)> {
     history::checker()?;
     let mut rack = Rack::build()?;
@@ -165,7 +165,8 @@ fn run(server: Server, span: Duration, seed: u64, trial: Trial) -> Option<(Verdi
         duplicate: 0.03,
         ..PathConfig::default()
     };
-    // What memcached is asked for 50 ms after a write must not overtake the write (decision 0033).
+    // A request that memcached receives 50 ms after a write must not overtake the write (decision
+    // 0033).
     let to_servers = PathConfig { reorder: server != Server::Memcached, ..bad.clone() };
     rack.lengthen(bad, to_servers, seed);
     let files = TemporaryDirectory::create();
@@ -215,7 +216,7 @@ fn run(server: Server, span: Duration, seed: u64, trial: Trial) -> Option<(Verdi
     Some((verdict, hits))
 }
 
-/// Reads, writes and deletes until it is over; nothing is under way while somebody has `quiet`.
+/// Reads, writes and deletes until it is over; nothing is in progress while `quiet` is held.
 fn ask(
     number: usize,
     mut asking: impl Asking,
@@ -227,9 +228,9 @@ fn ask(
     let mut value = (number as u64) << 32;
     let reads_percent = if number.is_multiple_of(READERS) { 100 } else { 80 };
     while !over.load(Relaxed) {
-        // Who waits for quiet gets it.
+        // Lets a thread that waits for quiet run.
         thread::yield_now();
-        let _busy = quiet.read().expect("nobody panicked");
+        let _busy = quiet.read().expect("no thread panicked");
         // Half of all on a sixth of the keys: races need company, and so do hot keys.
         let keys = if random.random_bool(0.5) { KEYS / 6 } else { KEYS };
         let key = random.random_range(0..keys);

@@ -77,8 +77,8 @@ impl Receiver {
         self.delayed_due_ns.min(self.resend_due_ns).min(self.last_ack_due_ns)
     }
 
-    /// A segment arrived. Returns whether it counts as received: data that is wholly old does not, nor
-    /// a reset, which no connection has sent.
+    /// A segment arrived. Returns whether it counts as received: data that is wholly old does not,
+    /// nor a reset, which no connection has sent.
     pub(crate) fn receive(
         &mut self,
         segments: &mut Vec<Segment>,

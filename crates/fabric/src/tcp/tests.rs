@@ -189,7 +189,7 @@ fn a_late_handshake_goes_on_until_the_client_has_forgotten() {
         if segments.is_empty() && !connection.over() {
             let dues_ns = connection.dues_ns();
             now_ns = dues_ns[0].min(dues_ns[1]);
-            assert_ne!(now_ns, NEVER, "nobody ends it");
+            assert_ne!(now_ns, NEVER, "no event ends the run");
             connection.wake(&mut segments, dues_ns[0] == now_ns, now_ns);
         }
     }

@@ -81,7 +81,8 @@ impl Workload {
         Ok(workload)
     }
 
-    /// The line, counted from 1, of a row, counted from 0, in a trace that [`Workload::parse`] takes.
+    /// The line, counted from 1, of a row, counted from 0, in a trace that [`Workload::parse`]
+    /// takes.
     #[must_use]
     pub fn line_of(text: &[u8], row: usize) -> Option<usize> {
         let is_row = |line: &[u8]| {

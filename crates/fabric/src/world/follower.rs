@@ -11,7 +11,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Follower {
-    /// Every so many-th packet.
+    /// Every n-th packet is followed.
     every: u64,
     /// Index of the recorded path of each packet. A packet may be lost and its slot reused: then
     /// the flow or the sending time differs.

@@ -153,7 +153,7 @@ impl Copies {
         self.bytes
     }
 
-    /// Copies may take so much from now on.
+    /// Sets the memory that copies may use from now on.
     pub(super) fn grant(&mut self, bytes: usize) {
         self.bytes_max = bytes;
         for copied in self.slots.values_mut() {

@@ -16,7 +16,7 @@ const REPORTED_SLOTS_MAX: usize = 4_096;
 const HOT_KEYS_MAX: usize = 32;
 /// Round trips kept of one node between two reports.
 const ROUND_TRIPS_MAX: usize = 64;
-/// One access of so many is looked at for hot keys.
+/// Sampling of hot keys: one access in this number.
 const SAMPLED_OF: u32 = 16;
 /// Number of sampled accesses that make a key a candidate.
 const CANDIDATE_FROM: u16 = 4;

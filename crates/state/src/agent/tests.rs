@@ -77,7 +77,7 @@ struct World {
     key_of: BTreeMap<u64, String>,
     acknowledged: BTreeMap<String, u64>,
     copied: u64,
-    /// Nobody writes for a while, so that there are copies.
+    /// A period without writes, so that there are copies.
     reads: bool,
     redirected: u64,
     tried_again: u64,

@@ -99,16 +99,16 @@ pub struct Run {
     pub frozen: bool,
     in_flight: Vec<DeviceCommand>,
     waiting: Vec<Waiting>,
-    /// What is known to be durable, and what came after.
+    /// The durable state, and the changes after it.
     safe: Map,
     since: Vec<(Position, Done)>,
-    /// What the store should hold now.
+    /// The expected content of the store.
     pub map: Map,
     writes: u64,
     written: BTreeMap<Vec<u8>, Vec<Entry>>,
     pub refused_full: u64,
     pub failed_loads: u64,
-    /// What scans could not name.
+    /// Number of entries that scans could not name.
     pub passed_over: u64,
     /// Ends of commands after which upkeep could go on.
     pub went_on: u64,
@@ -358,7 +358,7 @@ impl Run {
         }
     }
 
-    /// Everything asked of the device is done, and nobody waits.
+    /// Completes all operations of the device, so that no request waits.
     pub fn settle(&mut self) {
         for _ in 0..100_000 {
             if self.device.has_crashed() {
@@ -372,7 +372,7 @@ impl Run {
                 return;
             }
         }
-        panic!("it never comes to rest");
+        panic!("the device does not become idle");
     }
 
     /// Restarts the machine and the store, however often it stops in between, and checks that

@@ -70,7 +70,7 @@ impl Default for Config {
     }
 }
 
-/// So many periods in a row a key may be found invalid before it leaves.
+/// Maximum number of consecutive periods for which a key may be found invalid before it leaves.
 const PERIODS_INVALID_MAX: u8 = 3;
 
 /// Counters since the start.

@@ -64,7 +64,7 @@ impl State {
                 }
                 self.send(End::Switch, End::Agent, &ack);
             }
-            // An answer to whoever used its address.
+            // An answer to the sender that used its address.
             _ => {}
         }
     }

@@ -131,7 +131,7 @@ impl<'a> Message<'a> {
         let parts = parts.ok_or_else(|| {
             malformed(
                 HEADER_BYTES,
-                "a length and so many bytes of key",
+                "a length and that many bytes of key",
                 self.value.len().to_string(),
             )
         })?;

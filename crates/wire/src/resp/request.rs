@@ -239,8 +239,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the position of the body of the bulk string at the current position, once its CR LF
-    /// has been received too.
+    /// Returns the position of the current bulk string's body, once its CR LF has been received.
     #[inline]
     fn bulk(&self, bytes: &[u8], limits: &Limits) -> Result<Option<Range<usize>>> {
         let at = self.position;

@@ -124,7 +124,7 @@ impl Scanner {
         self.value_offset
     }
 
-    /// At least so many bytes until the current reply ends.
+    /// Returns the minimum number of bytes until the current reply ends.
     pub(super) fn bytes_due(&self) -> usize {
         match self.state {
             State::Body { left, .. } => left,

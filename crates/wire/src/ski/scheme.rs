@@ -102,8 +102,7 @@ impl Scheme {
         !matches!(self, Self::RsaPkcs1Sha256 | Self::RsaPkcs1Sha384 | Self::RsaPkcs1Sha512)
     }
 
-    /// Returns the scheme that SKI's `hash` alone stands for, in a TLS 1.2 key exchange signed by
-    /// such a key.
+    /// Returns the scheme of a TLS 1.2 key exchange with SKI's `hash` alone, signed by such a key.
     pub fn of_hash(hash: Hash, key: KeyKind) -> Option<Self> {
         match (key, hash) {
             (KeyKind::Rsa, Hash::Sha256) => Some(Self::RsaPkcs1Sha256),

@@ -166,7 +166,7 @@ fn beside(
             waits(load.duration, move || reader.read())
         });
         let outcome = load.run();
-        other.join().map_err(|_| anyhow::anyhow!("what was done beside panicked"))??;
+        other.join().map_err(|_| anyhow::anyhow!("the background load panicked"))??;
         let mut times = Vec::new();
         for time in time {
             times.extend(

@@ -28,7 +28,7 @@ fn scenario(functions: Vec<Function>, seconds: f64, rtt: Duration) -> Scenario {
     Scenario { functions, rate: RATE, seconds, rtt, placement: Placement::Hash }
 }
 
-/// Functions that start one after the other on these hosts, so many seconds apart.
+/// Functions that start one after the other on these hosts, at this interval.
 fn one_after_another(hosts: &[usize], seconds: f64) -> Vec<Function> {
     let start = |(index, &host)| Function(vec![Stay { from: index as f64 * seconds, host }]);
     hosts.iter().enumerate().map(start).collect()

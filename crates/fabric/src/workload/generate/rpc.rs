@@ -16,7 +16,7 @@ use crate::{
     workload::{Flow, Protocol, Workload},
 };
 
-/// Services for each 410,865 containers, as many as the trace's authors count.
+/// Services for each 410,865 containers, as the trace's authors count.
 const SERVICES: u32 = 20_000;
 const CONTAINERS: u32 = 410_865;
 

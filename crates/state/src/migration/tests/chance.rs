@@ -34,7 +34,7 @@ impl Chance {
         Wide(self.decide(limit)).into()
     }
 
-    /// Something that happens once in so many times, or not.
+    /// Decides whether an event that occurs once in this number of times occurs.
     pub(super) fn one_in(&mut self, times: u64) -> bool {
         match self {
             Self::Seed(random) => random.random_range(0..times) == 0,

@@ -193,7 +193,7 @@ impl World {
             });
         }
         if self.budgets.takeovers > 0 {
-            self.each("another goes on", next, |world| {
+            self.each("another mover resumes", next, |world| {
                 world.budgets.takeovers -= 1;
                 let turn = world.cluster.turn();
                 let (owner, claims) = (world.cluster.owner(), world.cluster.claims());

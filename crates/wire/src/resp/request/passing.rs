@@ -74,7 +74,7 @@ impl Decoder {
 }
 
 impl Passing {
-    /// Follows the request into the next `bytes`. What is not taken must come again with more behind.
+    /// Reads on in the next `bytes`. Bytes that are not taken must be passed again with more.
     ///
     /// # Errors
     /// As [`Decoder::decode`].
