@@ -41,7 +41,8 @@ impl Overhead {
 
     /// Whether the shards could not have `wanted` of `bytes` for the whole process if it had
     /// `measured` resident beside them and what clients keep.
-    pub(crate) fn exceeds(&self, measured: u64, bytes: u64, wanted: u64) -> bool {
+    #[must_use]
+    pub fn exceeds(&self, measured: u64, bytes: u64, wanted: u64) -> bool {
         wanted + measured + self.clients + bytes / RESERVE > bytes
     }
 

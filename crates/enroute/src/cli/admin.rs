@@ -4,10 +4,11 @@ use std::{net::TcpListener, sync::Arc};
 
 use anyhow::Context;
 
+use endpoint::Endpoint;
+
 use crate::{
     admin::{self, Observed},
     config::AdminDocument,
-    endpoint::Endpoint,
 };
 
 /// The address of an admin endpoint that does not serve yet.

@@ -44,12 +44,12 @@ mod tests {
     #[test]
     fn of_too_many_reports_the_oldest_are_dropped_and_all_are_counted() {
         let mut ledger = Ledger::new(VecDeque::new());
-        for limit in 0..DAMAGE_MAX + 3 {
-            ledger.report(Error::TooManyClears { got: 0, limit });
+        for limit in 0..DAMAGE_MAX as u64 + 3 {
+            ledger.report(Error::StepTooLong { got: 0, limit });
         }
         assert_eq!(ledger.stats.damages, DAMAGE_MAX as u64 + 3);
         let first = ledger.next_damage();
-        assert!(matches!(first, Some(Error::TooManyClears { limit: 3, .. })), "{first:?}");
+        assert!(matches!(first, Some(Error::StepTooLong { limit: 3, .. })), "{first:?}");
         assert_eq!(std::iter::from_fn(|| ledger.next_damage()).count(), DAMAGE_MAX - 1);
     }
 }
