@@ -20,6 +20,7 @@ mod connection;
 pub mod failure;
 pub mod goal;
 pub mod keyspace;
+pub mod memory;
 mod number;
 mod outcome;
 pub mod parameters;
