@@ -21,6 +21,7 @@ pub mod failure;
 pub mod goal;
 pub mod keyspace;
 pub mod lookups;
+pub mod memory;
 pub mod netcache;
 mod number;
 mod outcome;

@@ -8,10 +8,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use db::{
-    goal::Goal,
-    parameters::{MEMORY_BYTES_MIN, parse_sync},
-};
+use db::{goal::Goal, memory::MEMORY_BYTES_MIN, parameters::parse_sync};
 use serde::Deserialize;
 use store::elastic::{Sync, Warming};
 use tracing::info;

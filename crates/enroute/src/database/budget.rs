@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use db::{goal::Goal, lookups::Counts, parameters::MEMORY_BYTES_MIN};
+use db::{goal::Goal, lookups::Counts, memory::MEMORY_BYTES_MIN};
 use store::elastic::{
     Advice,
     autoscale::{Autoscale, Config, Observation},

@@ -163,7 +163,7 @@ pub struct Database {
 /// Heaps that all threads share.
 const HEAPS: i32 = 2;
 /// With the reserve of the budget it is what clients may keep waiting
-/// (`db::parameters::clients_bytes_max`).
+/// (`db::memory::clients_bytes_max`).
 const CLIENTS_BYTES: u64 = 8 << 20;
 /// Files and sockets open at most besides clients and what the shards keep.
 const FILES_BESIDES: usize = 128;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use db::parameters::MEMORY_BYTES_MIN;
+use db::memory::MEMORY_BYTES_MIN;
 use endpoint::Exposition;
 use serde::Serialize;
 use serde_json::Value;
