@@ -42,6 +42,7 @@ mod error;
 #[allow(unsafe_code)] // The processor's instructions for it.
 mod lanes;
 mod lines;
+mod listing;
 mod locating;
 mod log;
 mod manifest;
@@ -75,6 +76,7 @@ use crate::retired::Retired;
 use compaction::Compaction;
 use device_work::Purpose;
 pub use error::Error;
+pub use listing::{Listing, shard_name};
 use log::Log;
 use paging::Paging;
 pub use recovery::Recovery;
