@@ -1,19 +1,21 @@
 //! Random bytes of the system, for secrets and seeds.
 
-use anyhow::Context;
-use rustix::rand::{GetRandomFlags, getrandom};
+use rustix::{
+    io::Errno,
+    rand::{GetRandomFlags, getrandom},
+};
 
 /// Fills `bytes`.
 ///
-/// # Errors
-/// The system has none.
-pub(crate) fn fill(bytes: &mut [u8]) -> anyhow::Result<()> {
+/// # Panics
+/// The system has none: nothing secret may be made then.
+pub(crate) fn fill(bytes: &mut [u8]) {
     let mut filled = 0;
     while filled < bytes.len() {
         match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
-            Err(rustix::io::Errno::INTR) => {}
-            got => filled += got.context("cannot get random bytes from the system")?,
+            Ok(got) => filled += got,
+            Err(Errno::INTR) => {}
+            Err(error) => panic!("the system gives no random bytes: {error}"),
         }
     }
-    Ok(())
 }

@@ -48,6 +48,24 @@ pub enum Error {
         /// What stands there.
         got: String,
     },
+    /// A record that is there already.
+    #[error(
+        "the database has a record of this key already ({0}), perhaps with other server names or \
+         under another key-encryption key: see `enroute keyserver list`, and give --replace to \
+         overwrite it"
+    )]
+    Exists(wire::ski::KeyId),
+    /// An error reply of the database.
+    #[error("the database replied with an error: {0}")]
+    Database(String),
+    /// A reply of the database of another kind.
+    #[error("{command}: expected {expected}, got another reply")]
+    Reply {
+        /// The command.
+        command: &'static str,
+        /// What its reply is.
+        expected: &'static str,
+    },
     /// The cryptographic library failed.
     #[error("the cryptographic library failed to {0}")]
     Library(&'static str),

@@ -46,7 +46,7 @@ pub trait Switch: Sized {
 }
 
 /// Fills its argument with random bytes of the system.
-pub type Random = fn(&mut [u8]) -> anyhow::Result<()>;
+pub type Random = fn(&mut [u8]);
 
 /// A key server, and the identity of the edge that asks it. All files are PEM.
 #[derive(Debug, Clone)]

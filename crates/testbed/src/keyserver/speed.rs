@@ -53,7 +53,7 @@ pub struct Padding {
 /// Measures on the core it is on, `each` per operation, `samples` decryptions for each fault.
 ///
 /// # Errors
-/// The thread cannot be pinned to a core, or the cryptographic library or `random` fails.
+/// The thread cannot be pinned to a core, or the cryptographic library fails.
 pub fn measure(each: Duration, samples: usize, random: Random) -> anyhow::Result<Report> {
     let mut core = CpuSet::new();
     core.set(sched_getcpu());
@@ -132,7 +132,7 @@ impl Fault {
 /// A cipher text, a new one each time, so that no cache knows it.
 fn encrypted(key: &SigningKey, fault: Fault, random: Random) -> anyhow::Result<Vec<u8>> {
     let mut secret = [0; PREMASTER_BYTES];
-    random(&mut secret)?;
+    random(&mut secret);
     secret[..2].copy_from_slice(if matches!(fault, Fault::Version) { &[3, 1] } else { &[3, 3] });
     let length = if matches!(fault, Fault::Length) { PREMASTER_BYTES - 1 } else { PREMASTER_BYTES };
     let mut encrypted = key::encrypt_premaster(&key.public_key()?, &secret[..length])?;
@@ -155,7 +155,7 @@ fn compare(
         // In random order: the library renews its blinding every 32 operations, which with a fixed
         // order would always hit the same kind.
         let mut coin = [0];
-        random(&mut coin)?;
+        random(&mut coin);
         let is_bad = coin[0] & 1 == 1;
         let fault = if is_bad { fault } else { Fault::None };
         let operation = Operation::Premaster { encrypted: encrypted(key, fault, random)? };
