@@ -23,6 +23,7 @@ pub mod keyspace;
 pub mod lookups;
 mod number;
 mod outcome;
+pub mod output;
 pub mod parameters;
 mod reply;
 pub mod row;
