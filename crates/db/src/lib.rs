@@ -21,6 +21,7 @@ pub mod failure;
 pub mod goal;
 pub mod keyspace;
 pub mod lookups;
+pub mod netcache;
 mod number;
 mod outcome;
 pub mod output;
