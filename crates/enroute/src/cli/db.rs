@@ -21,12 +21,12 @@ mod advise;
 mod orchestrator;
 
 use super::{
+    admin::Admin,
     cache::raise_open_files,
     signal::{EndSignal, on_hangup},
 };
 use crate::{
-    admin,
-    config::Bytes,
+    config::{AdminDocument, Bytes},
     database::{Database, Setup, Shared, Tls, orchestrator::Place},
     private_file,
 };
@@ -297,15 +297,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
-    let admin = arguments.admin.map(TcpListener::bind).transpose();
-    let admin = admin
-        .context("cannot listen on the address of --admin; check that no other process uses it")?;
-    let admin = admin
-        .map(|socket| admin::start(socket, Arc::clone(database.shared()), Vec::new()))
-        .transpose()?;
-    if let Some(admin) = &admin {
-        eprintln!("admin: http://{}/", admin.address());
-    }
+    let document = arguments.admin.map(|listen| AdminDocument { listen, names: Vec::new() });
+    let admin = Admin::listen(document.as_ref())?;
+    let shared = Arc::clone(database.shared());
+    let _admin = admin.map(|admin| admin.serve(shared)).transpose()?;
     if arguments.config.is_some() {
         reload(arguments.clone(), Arc::clone(database.shared()))?;
     }
