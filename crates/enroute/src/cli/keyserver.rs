@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
+use notation::DatabaseUrl;
 use testbed::{
     command,
     services::{KeyClient, KeyServer},
@@ -83,7 +84,7 @@ struct Storage {
     /// Prefer the environment variable for a password: `ps` shows options to every user [default:
     /// $ENROUTE_DATABASE]
     #[arg(long, value_name = "ADDRESS")]
-    database: Option<database::Address>,
+    database: Option<DatabaseUrl>,
 
     /// Authorities that may have signed the certificate of the database, PEM; required with
     /// rediss://
@@ -121,6 +122,7 @@ impl Storage {
                     anyhow!("expected --database or the environment variable {DATABASE_VARIABLE}")
                 })?
                 .parse()
+                .map_err(anyhow::Error::msg)
                 .context(DATABASE_VARIABLE)?,
         };
         let identity = self.database_certificate.as_deref().zip(self.database_key.as_deref());

@@ -20,12 +20,10 @@ mod mistake;
 mod setup;
 mod value;
 
-pub use edge::{
-    ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, OriginUrl,
-    SiteDocument,
-};
+pub use edge::{ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, SiteDocument};
 use mistake::Mistake;
-pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
+pub use notation::{Address, Bytes, KeyPlace, OriginUrl, Scheme, Time};
+pub use value::{Population, Replacement, Scripts, UniqueField};
 
 /// A configuration file.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
