@@ -27,6 +27,7 @@
 //! | `foreign` | clients that speak another protocol than a port serves |
 //! | `random` | random bytes of the system |
 //! | `resp_client` | connections to RESP servers, blocking and asynchronous |
+//! | `tls` | TLS of servers and clients, from files |
 //! | `sync` | locks and atomics, replaced by a thread model in tests |
 //! | `lock` | a file that one process at a time may hold |
 //! | `memory` | memory budget of the process |
@@ -56,3 +57,4 @@ pub mod runtime;
 pub mod state;
 pub mod switch;
 mod sync;
+mod tls;

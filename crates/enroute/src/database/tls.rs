@@ -6,16 +6,10 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::Context;
-use rustls::{
-    RootCertStore, ServerConfig, ServerConnection,
-    crypto::aws_lc_rs,
-    pki_types::{CertificateDer, pem::PemObject},
-    server::WebPkiClientVerifier,
-};
+use rustls::{ServerConfig, ServerConnection};
 use wire::detect::{self, LOOK_BYTES, Protocol};
 
-use crate::private_file;
+use crate::tls;
 
 /// Configuration of all encrypted connections.
 #[derive(Clone)]
@@ -32,31 +26,7 @@ impl Tls {
     /// # Errors
     /// A file that cannot be read or does not hold what it should.
     pub fn new(certificate: &Path, key: &Path, authority: Option<&Path>) -> anyhow::Result<Self> {
-        let chain = certificates(certificate)?;
-        let secret = private_file::read_private_key(key)?;
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_safe_default_protocol_versions()?;
-        let builder = match authority {
-            None => builder.with_no_client_auth(),
-            Some(path) => {
-                let mut roots = RootCertStore::empty();
-                for root in certificates(path)? {
-                    roots.add(root).with_context(|| path.display().to_string())?;
-                }
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
-                        .build()?;
-                builder.with_client_cert_verifier(verifier)
-            }
-        };
-        let config = builder.with_single_cert(chain, secret).with_context(|| {
-            format!(
-                "the certificate {} and the key {} do not match",
-                certificate.display(),
-                key.display()
-            )
-        })?;
+        let config = tls::server(certificate, key, authority)?;
         Ok(Self { config: Arc::new(config), knows_clients: authority.is_some() })
     }
 
@@ -77,18 +47,6 @@ pub(super) struct Session {
     /// First bytes of the client, as far as they are `seen`: it may not speak TLS.
     first: [u8; LOOK_BYTES],
     seen: usize,
-}
-
-fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let found =
-        read.with_context(|| format!("cannot read certificates from {}", path.display()))?;
-    anyhow::ensure!(
-        !found.is_empty(),
-        "{}: expected certificates in PEM, found none",
-        path.display()
-    );
-    Ok(found)
 }
 
 impl Session {

@@ -13,6 +13,4 @@ pub mod service;
 pub mod tls;
 pub mod vault;
 
-pub use client::{
-    Client, Configuration as ClientConfiguration, Error as ClientError, certificates,
-};
+pub use client::{Client, Configuration as ClientConfiguration, Error as ClientError};

@@ -7,7 +7,7 @@ use notation::DatabaseUrl;
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
-use crate::keyserver::client::tls;
+use crate::tls;
 
 /// An address, and the authorities for its certificate.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ impl Place {
         identity: Option<(&Path, &Path)>,
     ) -> anyhow::Result<Self> {
         let tls = match (address.is_encrypted(), roots) {
-            (true, Some(roots)) => tls(roots, identity)?,
+            (true, Some(roots)) => tls::client(roots, identity)?,
             (true, None) => bail!(
                 "{address}: expected --database-authorities FILE, with the authorities that may have signed \
                  the certificate of the database"
