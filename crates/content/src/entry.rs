@@ -146,7 +146,7 @@ impl Entry {
         if storable { Refreshed::Storable(entry) } else { Refreshed::Personal(entry) }
     }
 
-    /// Is it the variant for this request?
+    /// Returns whether it is the variant for this request.
     #[must_use]
     pub fn answers(&self, request: &Receiver) -> bool {
         self.selecting.matches(request)
@@ -243,7 +243,7 @@ impl Entry {
             && (BY_DEFAULT.contains(&status) || explicit && IF_SAID.contains(&status))
     }
 
-    /// Is this the response that a 304 with these headers is about (RFC 9111 §4.3.4)?
+    /// Returns whether a 304 with these headers is about this response (RFC 9111 §4.3.4).
     fn is_meant_by<'a>(&'a self, not_modified: &'a HeaderMap) -> bool {
         let tag = |headers: &'a HeaderMap| headers.get(header::ETAG).map(opaque);
         let modified = |headers: &'a HeaderMap| headers.get(header::LAST_MODIFIED);

@@ -118,7 +118,8 @@ fn precondition(request: &HeaderMap, stored: &HeaderMap) -> Option<StatusCode> {
     seen.then_some(StatusCode::NOT_MODIFIED)
 }
 
-/// May the range be taken from this very response (RFC 9110 §13.1.5)? Only a strong match counts.
+/// Returns whether the range may be taken from this response (RFC 9110 §13.1.5). Only a strong
+/// match counts.
 fn if_range(request: &HeaderMap, stored: &HeaderMap) -> bool {
     let Some(wanted) = request.get(header::IF_RANGE).and_then(|text| text.to_str().ok()) else {
         return !request.contains_key(header::IF_RANGE);
@@ -134,8 +135,8 @@ fn date(headers: &HeaderMap, name: &header::HeaderName) -> Option<std::time::Dur
     headers.get(name).and_then(|date| date.to_str().ok()).and_then(since_epoch)
 }
 
-/// Does any entity tag in the lines of this header satisfy `wanted`? Tags are quoted, and a comma
-/// may stand inside one.
+/// Returns whether any entity tag in the lines of this header satisfies `wanted`. Tags are quoted,
+/// and may contain a comma.
 fn any_tag(
     request: &HeaderMap,
     name: &header::HeaderName,

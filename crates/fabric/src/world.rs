@@ -219,7 +219,7 @@ impl<R: Resolver> World<R> {
         if self.settings.udp { (before_ns.min(flow_ns), NEVER) } else { (before_ns, flow_ns) }
     }
 
-    /// Lets a packet wait where it is.
+    /// Schedules a packet's next event.
     fn insert(&mut self, id: PacketId, at_ns: u64) {
         self.wheel.insert(id, at_ns);
     }

@@ -63,7 +63,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The line for `entry`, its end included; the chain then stands behind it.
+    /// Returns the line for `entry`, its end included, and adds it to the chain.
     pub fn append(&mut self, entry: &Entry<'_>) -> Vec<u8> {
         let line = Line {
             n: self.count + 1,

@@ -57,8 +57,8 @@ impl Cache {
         self.keys.get(&id).cloned()
     }
 
-    /// Keeps a key that was fetched under `generation`, unless that is over; gives back the one
-    /// that left for it, or itself, for the caller to drop outside of locks.
+    /// Stores a key that was fetched under `generation`, if that is the present one. Returns the
+    /// evicted key, or the key itself, for the caller to drop outside of locks.
     pub fn insert(&mut self, key: Arc<SigningKey>, generation: u64) -> Option<Arc<SigningKey>> {
         if generation != self.generation {
             return Some(key);

@@ -30,7 +30,8 @@ const REJECTION_CONTEXT: &[u8] = b"enroute premaster rejection 1";
 pub struct Rejection(Zeroizing<[u8; 32]>);
 
 impl Rejection {
-    /// That of the private key in the PKCS #8 document `der`; it can be derived only from the key.
+    /// Returns that of the private key in the PKCS #8 document `der`; it can be derived only from
+    /// the key.
     pub fn of_key(der: &[u8]) -> Self {
         let mut seed = Zeroizing::new([0; 32]);
         let hashed = Zeroizing::new([REJECTION_CONTEXT, der].concat());

@@ -1,7 +1,7 @@
 //! Patterns over keys and names, as in Redis: `*`, `?`, `[a-c]`, `[^a]`, `\`.
 
-/// Does `pattern` match all of `text`? Takes time proportional to the product of their lengths at
-/// most, whatever the pattern.
+/// Returns whether `pattern` matches all of `text`. Takes time at most proportional to the product
+/// of their lengths, whatever the pattern.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut position) = (0, 0);
     // Position at which to continue after the last star if what follows it does not match: only the

@@ -164,7 +164,7 @@ impl Possible {
         self.failed
     }
 
-    /// Room to write; of a connection that is being made, also that this has come to an end.
+    /// Room to write; for a connection that is being established, also that this has ended.
     #[inline]
     pub const fn is_write(self) -> bool {
         self.write

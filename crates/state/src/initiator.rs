@@ -206,8 +206,8 @@ impl Initiator {
         std::mem::take(&mut self.ready)
     }
 
-    /// The move of `slot` is over: it is at its new node, or where it was. A slot that is refused
-    /// by the same node again waits twice as long.
+    /// Ends the move of `slot`: it is at its new node, or where it was. A slot that the same node
+    /// refuses again waits twice as long.
     pub fn ended(&mut self, slot: Slot, moved: bool, now: Duration) {
         let Some(one) = self.moving.remove(&slot) else { return };
         let Config { cool_down, cool_down_max, .. } = self.config;

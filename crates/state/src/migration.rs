@@ -77,7 +77,8 @@ pub enum Step {
     },
     /// The target takes nothing more that was sent before, and drops what it has of a batch.
     Settle {
-        /// The turn of the batch; if the target has another's note, nothing of this one has come.
+        /// The turn of the batch; if the target has the note of another, no key of this one has
+        /// arrived.
         batch: u64,
         /// The keys; none: those of the note there.
         keys: Vec<Vec<u8>>,
@@ -235,8 +236,8 @@ impl End {
 }
 
 impl Migration {
-    /// Moves `slot`. No turn of before is as late as `turn`, nor one of the next thousands:
-    /// nanoseconds since 1970, say.
+    /// Moves `slot`. `turn` must be later than every earlier turn, and so must the next thousands:
+    /// nanoseconds since 1970, for example.
     #[must_use]
     pub fn new(slot: Slot, from: Node, to: Node, turn: u64) -> Self {
         let (stage, begun, failures, not_before) = (Stage::Import, false, 0, Duration::ZERO);

@@ -15,7 +15,7 @@ use crate::{
 /// A slot is copied when that saves at least this waiting time, in microseconds per second: one
 /// client that waits one hundredth of its time.
 pub const SAVES_US_MIN: f64 = 10_000.0;
-/// One that is copied stays so down to this share of what it takes.
+/// A copied slot stays copied while the benefit is at least this share of the required one.
 const KEPT_FROM: f64 = 0.5;
 /// Slots copied at once; those that save most are.
 pub const SLOTS_MAX: usize = 1_024;

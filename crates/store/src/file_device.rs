@@ -195,7 +195,7 @@ pub struct AlignedTransfer {
     memory: Aligned,
     /// The number of bytes of `memory` to fill or write.
     bytes: usize,
-    /// Which of it was asked for: none of what is written, so an empty range behind it.
+    /// The requested range within the memory; for a write an empty range at the end.
     wanted: Range<usize>,
 }
 

@@ -109,7 +109,7 @@ impl Shape {
 /// Bytes of a line of the processor's cache.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// Is the item at the start of `bytes` stored under `key`?
+/// Returns whether the item at the start of `bytes` is stored under `key`.
 #[inline]
 pub(crate) fn has_key(bytes: &[u8], key: Key<'_>) -> bool {
     // The line behind is wanted next, if this is the item: both come from memory together.

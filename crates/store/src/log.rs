@@ -144,7 +144,7 @@ impl Log {
         item.chunks(LINE_BYTES).take(LINES_FETCHED).for_each(prefetch);
     }
 
-    /// Is the item at `location` stored under `key`?
+    /// Returns whether the item at `location` is stored under `key`.
     #[inline]
     pub(crate) fn has_key(&self, location: Location, key: Key<'_>) -> bool {
         item::has_key(&self.arena[location as usize * UNIT_BYTES..], key)

@@ -176,7 +176,7 @@ pub fn accept(interface: &str) -> Result<Accepting, Error> {
 }
 
 impl Accepting {
-    /// Lets it stay when this process ends.
+    /// Pins it, so that it stays attached when this process ends.
     ///
     /// # Errors
     /// The kernel refuses.

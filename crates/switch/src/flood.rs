@@ -152,7 +152,7 @@ impl Flood {
         program.test_run(options).map_err(Error::kernel(what)).map(drop)
     }
 
-    /// All that came back since the start.
+    /// Returns the counts of all answers since the start.
     ///
     /// # Errors
     /// The kernel refuses.

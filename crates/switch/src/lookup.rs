@@ -58,7 +58,7 @@ impl Lookup {
         free.is_some()
     }
 
-    /// Lets it not find this entry any more; fine if it could not.
+    /// Hides this entry from the data plane; has no effect if it was not visible.
     pub(crate) fn hide(&self, name: &Name, place: u32) {
         let (bucket, tag) = self.bucket(name);
         let shown = u64::from(place) << 32 | u64::from(tag);

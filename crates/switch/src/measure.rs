@@ -101,7 +101,7 @@ impl Measure {
         })
     }
 
-    /// Lets the smallest responder answer at an interface, for as long as this lives.
+    /// Attaches the smallest responder to an interface until this is dropped.
     ///
     /// # Errors
     /// There is no such interface, or its driver runs no program.

@@ -105,7 +105,7 @@ pub struct Outcome {
 
 /// Verdict: dropped.
 pub const DROP: u32 = 1;
-/// Verdict: goes on as it is.
+/// Verdict: passes unchanged.
 pub const PASS: u32 = 2;
 /// Verdict: sent back from where it came.
 pub const TRANSMIT: u32 = 3;

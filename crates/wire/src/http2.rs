@@ -8,7 +8,7 @@ const DATA: u8 = 0;
 /// Position in a client's bytes: it counts frames without parsing them.
 #[derive(Debug)]
 pub struct Frames {
-    /// The head of the next frame, as far as it has come.
+    /// The received part of the next frame's head.
     head: [u8; HEAD_BYTES],
     come: usize,
     /// Bytes before it.

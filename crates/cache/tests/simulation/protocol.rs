@@ -66,8 +66,8 @@ pub(crate) trait Protocol: Sized {
     }
     /// Takes one whole reply off `bytes`; false if there is none.
     fn reply(client: &mut Self::Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool;
-    /// Is `reply` the answer to a read of keys that hold one of `values` each? None if it is an
-    /// error.
+    /// Returns whether `reply` is the answer to a read of keys that hold one of `values` each; None
+    /// if it is an error.
     fn is_answer(
         client: &Self::Client,
         form: usize,

@@ -285,7 +285,7 @@ impl Client {
         self.past
     }
 
-    /// Is there something that it sent and that is not done?
+    /// Returns whether it has sent a request that is not completed.
     pub(crate) fn is_busy(&self) -> bool {
         !self.given.is_empty()
     }

@@ -379,7 +379,7 @@ impl World {
     }
 }
 
-/// Is it done in portions, while others see a part of it done?
+/// Returns whether it is executed in portions, so that other clients see a part of it.
 fn walks(words: &[Vec<u8>]) -> bool {
     matches!(words[0].as_slice(), b"KEYS" | b"RANDOMKEY" | b"DBSIZE" | b"FLUSHDB")
 }

@@ -319,7 +319,7 @@ fn users_are_refused_what_redis_server_refuses() {
     both.end(10_000);
 }
 
-/// Is this the answer of a server that forbids a command?
+/// Returns whether this is the answer of a server that forbids a command.
 fn refused(answer: &[u8]) -> bool {
     answer.starts_with(b"-NOPERM")
 }

@@ -52,7 +52,7 @@ impl Both {
         })
     }
 
-    /// Are the answers to all that was queued the same?
+    /// Returns whether the answers to all queued commands are the same.
     fn same_all(&self, ours: &[u8], theirs: &[u8]) -> bool {
         if ours == theirs {
             return true;

@@ -61,7 +61,7 @@ fn write(address: SocketAddr, client: usize, seed: u64, known: &mut Known, count
     }
 }
 
-/// Is everything there that was acknowledged? What is found settles what was doubtful.
+/// Checks that everything acknowledged is there. The values found determine the doubtful ones.
 fn check(address: SocketAddr, known: &mut Known) -> usize {
     let mut connection = connect(address).expect("the database is back");
     let mut keys: Vec<String> =

@@ -290,7 +290,7 @@ struct Load {
     refused: AtomicU64,
 }
 
-/// Is everything as it was acknowledged? What is found settles what was doubtful.
+/// Checks that everything acknowledged is there. The values found determine the doubtful ones.
 fn check(machine: &Machine, known: &mut Known) -> Result<(), String> {
     let mut connection = connect(machine.address).expect("the database is back");
     let keys: BTreeSet<String> =

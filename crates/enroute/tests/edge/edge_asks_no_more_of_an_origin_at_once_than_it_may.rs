@@ -22,7 +22,8 @@ const SHOP: &str = "shop.example";
 const TURNS: usize = 4;
 const CLIENTS: usize = 16;
 
-/// Lets `test` see an edge whose origin answers when it may, and how many it was asked for at once.
+/// Runs `test` with an edge whose origin answers when it is allowed to, and with the number of its
+/// simultaneous requests.
 fn with_edge(test: impl FnOnce(&Edge<'_>, &AtomicBool, &AtomicUsize)) {
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");

@@ -25,7 +25,7 @@ const SHOP: &str = "shop.example";
 /// An answer may take longer than any client of a test waits.
 const LIMITS: &str = "[edge.limits]\nconnect_timeout = \"2s\"\norigin_timeout = \"600s\"\n";
 
-/// Lets `test` see an edge whose origin is another host, the origin, and both networks.
+/// Runs `test` with an edge whose origin is another host, with the origin, and with both networks.
 fn with_edge(test: impl FnOnce(&Edge<'_>, &Origin, &Namespace, &Namespace) + Send) {
     for tool in ["ip", "ss", "nft"] {
         if on_path(tool).is_none() {

@@ -1,6 +1,6 @@
-//! The lease is over early, as its node's clock has stepped or a failover has forgotten it: another
-//! takes over at once, and from then on nodes do nothing that the holder of before tells them,
-//! however late that comes. It says so, and stops.
+//! The lease ends early, because its node's clock has stepped or a failover has lost it: another
+//! placer takes over at once, and from then on nodes execute nothing that the former holder sends,
+//! however late it arrives. The former holder logs this, and stops.
 
 use std::net::SocketAddr;
 use std::thread;

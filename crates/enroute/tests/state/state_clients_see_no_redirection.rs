@@ -1,5 +1,5 @@
 //! Clients use an agent like a single Redis, which has no MOVED, ASK or TRYAGAIN: where a slot has
-//! no owner, or migrates for ever, they get an error that it is not served.
+//! no owner, or migrates forever, they get an error that it is not served.
 
 use std::net::SocketAddr;
 

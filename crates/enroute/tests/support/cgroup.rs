@@ -112,8 +112,8 @@ impl Cgroup {
         fs::write(self.directory.join("cgroup.procs"), process.to_string()).expect("our process");
     }
 
-    /// Lets nothing in it have more memory than now, for a while: what asks for more waits for it,
-    /// and is not killed.
+    /// Limits the memory to the present usage for a while: a process that needs more waits, and is
+    /// not killed.
     pub fn press(&self, lasts: Duration) {
         let write = |file: &str, text: &str| fs::write(self.directory.join(file), text);
         if self.names.pressed == self.names.limit {

@@ -183,7 +183,7 @@ impl Asked {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Is the text in any of its headers?
+    /// Returns whether the text is in any of its headers.
     pub fn says(&self, text: &str) -> bool {
         self.headers.iter().any(|(name, value)| name.contains(text) || value.contains(text))
     }

@@ -92,7 +92,7 @@ impl Cache {
         let started = Instant::now();
         loop {
             let text = stdout();
-            // The line that was being written at the call may be of before it.
+            // The line that was being written at the call may have older values.
             let fresh = text.lines().skip(seen + 1).last().map(parse_statistics);
             match fresh {
                 Some(statistics) if expected(&statistics) => return statistics,

@@ -195,7 +195,7 @@ impl History {
     }
 }
 
-/// Lets the agents have no more memory for a while.
+/// Limits the agents to their present memory for a while.
 fn press(group: Option<&Cgroup>, agents: &[Agent], random: &mut Pcg64Mcg) {
     let Some(group) = group else { return };
     // They may have been started anew.

@@ -151,7 +151,7 @@ impl Process {
 
     /// Waits until it has ended by itself.
     ///
-    /// Panics when it goes on for longer than [`PATIENCE`].
+    /// Waits for its end; panics after [`PATIENCE`].
     pub fn wait(mut self) -> Ended {
         let started = Instant::now();
         let status = loop {
@@ -177,7 +177,7 @@ impl Drop for Process {
     }
 }
 
-/// Lets this process, and those it starts, open as many files as the system allows.
+/// Raises the limit of open files of this process, and of those it starts, to the system's maximum.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("a soft limit");

@@ -102,7 +102,7 @@ impl Raw {
         }
     }
 
-    /// Has nothing come, not even the end?
+    /// Returns whether nothing has arrived, not even the end.
     pub fn is_open(&mut self) -> bool {
         self.0.set_nonblocking(true).expect("an option of TCP");
         let nothing =

@@ -164,7 +164,7 @@ fn listed(nodes: &[SocketAddr]) -> String {
     nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Sets the flag when the test is over, however it ends.
+/// Sets the flag at the end of the test, however it ends.
 pub struct Ends<'a>(pub &'a AtomicBool);
 
 impl Drop for Ends<'_> {

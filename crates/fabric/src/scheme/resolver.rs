@@ -77,8 +77,8 @@ pub(crate) trait Resolver {
         (0, 0)
     }
 
-    /// A control plane turns to a packet that looks for this address: after how long the packet
-    /// leaves it, and after how long the next has its turn.
+    /// Returns, for a packet that a control plane processes to resolve this address, the delay
+    /// until the packet leaves it and the delay until the next one is processed.
     fn in_control_plane(
         &mut self,
         _at: u32,

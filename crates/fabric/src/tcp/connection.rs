@@ -86,7 +86,7 @@ impl Connection {
         [client_ns, self.server.as_ref().map_or(NEVER, Receiver::due_ns)]
     }
 
-    /// The wake-up time of an end has come or passed.
+    /// Processes a wake-up of one end.
     pub(crate) fn wake(&mut self, segments: &mut Vec<Segment>, client: bool, now_ns: u64) {
         if client {
             self.client.wake(segments, now_ns);

@@ -123,7 +123,7 @@ impl Receiver {
         !rst
     }
 
-    /// One of its times has come.
+    /// Processes an expired timer.
     pub(crate) fn wake(&mut self, segments: &mut Vec<Segment>, now_ns: u64) {
         if self.delayed_due_ns <= now_ns {
             self.acknowledge(segments);

@@ -174,7 +174,8 @@ impl Switch {
         }
     }
 
-    /// Destination learning under the role's admission policy; a spilled entry goes on as it came.
+    /// Learns the destination under the role's admission policy; a spilled entry of the packet is
+    /// unchanged.
     fn learn_destination(
         &mut self,
         packet: &mut Header,

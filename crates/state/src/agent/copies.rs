@@ -107,7 +107,7 @@ enum Expires {
 struct Copied {
     /// The connection its copies came over.
     link: Option<usize>,
-    /// Grows where another connection counts: an answer of before is not stored.
+    /// Incremented when another connection is used: an answer on the former one is not stored.
     generation: u64,
     /// By request.
     copies: HashMap<Vec<u8>, Copy>,
@@ -222,7 +222,7 @@ impl Copies {
         Some(Fill { slot, generation: copied.generation })
     }
 
-    /// The answer to a read has come. It is answered from once [`Self::expires`] has come too.
+    /// Processes the answer to a read. The copy is used once [`Self::expires`] has been called too.
     pub(super) fn fill(&mut self, fill: Fill, request: &[u8], answer: &[u8]) {
         let bytes = taken(request, answer);
         let room = bytes <= COPY_BYTES_MAX && self.bytes + bytes <= self.bytes_max;
@@ -264,14 +264,14 @@ impl Copies {
         self.begin_anew(slot);
     }
 
-    /// Such a write to `slot` is answered, or never will be.
+    /// Ends such a write to `slot`: it is answered, or never will be.
     pub(super) fn write_ends(&mut self, slot: Slot) {
         if let Some(writes) = self.writes.get_mut(slot.number()) {
             *writes = writes.saturating_sub(1);
         }
     }
 
-    /// Copies of `slot` of before are out of date; answers that come from now on are not.
+    /// Drops the copies of `slot`; answers that arrive from now on may be stored.
     pub(super) fn changed(&mut self, slot: Slot) {
         if let Some(copied) = self.slots.get_mut(&slot) {
             self.bytes -= size(copied);

@@ -97,7 +97,7 @@ pub(super) struct Link {
     pub(super) connected: bool,
     pub(super) output: Output,
     pub(super) flights: VecDeque<Flight>,
-    /// The part of an answer that has come.
+    /// The received part of an answer.
     pub(super) input: Vec<u8>,
     pub(super) scanner: Scanner,
     /// Bytes of `input` that were scanned.
@@ -188,7 +188,7 @@ impl Link {
         }
     }
 
-    /// The answer to what the agent said first has come.
+    /// Processes the answer to the first command on the connection.
     pub(super) fn greeted(&mut self) {
         if let Some(bytes) = self.greetings.pop_front() {
             self.output.forget(bytes);

@@ -29,8 +29,8 @@ pub fn limits() -> Limits {
 }
 
 impl Agent {
-    /// Bytes kept for all clients: what has come and waits, what waits to be written, and requests
-    /// under way.
+    /// Bytes held for all clients: received and waiting, waiting to be written, and requests in
+    /// progress.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held

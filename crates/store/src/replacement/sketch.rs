@@ -22,7 +22,7 @@ const ITEMS_PER_WORD: usize = 4;
 const WORDS_PER_DOOR: usize = 2;
 const WORDS_MIN: usize = 16;
 const WORDS_MAX: usize = 1 << 28;
-/// Words swept with each sighting. A sweep is over long before the next is due.
+/// Words swept with each sighting. A sweep ends long before the next is due.
 const SWEPT_PER_SIGHTING: usize = 64;
 const ROWS: usize = 4;
 /// Odd numbers without a pattern, one a row and one for the doorkeeper (digits of SplitMix64).

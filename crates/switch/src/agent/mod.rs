@@ -342,7 +342,7 @@ impl Agent {
         }
         let before = self.cached.get(&key).map_or(0, |cached| cached.version);
         let is_full = before == 0 && self.cached.len() >= self.config.cached_max;
-        // One that is late asks under a version that was there, or a little before.
+        // The version of a late question equals the present one, or is a little older.
         let is_late = before.wrapping_sub(ask.version) <= self.config.tags_ahead_max;
         if is_full || is_late {
             return;
@@ -372,7 +372,7 @@ impl Agent {
         }
     }
 
-    /// Lets the key's held writes go on, until one has to wait again.
+    /// Resumes the key's held writes, until one has to wait again.
     fn resume(&mut self, key: Key, store: &mut impl Store, now: Duration) {
         self.waits_no_more(key);
         while let Some(cached) = self.cached.get_mut(&key)

@@ -8,8 +8,8 @@ use crate::{
     layout::{Protocol, VALUE_BYTES_MAX},
 };
 
-/// The server's clock goes on by whole seconds, whenever its timer runs: the last one may be almost
-/// over, and on a busy machine the next too.
+/// The server's clock advances by whole seconds, whenever its timer runs: the present second may be
+/// almost over, and on a busy machine the next too.
 const SERVER_CLOCK_LATE_S: u64 = 2;
 
 impl Controller {

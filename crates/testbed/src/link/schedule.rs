@@ -130,9 +130,9 @@ impl Schedule {
     /// Bytes of a stream enter the path together. Calls `leave(bytes, at)` for each run of them
     /// that leaves together, in order, and returns how many segments were lost.
     ///
-    /// A lost segment delays itself and all behind it by the time of its retransmission: one
-    /// `round_trip` when enough segments follow for the sender to detect the loss, else a timeout.
-    /// The retransmission itself is never lost.
+    /// A lost segment delays itself and all segments after it by the time of its retransmission:
+    /// one `round_trip` when enough segments follow for the sender to detect the loss, else a
+    /// timeout. The retransmission itself is never lost.
     pub fn stream(
         &mut self,
         order: &mut Order,

@@ -25,11 +25,11 @@ pub const COMMANDS: [(&str, Shape); 17] = [
 /// The positions of a command's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Behind the word.
+    /// After the command.
     Key,
-    /// Behind the word and a number, to the end of the line.
+    /// After the command and a number, to the end of the line.
     Keys,
-    /// Behind the word; a flag `b` says that it is coded.
+    /// After the command; a flag `b` says that the key is in base64.
     Meta,
     /// Nowhere: it changes all.
     Everything,

@@ -145,7 +145,7 @@ impl<'a> Compressed<'a> {
         out
     }
 
-    /// Is the declared size within the limit?
+    /// Checks that the declared size is within the limit.
     ///
     /// # Errors
     /// It is not.

@@ -146,9 +146,8 @@ pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Frame<'a>,
     Ok(Some((Frame { bytes, header, body }, length)))
 }
 
-/// The command at the start of a frame of which only the beginning is there, without the documents
-/// that stand behind it: the frame that would have been sent without them. `None` if that cannot be
-/// told: it is no OP_MSG, its command is not first, or not whole.
+/// Returns the command at the start of an incomplete frame as a frame without the documents after
+/// it. `None` if the frame is no OP_MSG, or its command is not first or not complete.
 pub fn beginning(bytes: &[u8]) -> Option<Vec<u8>> {
     const BODY: usize = HEADER_BYTES + 5;
     let kind = bytes.get(BODY - 1)?;

@@ -7,7 +7,7 @@ const LINE_BYTES_MAX: usize = 32;
 /// The current position in such an array.
 #[derive(Debug, Default)]
 pub struct Elements {
-    /// The line that begins an element, as far as it has come.
+    /// The received part of the line that begins an element.
     line: Vec<u8>,
     /// The rest of the current element, in bytes.
     left: usize,
@@ -18,7 +18,7 @@ pub struct Elements {
 pub struct Piece<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Does the element begin with them?
+    /// Whether the element begins with them.
     pub begins: bool,
 }
 

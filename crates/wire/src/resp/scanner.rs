@@ -77,7 +77,7 @@ enum Then {
 struct Level {
     /// Elements still due; `None` until an end mark.
     left: Option<u64>,
-    /// An attribute decorates the value behind it and is no element itself.
+    /// An attribute decorates the value after it and is no element itself.
     attribute: bool,
 }
 

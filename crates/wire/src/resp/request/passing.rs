@@ -25,7 +25,7 @@ pub struct Passing {
     arguments_left: usize,
     /// Bytes still due of the current bulk string.
     body_left: usize,
-    /// Behind that body CR LF is due.
+    /// CR LF is due after that body.
     in_body: bool,
     /// Bytes of the request so far.
     bytes: usize,
