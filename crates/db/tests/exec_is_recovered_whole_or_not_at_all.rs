@@ -72,7 +72,7 @@ fn around(flushes: &[&str], number: u64) -> Commands {
         }
     }
     commands.extend([set(b"one", number), set(b"other", number)]);
-    if number % 3 > 0 {
+    if !number.is_multiple_of(3) {
         commands.push(set(b"third", number));
     } else if number.is_multiple_of(2) {
         commands.push(words(&[b"del", b"third"]));

@@ -123,6 +123,7 @@ fn is_read(command: &DeviceCommand) -> bool {
 }
 
 /// A command that is carried out, or was.
+#[derive(Clone, Copy)]
 pub(super) struct Begun {
     shard: usize,
     file: FileName,
