@@ -13,7 +13,7 @@ use rustls::pki_types::{ServerName, UnixTime};
 use tracing::warn;
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-use crate::keyserver::certificates;
+use crate::tls::certificates;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Warnings begin this long before expiry, or in the last sixth of a short validity period;

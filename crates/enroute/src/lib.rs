@@ -22,6 +22,7 @@
 //! | [`keyserver`] | the key server, and the edge's client for it |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
+//! | [`tls`] | TLS by rustls: certificates, keys and authorities of listeners and connections |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | `endpoint` | HTTP endpoints: accepting connections, limits, shutdown |
 //! | `foreign` | clients that speak another protocol than a port serves |
@@ -54,3 +55,4 @@ pub mod runtime;
 pub mod state;
 pub mod switch;
 mod sync;
+pub mod tls;

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`Reactor`], [`Events`] | one epoll: what can be read and written |
 //! | [`Socket`] | a connection that never blocks |
+//! | [`Channel`] | the same with TLS (rustls) or without |
 //! | [`Acceptor`] | a listening socket; [`Failures`] is the rule for an accept that fails, for any listener |
 //! | [`Seats`] | the connections of a loop, their tokens, and the list of those to be served |
 //! | [`Inbox`], [`Post`] | how other threads reach a loop that sleeps |
@@ -34,6 +35,7 @@
 //!   measured code.
 
 mod acceptor;
+mod channel;
 mod drain;
 mod inbox;
 mod poll;
@@ -42,6 +44,7 @@ mod socket;
 mod sync;
 
 pub use acceptor::{Acceptor, Failures};
+pub use channel::{Channel, FIRST_BYTES};
 pub use drain::Drain;
 pub use inbox::{EventFd, Inbox, Post};
 pub use poll::{BusyPolling, Events, Possible, Reactor};

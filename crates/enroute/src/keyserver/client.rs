@@ -9,8 +9,7 @@
 //! others fail at once.
 
 use std::{
-    fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -18,16 +17,13 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use hyper::{
     Method, Request, StatusCode, Uri,
     body::Bytes,
     header::{CONTENT_TYPE, HeaderValue},
 };
-use rustls::{
-    ClientConfig, RootCertStore,
-    pki_types::{CertificateDer, ServerName, pem::PemObject},
-};
+use rustls::pki_types::ServerName;
 use tokio::{
     net::TcpStream,
     sync::{Mutex, Notify},
@@ -36,7 +32,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use wire::ski;
 
-use crate::private_file;
+use crate::tls;
 
 /// Address of the key server, and the certificates of both ends.
 #[derive(Debug, Clone)]
@@ -114,7 +110,8 @@ impl Client {
     /// Reads the certificates. Connects when first asked.
     pub fn new(configuration: Configuration) -> anyhow::Result<Self> {
         let Configuration { authorities, certificate, key, .. } = &configuration;
-        let mut tls = tls(authorities, Some((certificate, key)))?;
+        let roots = tls::authorities(authorities)?;
+        let mut tls = tls::client_config(roots, Some((certificate, key)))?;
         tls.alpn_protocols = vec![b"h2".to_vec()];
         let (host, _) = configuration
             .address
@@ -279,42 +276,4 @@ async fn drive(
         // Dropped, it ends all that wait for answers.
         () = silence => tracing::debug!("connection to the key server closed: it does not answer"),
     }
-}
-
-/// TLS files of a client: the authorities for the peer's certificate, and optionally its own
-/// certificate and key. All are files, PEM.
-pub(super) fn tls(roots: &Path, identity: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(authorities(roots)?);
-    let Some((certificate, key)) = identity else { return Ok(tls.with_no_client_auth()) };
-    let private = private_file::read_private_key(key)?;
-    tls.with_client_auth_cert(certificates(certificate)?, private).with_context(|| {
-        format!("the certificate {} and its key do not match", certificate.display())
-    })
-}
-
-/// The authorities in a PEM file, at least one.
-pub(super) fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
-        roots.add(certificate).with_context(|| path.display().to_string())?;
-    }
-    Ok(roots)
-}
-
-/// The certificates in a PEM file, at least one.
-///
-/// # Errors
-/// The file cannot be read, or is none of certificates.
-pub fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let pem = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
-        .collect::<Result<_, _>>()
-        .with_context(|| format!("{}: expected PEM", path.display()))?;
-    if found.is_empty() {
-        bail!("{}: expected BEGIN CERTIFICATE, found no certificate", path.display());
-    }
-    Ok(found)
 }

@@ -15,6 +15,4 @@ pub mod speed;
 pub mod tls;
 pub mod vault;
 
-pub use client::{
-    Client, Configuration as ClientConfiguration, Error as ClientError, certificates,
-};
+pub use client::{Client, Configuration as ClientConfiguration, Error as ClientError};

@@ -7,8 +7,10 @@ use parking_lot::RwLock;
 use rustls::{ServerConfig, server::WebPkiClientVerifier};
 use tokio_rustls::TlsAcceptor;
 
-use super::client::{authorities, certificates};
-use crate::private_file;
+use crate::{
+    private_file,
+    tls::{authorities, certificates},
+};
 
 /// Where it is written, all PEM.
 #[derive(Debug, Clone)]

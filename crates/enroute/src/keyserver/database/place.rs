@@ -7,7 +7,7 @@ use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
-use crate::keyserver::client::tls;
+use crate::tls::{authorities, client_config};
 
 const PLAIN: &str = "redis://";
 const TLS: &str = "rediss://";
@@ -91,7 +91,7 @@ impl Place {
         identity: Option<(&Path, &Path)>,
     ) -> anyhow::Result<Self> {
         let tls = match (address.scheme, roots) {
-            (TLS, Some(roots)) => tls(roots, identity)?,
+            (TLS, Some(roots)) => client_config(authorities(roots)?, identity)?,
             (TLS, None) => bail!(
                 "{address}: expected --database-authorities FILE, with the authorities that may have signed \
                  the certificate of the database"
