@@ -18,6 +18,7 @@ mod edge;
 pub(crate) mod machine;
 mod mistake;
 mod setup;
+mod tls;
 mod value;
 
 pub use edge::{
@@ -25,6 +26,7 @@ pub use edge::{
     SiteDocument,
 };
 use mistake::Mistake;
+pub use tls::{AddressTls, OriginTlsDocument, TlsDocument};
 pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
 
 /// A configuration file.
@@ -144,6 +146,10 @@ pub struct ListenerDocument {
     /// Redis: the origin reports writes that bypass the cache (`CLIENT TRACKING`); while it does
     /// not, nothing is cached. Default: no feed.
     pub feed: Option<FeedDocument>,
+    /// Clients connect with TLS; default: without.
+    pub tls: Option<TlsDocument>,
+    /// What is expected of an origin whose address asks for TLS, and shown to it.
+    pub origin_tls: Option<OriginTlsDocument>,
 }
 
 /// Login of the feed of a Redis origin; `feed = {}` if the origin needs no password.
@@ -175,6 +181,8 @@ impl ListenerDocument {
             transparent: false,
             scripts: Scripts::default(),
             feed: None,
+            tls: None,
+            origin_tls: None,
         }
     }
 }

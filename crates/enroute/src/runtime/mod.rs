@@ -33,7 +33,9 @@ mod inbox;
 mod listener;
 mod losses;
 mod origin;
+mod reached;
 mod shards;
+mod tls;
 mod watch;
 mod worker;
 
