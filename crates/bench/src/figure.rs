@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
-/// What one round of one side gave: named numbers, the first of which is the figure.
+/// Result of one round of one side: named numbers, the first of which is the figure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Reading {
     pub(crate) value: f64,
@@ -55,7 +55,7 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     f64::midpoint(lower, upper)
 }
 
-/// What a figure must be.
+/// The target of a figure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Goal {
     /// The ratio, at most.
@@ -91,7 +91,7 @@ pub(crate) struct Figure {
     pub(crate) ratio: Option<f64>,
     pub(crate) goal: String,
     pub(crate) met: bool,
-    /// How it was measured, as far as the name does not say.
+    /// The method of measurement, as far as the name does not state it.
     pub(crate) note: String,
 }
 

@@ -37,14 +37,14 @@ pub(crate) enum Draw {
     Zipf(Zipf),
 }
 
-/// What is asked of each key.
+/// The operation performed on each key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Get,
     Set,
 }
 
-/// What is asked, by how many at once.
+/// The operation and the number of concurrent clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) operation: Operation,
@@ -82,7 +82,7 @@ pub(crate) struct Wait {
     pub(crate) length: Duration,
 }
 
-/// What the goals allow a lookup.
+/// Longest lookup that the goals accept.
 pub(crate) const LATE: Duration = Duration::from_millis(5);
 
 impl Outcome {
@@ -106,7 +106,7 @@ struct Connection {
     stream: TcpStream,
     /// Numbers of the keys asked for in the batch under way.
     asked: Vec<u64>,
-    /// When the batch under way was due.
+    /// The time at which the current batch was due.
     began: Instant,
     /// Bytes of the batch's replies that have come.
     received: usize,

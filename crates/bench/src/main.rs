@@ -53,7 +53,8 @@ enum Command {
     State(Choice),
     /// Measure `enroute switch`; results go to target/bench/switch.json
     Switch(Choice),
-    /// Run network functions over a state layer; prints each access as JSON, for `make lab-annabelladb`
+    /// Run network functions over a state layer; prints each access as JSON, for
+    /// `make lab-annabelladb`
     Functions(measure::Scenario),
     /// Run a minimal server, as a lower bound for others
     #[command(hide = true)]
@@ -102,7 +103,7 @@ fn main() -> ExitCode {
     }
 }
 
-#[allow(clippy::print_stdout, reason = "the table is what was asked for")]
+#[allow(clippy::print_stdout, reason = "the table is the output of the command")]
 fn measure(
     subject: &'static str,
     all: &'static [Measurement],
@@ -147,7 +148,7 @@ fn measure(
     Ok(())
 }
 
-#[allow(clippy::print_stdout, reason = "it is what was asked for")]
+#[allow(clippy::print_stdout, reason = "it is the output of the command")]
 fn functions(scenario: &measure::Scenario) -> anyhow::Result<()> {
     open_files();
     let run = Run::new("functions", Path::new(OUTPUT), 1, false)?;
@@ -157,7 +158,8 @@ fn functions(scenario: &measure::Scenario) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Files this process and those it starts may open, made as many as the system allows.
+/// Maximum number of files that this process and those it starts may open, raised to the system's
+/// limit.
 fn open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };

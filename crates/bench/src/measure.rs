@@ -103,7 +103,7 @@ pub(crate) const CACHE: &[Measurement] = &[
     },
 ];
 
-/// What is measured of `enroute db`.
+/// Measurements of `enroute db`.
 pub(crate) const DATABASE: &[Measurement] = &[
     Measurement { names: &["get-p1"], seconds: 2.0, rounds: 2.0, run: database::get_p1 },
     Measurement { names: &["get-p16"], seconds: 2.0, rounds: 2.0, run: database::get_p16 },

@@ -51,7 +51,7 @@ pub(crate) fn on<T>(cores: Cores, act: impl FnOnce() -> T) -> anyhow::Result<T> 
 pub(crate) struct Server {
     child: std::process::Child,
     log: PathBuf,
-    /// Where it listens.
+    /// The address it listens on.
     pub(crate) address: SocketAddr,
 }
 
@@ -134,7 +134,8 @@ fn spawn(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<std:
     let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
     command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
     // A measurement that is interrupted drops nothing: its servers must not go on without it.
-    // SAFETY: between fork and exec this makes one system call and touches no memory of the parent's.
+    // SAFETY: between fork and exec this makes one system call and touches no memory of the
+    // parent's.
     unsafe {
         command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
     }

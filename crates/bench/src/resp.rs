@@ -10,7 +10,7 @@ pub(crate) const GET_BYTES: usize = GET.len() + KEY_BYTES + 2;
 
 const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$16\r\n";
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$16\r\n";
-/// What SET is answered.
+/// The reply to SET.
 pub(crate) const OK: &[u8] = b"+OK\r\n";
 
 /// The key with this number.

@@ -25,7 +25,7 @@ pub(crate) enum Side {
     Peer,
 }
 
-/// What all measurements of a run share.
+/// State common to all measurements of a run.
 pub(crate) struct Run {
     /// Names the file with the results.
     subject: &'static str,
@@ -81,7 +81,7 @@ impl Run {
         Ok(run)
     }
 
-    /// How long one round of one side is.
+    /// Returns the duration of one round of one side.
     pub(crate) fn round(&self) -> Duration {
         Duration::from_millis(if self.short { 1_000 } else { 3_000 })
     }
@@ -98,7 +98,7 @@ impl Run {
         let progress = self.progress.borrow();
         let done = progress.over + progress.current * share;
         let elapsed = progress.began.elapsed().as_secs_f64();
-        // What the estimates were wrong by so far, they will go on being wrong by.
+        // The factor by which the estimates have been wrong until now is applied to the rest.
         let pace = if done > 10.0 { elapsed / done } else { 1.0 };
         let left = ((progress.estimate - done) * pace).max(0.0) as u64;
         let title = &progress.title;
@@ -136,7 +136,7 @@ impl Run {
         Ok(rounds)
     }
 
-    /// Where scratch files go.
+    /// Returns the directory of scratch files.
     pub(crate) fn scratch(&self) -> &Path {
         &self.raw
     }
@@ -152,7 +152,7 @@ impl Run {
         write(&self.results(), &figures)
     }
 
-    /// Where the figures are.
+    /// Returns the path of the figures.
     pub(crate) fn results(&self) -> PathBuf {
         self.output.join(format!("{}.json", self.subject))
     }
@@ -166,7 +166,7 @@ fn write(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the figures depend on.
+/// Returns the properties of the machine that the figures depend on.
 fn machine() -> serde_json::Value {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output();

@@ -1,4 +1,4 @@
-//! How each server is started: ours, its peers, and the ends they need.
+//! Start of each server: ours, its peers, and the ends they need.
 
 use std::{
     fs,
@@ -25,7 +25,7 @@ impl Drop for Database {
     }
 }
 
-/// Where servers are found and write what they say.
+/// The directories in which servers are found and write their logs.
 pub(crate) struct Servers {
     directory: PathBuf,
     enroute: PathBuf,

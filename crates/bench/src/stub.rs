@@ -137,7 +137,8 @@ struct Answering {
     rest: Vec<u8>,
 }
 
-/// What a cache asks once on each connection, and each time its authorization lease is over.
+/// The command that a cache sends once on each connection, and again when its authorization lease
+/// expires.
 const CHECK: &[u8] = b"*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$7\r\ndefault\r\n";
 /// May do everything.
 const RIGHTS: &[u8] = b"*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\

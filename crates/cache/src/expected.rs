@@ -60,8 +60,8 @@ pub(crate) enum Action {
     },
     /// Completes an answer of which other parts were stored.
     Merge(Box<Merge>),
-    /// Passed on; then what the write states is stored.
-    State(Box<Stated>),
+    /// Passed on; then what the write states is stored: a value for each of its scopes.
+    State(Box<[Stated]>),
     /// Not forwarded if it is accepted; the client gets different replies from then on.
     Hush(Hush),
     /// The reply to a request of ours behind one that is not answered; kept from the client.
@@ -220,7 +220,9 @@ impl Action {
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::Fill(fill) => fill.key.held_bytes(),
-            Self::State(stated) => stated.key.held_bytes() + stated.answer.len(),
+            Self::State(stated) => {
+                stated.iter().map(|stated| stated.key.held_bytes() + stated.answer.len()).sum()
+            }
             Self::Merge(merge) => {
                 let missing = merge.parts.iter().map(|part| match part {
                     Part::Stored(_) => 0,

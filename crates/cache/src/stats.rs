@@ -67,11 +67,13 @@ pub enum WhyNot {
     Unsettled,
     /// The origin has not said, or not lately enough, what this connection may read.
     Unproven,
+    /// The user may not ask when keys expire.
+    Expiry,
 }
 
 impl WhyNot {
     /// Every reason, in the order of [`Stats::why_not`].
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::NotStored,
         Self::WritePending,
         Self::Quarantine,
@@ -92,6 +94,7 @@ impl WhyNot {
         Self::Stream,
         Self::Unsettled,
         Self::Unproven,
+        Self::Expiry,
     ];
 
     /// The reason's name in metrics and logs.
@@ -118,6 +121,7 @@ impl WhyNot {
             Self::Stream => "stream",
             Self::Unsettled => "unsettled",
             Self::Unproven => "unproven",
+            Self::Expiry => "expiry",
         }
     }
 }

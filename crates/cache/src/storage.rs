@@ -1,8 +1,10 @@
 //! Storage: its interface for the Managers, and its implementation in memory.
 //!
 //! Storage holds two things that must change together: the stored answers and the leases
-//! ([`crate::lease`]). One [`MemoryStorage`] is one shard with one owner; tier 2 puts as many of
-//! them behind locks as it has use for and routes by the key's hash.
+//! ([`crate::lease`]). One [`MemoryStorage`] is one shard with one owner; [`shards`]
+//! puts as many of them behind locks as are useful and routes by the key's hash.
+
+pub mod shards;
 
 use std::{mem, time::Duration};
 
@@ -16,6 +18,10 @@ use crate::{
     stats::{NotFilled, Stats},
     variants,
 };
+
+mod generation;
+
+use generation::Generation;
 
 /// When keys come into storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -229,36 +235,6 @@ impl HotKeys {
     }
 }
 
-/// A generation as it stands before each stored key: seven bits a byte as in [`variants`], so that
-/// most keys are one byte longer.
-struct Generation {
-    bytes: [u8; GENERATION_BYTES_MAX],
-    length: usize,
-}
-
-const GENERATION_BYTES_MAX: usize = 10;
-
-impl Generation {
-    fn new(mut number: u64) -> Self {
-        let mut generation = Self { bytes: [0; GENERATION_BYTES_MAX], length: 0 };
-        for byte in &mut generation.bytes {
-            generation.length += 1;
-            *byte = number as u8 & 0x7f;
-            number >>= 7;
-            if number == 0 {
-                break;
-            }
-            *byte |= 0x80;
-        }
-        generation
-    }
-
-    fn before<'a>(&'a self, key: Key<'a>) -> store::Key<'a> {
-        let prefix = self.bytes.get(..self.length).unwrap_or(&self.bytes);
-        store::Key { prefix, bytes: key.bytes }
-    }
-}
-
 impl MemoryStorage {
     /// An empty shard.
     #[must_use]
@@ -308,6 +284,18 @@ impl MemoryStorage {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.leases.is_idle()
+    }
+
+    /// What a write states may be stored where nothing was read before: a lease that is given back at
+    /// once makes the namespace known.
+    fn expect_value(&mut self, scope: Sent) {
+        if self.config.population == Population::OnWrite
+            && let Sent::Key { namespace, hash } = scope
+            && self.leases.generation(namespace).is_none()
+            && let Ok(lease) = self.leases.take(Key { namespace, bytes: &[], hash }, None)
+        {
+            self.leases.release(lease);
+        }
     }
 
     /// Drops what is stored of a key; of more, a new generation leaves it behind.
@@ -408,6 +396,7 @@ impl Storage for MemoryStorage {
     }
 
     fn write_sent(&mut self, scope: Sent) -> Write {
+        self.expect_value(scope);
         self.leases.write_sent(scope);
         let sent_at = self.leases.events();
         Write { scope, sent_at, alone: self.leases.is_sole_writer(scope, sent_at) }

@@ -1,4 +1,4 @@
-//! What MongoDB drivers and servers say to each other through the cache, as data:
+//! Conversations of MongoDB drivers and servers through the cache, as data:
 //! `testdata/conversations/mongodb/`.
 
 #[path = "conversation/bson.rs"]

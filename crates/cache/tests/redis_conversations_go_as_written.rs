@@ -1,4 +1,4 @@
-//! What Redis clients and servers say to each other through the cache, as data:
+//! Conversations of Redis clients and servers through the cache, as data:
 //! `testdata/conversations/redis/`.
 
 #[path = "conversation/harness.rs"]

@@ -1,4 +1,4 @@
-//! How old a response was when it came (RFC 9111 §4.2.3), and its dates.
+//! Age of a response when it was received (RFC 9111 §4.2.3), and its dates.
 
 use std::time::{Duration, SystemTime};
 
@@ -23,7 +23,7 @@ fn stated(headers: &HeaderMap) -> Duration {
     first.and_then(|age| delta_seconds(age.trim_ascii())).unwrap_or_default()
 }
 
-/// What the lines of a header say as dates; `None` for one that is none.
+/// Parses the lines of a header as dates; `None` for an invalid one.
 pub(crate) fn dates<'a>(
     headers: &'a HeaderMap,
     name: &HeaderName,

@@ -246,7 +246,7 @@ fn nothing_is_guessed_of_what_came_with_a_cookie() {
 
 #[test]
 fn a_304_is_about_the_response_it_names() {
-    // What is stored, what the 304 says, whether that is about it.
+    // Stored header, header of the 304, whether the 304 is about the stored response.
     let table: &[(&[u8], &[u8], bool)] = &[
         (b"etag: \"a\"", b"etag: \"a\"", true),
         (b"etag: \"a\"", b"etag: W/\"a\"", true),

@@ -1,8 +1,9 @@
 //! `Cache-Control` (RFC 9111 §5.2), read once and for all.
 //!
-//! What cannot be read is not skipped: a line outside of the grammar counts as the most restrictive
-//! there is, and so does a directive that is given twice with different values or with one that is
-//! no number. A `private` or `no-cache` that names fields counts as one that names none.
+//! Input that cannot be parsed is not skipped: a line that does not match the grammar counts as the
+//! most restrictive directive, and so does a directive that is given twice with different values or
+//! with a value that is no number. A `private` or `no-cache` with field names counts as one
+//! without.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use http::{HeaderMap, HeaderValue, header};
 /// A number of seconds that does not fit is this long (RFC 9111 §1.2.2).
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// What all `Cache-Control` lines of a message come to.
+/// The combination of all `Cache-Control` lines of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
     /// A line is no list of directives.

@@ -23,9 +23,9 @@ pub struct Entry {
     pub(crate) headers: HeaderMap,
     /// Which requests it answers.
     pub(crate) selecting: Selecting,
-    /// When it came, since the Unix epoch.
+    /// Time of receipt, since the Unix epoch.
     pub(crate) received: Duration,
-    /// How old it was then.
+    /// Age at that time.
     pub(crate) initial_age: Duration,
     /// The request carried `Authorization`.
     pub(crate) authorized: bool,
@@ -146,7 +146,7 @@ impl Entry {
         if storable { Refreshed::Storable(entry) } else { Refreshed::Personal(entry) }
     }
 
-    /// Is it the variant for this request?
+    /// Returns whether it is the variant for this request.
     #[must_use]
     pub fn answers(&self, request: &Receiver) -> bool {
         self.selecting.matches(request)
@@ -158,8 +158,8 @@ impl Entry {
         &self.selecting
     }
 
-    /// How long from `now` on it can be of use: fresh, stale but allowed, or at least as something to
-    /// validate.
+    /// Returns how long from `now` on it can be of use: fresh, stale but allowed, or at least as
+    /// something to validate.
     #[must_use]
     pub fn useful_for(&self, now: Duration) -> Duration {
         let said = self.said();
@@ -226,7 +226,7 @@ impl Entry {
         (since.unwrap_or_default() / 10).min(GUESSED_MAX)
     }
 
-    /// When the origin made it, as far as that is known.
+    /// Returns the time at which the origin generated it, as far as that is known.
     fn date(&self) -> Duration {
         dates(&self.headers, &header::DATE).flatten().max().unwrap_or(self.received)
     }
@@ -243,7 +243,7 @@ impl Entry {
             && (BY_DEFAULT.contains(&status) || explicit && IF_SAID.contains(&status))
     }
 
-    /// Is this the response that a 304 with these headers is about (RFC 9111 §4.3.4)?
+    /// Returns whether a 304 with these headers is about this response (RFC 9111 §4.3.4).
     fn is_meant_by<'a>(&'a self, not_modified: &'a HeaderMap) -> bool {
         let tag = |headers: &'a HeaderMap| headers.get(header::ETAG).map(opaque);
         let modified = |headers: &'a HeaderMap| headers.get(header::LAST_MODIFIED);
@@ -271,6 +271,6 @@ const BY_DEFAULT: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414,
 /// Others that may be stored where the origin says for how long.
 const IF_SAID: [u16; 3] = [302, 303, 307];
 
-/// What a 304 must not change, because the body stays.
+/// Headers that a 304 must not change, because the body stays.
 const DESCRIBES_THE_BODY: [header::HeaderName; 4] =
     [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE, header::CONTENT_TYPE];

@@ -4,7 +4,7 @@
 //! the origin looks at must not be a client's to choose. Headers by which proxies tell origins of
 //! the client, the host, the scheme, the path or the method are therefore never a client's.
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use crate::headers::end_to_end;
 
@@ -83,7 +83,7 @@ pub fn treatment(name: &HeaderName) -> Treatment {
 /// Whole families of them.
 const DROPPED: [&str; 5] = ["x-forwarded", "x-original", "x-ssl-", "ssl-client", "x-client-cert"];
 
-/// What the edge adds to a request.
+/// Headers that the edge adds to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Added<'a> {
     /// The host of the target, without port.
@@ -126,4 +126,82 @@ pub fn forwarded(method: &Method, headers: &HeaderMap, added: Added<'_>) -> Opti
     }
     headers.append(header::VIA, HeaderValue::from_static(added.via));
     Some(headers)
+}
+
+/// A request that cannot be forwarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unforwardable {
+    /// Its body is coded in a way that ends with its connection.
+    #[error("expected the transfer coding chunked")]
+    Coding,
+    /// It has passed this cache too often.
+    #[error("the request has passed this edge before (Via)")]
+    Loop,
+}
+
+/// Maximum number of caches of this name that a request may have passed; above it, a loop is
+/// assumed.
+const HOPS_MAX: usize = 8;
+
+/// Whether a request with these headers can be forwarded by the cache whose name in `Via` is `via`.
+///
+/// # Errors
+/// Why not.
+pub fn check_framing(headers: &HeaderMap, via: &str) -> Result<(), Unforwardable> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).into_iter();
+    let is_plain = codings.next().is_none_or(is_chunked) && codings.next().is_none();
+    if !is_plain {
+        return Err(Unforwardable::Coding);
+    }
+    let lines = headers.get_all(header::VIA).into_iter();
+    let hops = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    if hops.filter(|hop| hop.trim_ascii() == via.as_bytes()).count() >= HOPS_MAX {
+        return Err(Unforwardable::Loop);
+    }
+    Ok(())
+}
+
+/// Why an answer cannot be passed on: its connection became another, or its body is coded in a way
+/// that ends with this connection.
+#[must_use]
+pub fn unusable_answer(status: StatusCode, headers: &HeaderMap) -> Option<&'static str> {
+    if status.is_informational() {
+        return Some("an interim status");
+    }
+    let coded = !headers.get_all(header::TRANSFER_ENCODING).into_iter().all(is_chunked);
+    coded.then_some("a transfer coding other than chunked")
+}
+
+fn is_chunked(coding: &HeaderValue) -> bool {
+    coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rfc9111::headers;
+
+    #[test]
+    fn codings_other_than_chunked_and_loops_are_not_forwarded() {
+        let check = |lines: &[&str]| check_framing(&headers(lines), "1.1 enroute");
+        let (via, seven) = (
+            "via: 1.1 enroute",
+            "via: 1.1 enroute, 1.1 enroute ,1.1 enroute,1.1 \
+                             enroute,1.1 enroute,1.1 enroute,1.1 enroute, 1.1 other",
+        );
+        let coding = Err(Unforwardable::Coding);
+        assert_eq!(check(&["transfer-encoding: Chunked", seven]), Ok(()));
+        assert_eq!(check(&["transfer-encoding: gzip, chunked"]), coding);
+        assert_eq!(check(&["transfer-encoding: chunked", "transfer-encoding: chunked"]), coding);
+        assert_eq!(check(&[via, seven]), Err(Unforwardable::Loop));
+    }
+
+    #[test]
+    fn an_answer_is_whole_and_not_coded_for_one_connection() {
+        let unusable = |status, lines: &[&str]| unusable_answer(status, &headers(lines));
+        assert_eq!(unusable(StatusCode::OK, &["transfer-encoding: CHUNKED"]), None);
+        assert!(unusable(StatusCode::OK, &["transfer-encoding: gzip"]).is_some());
+        assert!(unusable(StatusCode::SWITCHING_PROTOCOLS, &[]).is_some());
+    }
 }

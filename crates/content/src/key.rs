@@ -19,8 +19,8 @@ pub fn primary_key(site: &str, host: &str, uri: &Uri) -> Vec<u8> {
 pub struct Selecting(pub(crate) Vec<(HeaderName, Vec<u8>)>);
 
 impl Selecting {
-    /// What `response` names, as it stands in `request`; `None` for `Vary: *`, which matches
-    /// nothing, or for a name that is no header's.
+    /// Returns the values in `request` of the headers that `response` names in `Vary`; `None` for
+    /// `Vary: *`, which matches nothing, or for an invalid header name.
     pub(crate) fn of(request: &Receiver, response: &HeaderMap) -> Option<Self> {
         let mut names = Vec::new();
         for line in response.get_all(header::VARY) {

@@ -1,4 +1,4 @@
-//! What a client may choose of a request, and what it may not: hosts, targets, headers.
+//! The parts of a request that a client may and may not choose: hosts, targets, headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 

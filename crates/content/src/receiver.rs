@@ -18,7 +18,7 @@ impl Receiver {
         Self { said: Directives::of(&headers), headers }
     }
 
-    /// What it sent.
+    /// The headers it sent.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
@@ -48,7 +48,7 @@ impl Receiver {
         self.insists() || self.said.max_age.is_some() || self.said.min_fresh.is_some()
     }
 
-    /// Does it ask for a part of the response?
+    /// Returns whether it asks for a part of the response.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.headers.contains_key(header::RANGE)

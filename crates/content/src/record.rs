@@ -16,13 +16,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::{Entry, Selecting};
+use crate::{Entry, Selecting, secondary_key};
 
 const VERSION: u8 = 2;
 const WITH_AUTHORIZATION: u8 = 1;
 const WITH_COOKIE: u8 = 2;
 
-/// What lies under a key.
+/// The value stored under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
     /// Under a primary key: the origin varies by these headers; see [`crate::secondary_key`].
@@ -41,6 +41,29 @@ pub enum Record {
 #[error("expected a stored response of version {VERSION}, found other data at byte {0}")]
 pub struct Damaged(usize);
 
+/// The records of an entry under the keys it is found by, in the order in which they are stored:
+/// under the primary key of its target, or, if the origin varies, under that of a variant with its
+/// list. `known` is what lies under the primary key; an entry of another list begins a generation.
+#[must_use]
+pub fn places(
+    entry: &Entry,
+    primary: &[u8],
+    known: Option<&Record>,
+    now: Duration,
+) -> Vec<(Vec<u8>, Record)> {
+    let names: Vec<HeaderName> = entry.selecting().names().cloned().collect();
+    let record = Record::Entry(entry.clone());
+    if names.is_empty() {
+        return vec![(primary.to_vec(), record)];
+    }
+    let generation = match known {
+        Some(Record::Variants { names: known, generation }) if *known == names => *generation,
+        _ => now.as_micros() as u64,
+    };
+    let key = secondary_key(primary, generation, entry.selecting());
+    vec![(key, record), (primary.to_vec(), Record::Variants { names, generation })]
+}
+
 impl Record {
     /// The bytes to store.
     #[must_use]
@@ -58,7 +81,7 @@ impl Record {
         }
     }
 
-    /// What was stored; a body shares `bytes`' memory.
+    /// Decodes a stored record; a body shares `bytes`' memory.
     ///
     /// # Errors
     /// Another version wrote it, or it is damaged.
@@ -207,6 +230,24 @@ mod tests {
         for record in [variants, Record::Entry(entry())] {
             assert_eq!(Record::decode(&record.encode().into()), Ok(record));
         }
+    }
+
+    #[test]
+    fn a_variant_lies_beside_its_list_and_begins_a_generation_where_the_list_is_another() {
+        let (entry, now) = (entry(), Duration::from_secs(9));
+        let generation = |known: Option<&Record>| match &places(&entry, b"key", known, now)[..] {
+            [(key, Record::Entry(_)), (primary, Record::Variants { generation, .. })] => {
+                assert_eq!(*key, secondary_key(b"key", *generation, entry.selecting()));
+                assert_eq!(primary, b"key");
+                *generation
+            }
+            other => panic!("{other:?}"),
+        };
+        let names: Vec<HeaderName> = entry.selecting().names().cloned().collect();
+        assert_eq!(generation(None), 9_000_000);
+        assert_eq!(generation(Some(&Record::Variants { names, generation: 7 })), 7);
+        let other = Record::Variants { names: vec![header::TE], generation: 7 };
+        assert_eq!(generation(Some(&other)), 9_000_000);
     }
 
     #[test]

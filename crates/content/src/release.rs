@@ -97,8 +97,9 @@ impl Entry {
         accepted.is_some_and(|limit| age - lifetime <= limit)
     }
 
-    /// Did origin and client both allow it to be this stale (RFC 5861)? `s-maxage`, which forbids it
-    /// too, does not where the origin allows it by name: RFC 5861 is more explicit.
+    /// Returns whether origin and client both allow it to be this stale (RFC 5861). `s-maxage`,
+    /// which forbids it too, does not where the origin allows it by name: RFC 5861 is more
+    /// explicit.
     fn may_be_stale(&self, limit: Option<Duration>, receiver: &Receiver, now: Duration) -> bool {
         let own = self.said();
         let staleness = self.age(now).saturating_sub(self.lifetime(&own));

@@ -36,7 +36,7 @@ fn receiver(lines: &[&str]) -> Receiver {
     Receiver::new(headers(lines))
 }
 
-/// What a stored response is to a request.
+/// The usability of a stored response for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Usable {
     Fresh,
@@ -135,7 +135,7 @@ fn what_may_be_stored() {
 /// Section, response, seconds later, request, judged.
 type Usability = (&'static str, &'static [&'static str], u64, &'static [&'static str], Usable);
 
-/// What the origin says of time.
+/// Lifetimes given by the origin.
 const LIFETIMES: &[Usability] = &[
     ("fresh", &["cache-control: max-age=60"], 59, &[], Fresh),
     ("no longer", &["cache-control: max-age=60"], 60, &[], AfterRevalidation),
@@ -173,7 +173,7 @@ const LIFETIMES: &[Usability] = &[
     ("5.2.2.4 no-cache", &["cache-control: no-cache", "etag: \"a\""], 0, &[], AfterRevalidation),
 ];
 
-/// What the client asks for.
+/// Freshness requirements of the client.
 const DEMANDS: &[Usability] = &[
     (
         "5.2.1.4 reload",

@@ -87,8 +87,8 @@ pub(crate) fn select_range(text: &str, length: usize) -> Option<Result<Range<usi
     Some(if start < length { Ok(start..end.saturating_add(1).min(length)) } else { Err(()) })
 }
 
-/// What the conditions of a request come to, in the order of RFC 9110 §13.2.2; `None` when it is to
-/// be answered.
+/// Evaluates the conditions of a request in the order of RFC 9110 §13.2.2; `None` when the stored
+/// response is to be sent.
 fn precondition(request: &HeaderMap, stored: &HeaderMap) -> Option<StatusCode> {
     let tag = stored.get(header::ETAG).and_then(|tag| tag.to_str().ok());
     if request.contains_key(header::IF_MATCH) {
@@ -118,7 +118,8 @@ fn precondition(request: &HeaderMap, stored: &HeaderMap) -> Option<StatusCode> {
     seen.then_some(StatusCode::NOT_MODIFIED)
 }
 
-/// May the range be taken from this very response (RFC 9110 §13.1.5)? Only a strong match counts.
+/// Returns whether the range may be taken from this response (RFC 9110 §13.1.5). Only a strong
+/// match counts.
 fn if_range(request: &HeaderMap, stored: &HeaderMap) -> bool {
     let Some(wanted) = request.get(header::IF_RANGE).and_then(|text| text.to_str().ok()) else {
         return !request.contains_key(header::IF_RANGE);
@@ -134,8 +135,8 @@ fn date(headers: &HeaderMap, name: &header::HeaderName) -> Option<std::time::Dur
     headers.get(name).and_then(|date| date.to_str().ok()).and_then(since_epoch)
 }
 
-/// Does any entity tag in the lines of this header satisfy `wanted`? Tags are quoted, and a comma
-/// may stand inside one.
+/// Returns whether any entity tag in the lines of this header satisfies `wanted`. Tags are quoted,
+/// and may contain a comma.
 fn any_tag(
     request: &HeaderMap,
     name: &header::HeaderName,

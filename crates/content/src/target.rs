@@ -1,4 +1,4 @@
-//! What a request is for: exactly one host, in one spelling, and a path.
+//! The target of a request: exactly one host, in one spelling, and a path.
 
 use http::{HeaderMap, Method, Uri, header};
 

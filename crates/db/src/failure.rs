@@ -23,10 +23,6 @@ impl Failure {
                 "EXECABORT Transaction discarded because it may write {got} bytes to {name}: expected at most {limit}, \
                  what a segment of the log holds; divide it into smaller transactions"
             )),
-            Error::TooManyClears { got, limit } => Failure::new(format!(
-                "EXECABORT Transaction discarded because it removes all keys {got} times: expected at most {limit}; \
-                 divide it into smaller transactions"
-            )),
             // They begin with the name of a file.
             Error::Damaged { .. } | Error::ReadFailed { .. } | Error::WriteFailed { .. } => {
                 Failure::new(format!("MISCONF {name}/{error}"))

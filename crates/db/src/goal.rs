@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use notation::{parse_duration, parse_redis_size};
 
-use crate::parameters::MEMORY_BYTES_MIN;
+use crate::memory::MEMORY_BYTES_MIN;
 
 /// A latency to be held with the least memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,6 +23,7 @@ mod admission;
 mod execution;
 mod footprint;
 mod hearing;
+mod selection;
 mod transaction;
 mod waiting;
 

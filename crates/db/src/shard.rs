@@ -185,13 +185,13 @@ impl Shard {
     }
 
     /// Reserves room for a transaction that writes and removes at most `entries`, with keys and
-    /// values of `bytes` together, and drops everything `clears` times. `false` while the disk is
+    /// values of `bytes` together, and drops everything if it `clears`. `false` while the disk is
     /// behind.
     pub(crate) fn reserve(
         &mut self,
         entries: usize,
         bytes: usize,
-        clears: usize,
+        clears: bool,
         frees: bool,
     ) -> Result<bool, Failure> {
         match self.store.reserve_step(entries, bytes, clears, frees) {

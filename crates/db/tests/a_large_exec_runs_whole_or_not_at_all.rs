@@ -55,7 +55,7 @@ impl Database {
         String::from_utf8(out).expect("text")
     }
 
-    /// What EXEC of `count` commands answers; `words` makes each from its number.
+    /// Returns the reply to EXEC of `count` commands; `words` makes each from its number.
     fn transact(&mut self, count: usize, words: impl Fn(usize) -> Vec<String>) -> String {
         self.ask(&[b"multi"]);
         for number in 0..count {
@@ -115,14 +115,27 @@ fn removals_of_everything() {
         0 => vec![word("set"), word("key"), format!("{number}")],
         _ => vec![word("flushall")],
     };
-    for count in 1..20 {
+    for count in 1..40 {
         let answer = database.transact(count, words);
-        if count < 10 {
-            assert_eq!(answer, format!("*{count}\r\n{}", "+OK\r\n".repeat(count)));
-        } else {
-            assert!(answer.starts_with("-EXECABORT Transaction discarded because"), "{answer}");
-        }
+        assert_eq!(answer, format!("*{count}\r\n{}", "+OK\r\n".repeat(count)));
     }
+}
+
+#[test]
+fn values_of_the_database_that_a_refused_select_leaves() {
+    let mut database = Database::new();
+    database.ask(&[b"set", b"key", &[b'v'; VALUE_BYTES]]);
+    let words = |number| match number {
+        0 => ["acl", "setuser", "default", "-select"].map(word).to_vec(),
+        1 => vec![word("select"), word("1")],
+        _ => vec![word("append"), word("key"), word("x")],
+    };
+    let answer = database.transact(20, words);
+    assert!(answer.starts_with("-EXECABORT Transaction discarded because"), "{answer}");
+    assert_eq!(database.ask(&[b"strlen", b"key"]), format!(":{VALUE_BYTES}\r\n"));
+    let answer = database.transact(4, words);
+    assert!(answer.starts_with("*4\r\n+OK\r\n-NOPERM"), "{answer}");
+    assert!(answer.ends_with(&format!(":{}\r\n:{}\r\n", 12_001, 12_002)), "{answer}");
 }
 
 #[test]

@@ -1,6 +1,5 @@
-//! What a command is called, how many arguments it takes, where its keys stand and which flags and
-//! categories it has is said once, in `wire`: a cache and an agent go by the same rows as the
-//! database.
+//! Name, arity, key positions, flags and categories of a command are defined once, in `wire`: a
+//! cache and an agent use the same rows as the database.
 
 use db::{ROWS, row::Row};
 use wire::resp::command;

@@ -144,7 +144,7 @@ fn check(orders: usize, model: impl Fn() + Send + Sync + Clone + 'static) {
     shuttle::check_random(model, orders);
 }
 
-/// What MGET answers for these.
+/// Returns the reply to MGET for these values.
 fn reply(values: [&str; 2]) -> Vec<u8> {
     let bulk = |value: &str| match value {
         "" => "$-1\r\n".to_owned(),

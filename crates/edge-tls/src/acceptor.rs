@@ -30,12 +30,12 @@ pub type TlsStream<S> = tokio_boring::SslStream<S>;
 
 /// Forward secret, authenticated ciphers; TLS 1.3 brings its own.
 const CIPHERS: &str = "ECDHE+AESGCM:ECDHE+CHACHA20";
-/// What `rsa_key_exchange` adds: RFC 5288 without ECDHE.
+/// Cipher suites that `rsa_key_exchange` adds: RFC 5288 without ECDHE.
 const RSA_CIPHERS: &str = ":AES128-GCM-SHA256:AES256-GCM-SHA384";
 /// RFC 7301, in the order we prefer them.
 const PROTOCOLS: &[u8] = b"\x02h2\x08http/1.1";
 
-/// Where the site of a connection, and why its key was refused, are kept at it.
+/// Index of the data attached to a connection: its site, and why its key was refused.
 static SITE: LazyLock<Index<SslContext, Arc<str>>> =
     LazyLock::new(|| SslContext::new_ex_index().expect("BoringSSL has memory for an index"));
 pub(crate) static REFUSAL: LazyLock<Index<Ssl, Refusal>> =
@@ -85,22 +85,22 @@ pub struct Site {
 /// (every two days) in its memory: neither new certificates nor the absence of a key server touch
 /// them.
 pub struct Acceptor {
-    /// What every connection begins with; the keys of the tickets are here.
+    /// The context in which every connection begins; it has the ticket keys.
     base: SslAcceptor,
     contexts: Arc<RwLock<Contexts>>,
 }
 
-/// What connections go on with, by domain.
+/// The contexts that connections switch to, by domain.
 type Contexts = HashMap<String, SslContext>;
 
-/// What the handshake agreed on.
+/// The result of the handshake's negotiation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
     /// The `domain` of the site, as configured.
     pub site: Arc<str>,
     /// It went on with a session of before: no key was asked.
     pub resumed: bool,
-    /// What is spoken inside.
+    /// The application protocol.
     pub protocol: Protocol,
     /// `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,

@@ -17,7 +17,7 @@ use boring::{
 
 use crate::Error;
 
-/// How long its certificates are good.
+/// Validity of its certificates, in days.
 const DAYS: u32 = 2;
 /// Bits of a serial number, positive and at most 20 bytes (RFC 5280 §4.1.2.2).
 const SERIAL_BITS: i32 = 159;

@@ -53,7 +53,7 @@ impl AsyncPrivateKeyMethod for RemoteKey {
     }
 }
 
-/// What the client asks for.
+/// Returns the server name that the client requests.
 fn name_in(ssl: &SslRef) -> Option<&str> {
     ssl.servername(NameType::HOST_NAME)
 }

@@ -1,4 +1,4 @@
-//! What a full handshake signs, in parts.
+//! The message that a full handshake signs, in parts.
 //!
 //! A key server that signs arbitrary bytes would sign anything for any client. So the input that
 //! BoringSSL passes for signing is parsed here, and the key server builds it again.
@@ -11,7 +11,7 @@ const CONTEXT: &[u8] = b"TLS 1.3, server CertificateVerify\0";
 /// `ECCurveType.named_curve`, RFC 8422 §5.4.
 const NAMED_CURVE: u8 = 3;
 
-/// What is to be signed.
+/// The message to sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Signed {
     /// TLS 1.2 ServerKeyExchange: both randoms and the server's ephemeral key (RFC 8422 §5.4).

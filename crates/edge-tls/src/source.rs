@@ -31,7 +31,7 @@ pub type Premaster = [u8; 48];
 #[error("{0}")]
 pub struct KeyFailure(pub String);
 
-/// How to sign, by its number in TLS (RFC 8446 §4.2.3).
+/// Signature algorithm, by its number in TLS (RFC 8446 §4.2.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[repr(u16)]

@@ -13,6 +13,7 @@ use testbed::command;
 
 use crate::logging::{self, Level};
 
+mod admin;
 mod cache;
 mod config;
 mod db;

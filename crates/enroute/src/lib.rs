@@ -22,10 +22,9 @@
 //! | [`keyserver`] | the key server, and the edge's client for it |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
-//! | [`tls`] | TLS by rustls: certificates, keys and authorities of listeners and connections |
+//! | [`tls`] | TLS of servers and clients: certificates, keys and authorities, from files |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
-//! | `endpoint` | HTTP endpoints: accepting connections, limits, shutdown |
-//! | `foreign` | clients that speak another protocol than a port serves |
+//! | `random` | random bytes of the system |
 //! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `sync` | locks and atomics, replaced by a thread model in tests |
 //! | `lock` | a file that one process at a time may hold |
@@ -42,14 +41,13 @@ pub mod config;
 pub mod database;
 #[cfg(feature = "edge")]
 pub mod edge;
-mod endpoint;
-mod foreign;
 pub mod intercept;
 pub mod keyserver;
 mod lock;
 mod logging;
 mod memory;
 pub mod private_file;
+mod random;
 mod resp_client;
 pub mod runtime;
 pub mod state;

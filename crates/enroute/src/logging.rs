@@ -1,9 +1,6 @@
 //! Where log lines go: standard error, in one place, so that standard output stays data.
 
-use std::{
-    io::IsTerminal,
-    time::{Duration, Instant},
-};
+use std::io::IsTerminal;
 
 use clap::ValueEnum;
 use tracing_subscriber::filter::LevelFilter;
@@ -41,43 +38,4 @@ pub(crate) fn start(level: Level) {
         .try_init();
     // A second start happens only inside tests; the first one stays in force.
     drop(started);
-}
-
-/// A log line that is written once per interval, however often there is a reason for it.
-#[derive(Debug)]
-pub(crate) struct Seldom {
-    pause: Duration,
-    at: Option<Instant>,
-    since: u64,
-}
-
-impl Seldom {
-    /// A line that is written at most once in `pause`.
-    pub(crate) const fn new(pause: Duration) -> Self {
-        Self { pause, at: None, since: 0 }
-    }
-
-    /// Counts a reason; how many there were since the last line, if another is due.
-    pub(crate) fn note(&mut self, now: Instant) -> Option<u64> {
-        self.since += 1;
-        let due = self.at.is_none_or(|at| now.saturating_duration_since(at) >= self.pause);
-        due.then(|| {
-            self.at = Some(now);
-            std::mem::take(&mut self.since)
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_says_how_many_were_left_out() {
-        let start = Instant::now();
-        let mut seldom = Seldom::new(Duration::from_secs(10));
-        let noted =
-            [0, 1, 9, 10, 11, 30].map(|second| seldom.note(start + Duration::from_secs(second)));
-        assert_eq!(noted, [Some(1), None, None, Some(3), None, Some(2)]);
-    }
 }

@@ -81,7 +81,7 @@ fn threads_of_a_queue_do_all_there_is_side_by_side() {
     check(|| {
         let queue = Arc::new(Queue::new());
         let done = Arc::new(AtomicUsize::new(0));
-        // How many have come to meet another.
+        // The number of threads that have arrived at the barrier.
         let meeting = Arc::new((sync::Mutex::new(0), sync::Condvar::new()));
         let threads: Vec<_> = (0..2)
             .map(|_| {

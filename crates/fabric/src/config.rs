@@ -9,7 +9,7 @@ pub struct Config {
     pub model: Model,
     /// Cache entries of the whole network together, divided over the switches that cache.
     pub cache_entries: u64,
-    /// What carries the flows.
+    /// The transport protocol of the flows.
     pub transport: Transport,
     /// Virtual machines that move while the simulation runs.
     pub migrations: Vec<Migration>,
@@ -41,7 +41,7 @@ impl Default for Config {
     }
 }
 
-/// What carries the flows.
+/// The transport protocol of the flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// Each row of the workload is one datagram.

@@ -1,4 +1,4 @@
-//! Where virtual machines are, and where the gateways think they are.
+//! Locations of the virtual machines: the actual ones, and those that the gateways know.
 
 use policy::v2p::vip_hash;
 
@@ -11,12 +11,14 @@ pub(crate) struct Directory {
     hashes: Vec<u32>,
     /// By virtual address: the host it is on.
     home: Vec<u32>,
-    /// By virtual address: the mapping in the gateways (and, for schemes that use it, in the hosts).
+    /// By virtual address: the mapping in the gateways (and, for schemes that use it, in the
+    /// hosts).
     table: Vec<u32>,
 }
 
 impl Directory {
-    /// Virtual addresses count machines server by server, and each rack's gateways after its servers.
+    /// Virtual addresses count machines server by server, and each rack's gateways after its
+    /// servers.
     pub(crate) fn new(topology: &Topology, shape: &Shape) -> Self {
         let mut by_server: Vec<(u32, u32)> = topology.placement.iter().copied().zip(0..).collect();
         by_server.sort_unstable();

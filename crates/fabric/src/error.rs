@@ -9,9 +9,9 @@ pub enum Error {
     Topology {
         /// The field.
         what: &'static str,
-        /// What it must be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The value found.
         got: String,
     },
     /// A flow that cannot run on this topology.
@@ -21,9 +21,9 @@ pub enum Error {
         index: usize,
         /// The field.
         what: &'static str,
-        /// What it must be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The value found.
         got: String,
     },
     /// A configuration that means nothing.
@@ -31,17 +31,17 @@ pub enum Error {
     Config {
         /// The field.
         what: &'static str,
-        /// What it must be.
+        /// The expected value.
         expected: String,
-        /// What it is.
+        /// The value found.
         got: String,
     },
     /// An unknown name.
     #[error("unknown scheme \"{name}\": expected one of {known}")]
     Scheme {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// A law of the simulated world broke: a bug. The event and the seed repeat it.
@@ -55,7 +55,7 @@ pub enum Error {
         now_ns: u64,
         /// Seed of the run.
         seed: u64,
-        /// What was expected and got.
+        /// What was expected and what was found.
         detail: String,
     },
 }

@@ -12,7 +12,7 @@ pub struct Followed {
     pub source: u32,
     /// The receiving virtual machine.
     pub destination: u32,
-    /// Where it was, in order; the last is where it was delivered, if it was.
+    /// The nodes it passed, in order; the last one is where it was delivered, if it was.
     pub steps: Vec<Step>,
 }
 

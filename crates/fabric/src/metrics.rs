@@ -5,7 +5,7 @@ use crate::Followed;
 /// Most samples of one run.
 pub const SAMPLES_MAX: usize = 1 << 16;
 
-/// Where in the fabric a switch stands.
+/// The layer of the fabric that a switch belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layer {
     /// Top of rack, with or without gateways.
@@ -42,7 +42,7 @@ pub struct Metrics {
     pub invalidation_packets: u64,
     /// Packets that reached a server their virtual machine had left.
     pub misdelivered: u64,
-    /// When the last of them did, nanoseconds.
+    /// Arrival time of the last misdelivered packet, in nanoseconds.
     pub last_misdelivered_ns: u64,
     /// Sum over received packets.
     pub packet_latency_ns: u64,

@@ -1,4 +1,4 @@
-//! Where the paper's text and the authors' code differ: one named switch for each.
+//! Differences between the paper's text and the authors' code: one named switch for each.
 
 use policy::v2p::Quirks;
 

@@ -50,7 +50,7 @@ struct Port {
     /// Packets behind the first that waits; that one is in the calendar.
     first: PacketId,
     last: PacketId,
-    /// The node behind it.
+    /// The node at the other end.
     to: u32,
 }
 

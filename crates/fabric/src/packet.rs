@@ -26,7 +26,7 @@ pub(crate) enum Stage {
     Later(Later),
 }
 
-/// What a connection does later.
+/// A deferred action of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Later {
@@ -38,7 +38,7 @@ pub(crate) enum Later {
     Write,
 }
 
-/// What a packet is for.
+/// The purpose of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -51,7 +51,7 @@ pub(crate) enum Kind {
     Invalidation,
 }
 
-/// What a switch touches comes first, in one cache line.
+/// The fields that switches use come first, in one cache line.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, align(64))]
 pub(crate) struct Packet {
@@ -60,7 +60,7 @@ pub(crate) struct Packet {
     pub next: PacketId,
     /// The node it arrives at or leaves; if it waits, the port.
     pub at: u32,
-    /// What ECMP makes of its outer addresses.
+    /// The ECMP hash of its outer addresses.
     pub turn: u32,
     /// On a link, in bytes.
     pub bytes: u16,
@@ -71,14 +71,14 @@ pub(crate) struct Packet {
     pub cold: Cold,
 }
 
-/// What only the ends of a packet's way touch.
+/// The fields used only at the ends of a packet's path.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Cold {
     pub sent_ns: u64,
     pub flow: u32,
-    /// Where the destination was when the packet was sent, and the turn of a packet from its source
-    /// to there: switches that resolve it nearly always find the same. 0 if unknown.
+    /// The location of the destination when the packet was sent, and the ECMP hash of a packet from
+    /// its source to there: switches that resolve it nearly always find the same. 0 if unknown.
     pub home: u32,
     pub home_turn: u32,
     pub segment: Segment,
@@ -105,7 +105,7 @@ impl Segment {
     }
 }
 
-/// What fits into a TCP header beside timestamps.
+/// Number of SACK blocks that fit into a TCP header beside timestamps.
 pub(crate) const SACK_BLOCKS: usize = 3;
 
 /// Flags of a [`Segment`].

@@ -40,7 +40,7 @@ pub fn server(key: &[u8; 16], servers: u32) -> u32 {
 pub struct Rack {
     /// Storage servers; each key belongs to one.
     pub servers: u32,
-    /// What one server answers, queries a second.
+    /// Capacity of one server, in queries per second.
     pub server_qps: u64,
     /// Queries that wait at one server before more are dropped.
     pub server_queue: u32,

@@ -26,7 +26,7 @@ impl<'a> Streams<'a> {
         Self { shape, seed }
     }
 
-    /// What seeds the index function of a switch's cache, where each switch has its own.
+    /// Returns the seed of the index function of a switch's cache, where each switch has its own.
     pub(crate) fn index_seed(&self, switch: u32) -> u32 {
         (Stream::new(self.first_of(switch), self.seed).unit() * 2_f64.powi(32)) as u32
     }

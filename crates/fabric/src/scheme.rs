@@ -1,4 +1,4 @@
-//! How virtual addresses are resolved: one file each.
+//! The schemes that resolve virtual addresses: one file each.
 
 pub(crate) mod bluebird;
 pub(crate) mod controller;
@@ -53,7 +53,7 @@ pub struct Variant {
     pub tor_only: bool,
 }
 
-/// What a switch's cache is to hold ([`Scheme::Controller`]).
+/// The contents of a switch's cache, as set by a controller ([`Scheme::Controller`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
     /// The switch: cores, then spines, then ToRs.

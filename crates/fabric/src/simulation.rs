@@ -78,7 +78,8 @@ impl Simulation {
         self.run.step(until_ns, events_max)
     }
 
-    /// Replaces what the caches of a [`Scheme::Controller`] run hold; switches not named are emptied.
+    /// Replaces what the caches of a [`Scheme::Controller`] run hold; switches not named are
+    /// emptied.
     ///
     /// # Errors
     ///
@@ -88,9 +89,9 @@ impl Simulation {
         self.run.place(placements)
     }
 
-    /// What a controller reads from the switches (Appendix A.1): packets that entered the fabric
-    /// unresolved since the last call, as (source machine, destination machine, gateway's node,
-    /// packets), in order.
+    /// Returns what a controller reads from the switches (Appendix A.1): the packets that entered
+    /// the fabric unresolved since the last call, as (source machine, destination machine,
+    /// gateway's node, packets), in order.
     pub fn take_traffic(&mut self) -> Vec<(u32, u32, u32, u64)> {
         self.run.take_traffic()
     }

@@ -25,7 +25,7 @@ pub(crate) const MSS: u32 = 1024;
 /// Segments in the initial window.
 const INITIAL_WINDOW: u32 = 10;
 
-/// What a receiver takes beyond the acknowledged, bytes; never limiting.
+/// Bytes that a receiver accepts beyond the acknowledged ones; large enough never to be the limit.
 const RECEIVE_WINDOW_BYTES: u32 = 50 << 20;
 
 /// A SYN or SYN+ACK waits this long for its answer, doubling.
@@ -44,7 +44,7 @@ const RTO_MAX_NS: u64 = 60_000_000_000;
 /// Attempts to send the same data, and the server's closing segment, again.
 const RETRIES_MAX: u8 = 6;
 
-/// How long a client remembers a connection that is closed: twice the longest life of a segment.
+/// Time for which a client remembers a closed connection: twice the maximum segment lifetime.
 const TIME_WAIT_NS: u64 = 240_000_000_000;
 
 /// An acknowledgment may wait this long for a second segment.
@@ -53,7 +53,7 @@ const DELAYED_ACK_NS: u64 = 200_000_000;
 /// Never.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// What both ends of a connection follow.
+/// Parameters common to both ends of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tuning {
     /// Duplicate acknowledgments before a fast retransmission.

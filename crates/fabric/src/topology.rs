@@ -1,4 +1,4 @@
-//! What the fabric is made of: pods, racks, servers, switches, gateways, links and cache memory.
+//! The elements of a fabric: pods, racks, servers, switches, gateways, links and cache memory.
 
 use policy::v2p::Role;
 
@@ -20,17 +20,17 @@ pub struct Topology {
     pub cores: u32,
     /// The racks that hold gateways, ascending, and how many each holds.
     pub gateways: Vec<GatewayRack>,
-    /// Where each virtual machine starts: its server, numbered rack by rack.
+    /// The initial server of each virtual machine; servers are numbered rack by rack.
     pub placement: Vec<u32>,
     /// Between a server or gateway and its ToR.
     pub host_link: Link,
     /// Between two switches.
     pub fabric_link: Link,
-    /// What one switch or host port holds before it drops, bytes.
+    /// Queue capacity of one port of a switch or host, in bytes; packets beyond it are dropped.
     pub buffer_bytes: u64,
     /// From a packet's arrival at a gateway to its leaving, nanoseconds.
     pub gateway_delay_ns: u64,
-    /// How cache memory is divided between switches of different roles.
+    /// Division of cache memory between switches of different roles.
     pub memory: Memory,
 }
 
@@ -192,7 +192,7 @@ impl Topology {
         self.placement.len() as u32
     }
 
-    /// What must hold before anything is built.
+    /// Checks the values before anything is built.
     ///
     /// # Errors
     ///

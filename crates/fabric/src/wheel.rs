@@ -77,7 +77,8 @@ impl Wheel {
         self.now_event = self.links[id as usize].event;
     }
 
-    /// What happens now was set before anything that waits, or after.
+    /// Sets the order of the current event from outside the wheel: before everything that waits, or
+    /// after it.
     pub(crate) fn happen_outside(&mut self, before: bool) {
         self.now_event = if before { self.event.wrapping_sub(1 << 30) } else { self.number() };
     }

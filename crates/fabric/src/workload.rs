@@ -13,11 +13,11 @@ pub struct Flow {
     pub source: u32,
     /// The receiving virtual machine.
     pub destination: u32,
-    /// When it starts, nanoseconds of simulated time.
+    /// Start time, in nanoseconds of simulated time.
     pub start_ns: u64,
     /// Which flow; also decides its gateway. Datagrams of one flow share it.
     pub id: u32,
-    /// What the application writes, in bytes; at most [`FLOW_BYTES_MAX`].
+    /// Number of bytes that the application writes; at most [`FLOW_BYTES_MAX`].
     pub bytes: u64,
 }
 
@@ -30,13 +30,13 @@ pub const DATAGRAM_BYTES_MAX: u64 = 8_192;
 /// A trace: rows, and what carries them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// What its rows are.
+    /// The protocol of its rows.
     pub protocol: Protocol,
     /// Its rows, as the trace has them; not necessarily in order of time.
     pub flows: Vec<Flow>,
 }
 
-/// What carries a workload.
+/// The protocol of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// A row is a TCP flow.
@@ -46,7 +46,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// What it is called in traces and on the command line.
+    /// Its name in traces and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -25,7 +25,7 @@ use flows::{Open, Turns};
 /// Whatever is left after this many events in one slice waits for the next.
 const SLICE_EVENTS_MAX: u64 = u64::MAX >> 1;
 
-/// Packets of one nanosecond are fetched from memory so many at a time.
+/// Number of packets of one nanosecond that are prefetched from memory at a time.
 const AHEAD: usize = 8;
 
 pub(crate) struct World<R> {
@@ -62,7 +62,7 @@ pub(crate) struct World<R> {
     follower: Option<follower::Follower>,
 }
 
-/// What the models decide once.
+/// Settings that the models derive once from the configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub udp: bool,
@@ -89,7 +89,7 @@ struct Control {
     lost: u64,
 }
 
-/// What a run of any scheme can do.
+/// The operations of a run, whatever its scheme.
 pub(crate) trait Run: Send {
     fn step(&mut self, until_ns: u64, events_max: u64) -> Result<Progress, Error>;
     fn metrics(&self) -> &Metrics;
@@ -200,15 +200,15 @@ impl<R: Resolver> World<R> {
                 Stage::FromHost => self.depart(id),
                 Stage::Later(later) => self.later(id, later),
             }
-            // What was set for this very nanosecond may come before what is left of it.
+            // An event scheduled for this same nanosecond may precede the rest of the batch.
             self.wheel.take(at_ns, &mut due);
         }
         self.due = due;
         Ok(())
     }
 
-    /// When the next thing happens that is not a packet: what goes before packets of the same time,
-    /// and what goes after.
+    /// Returns the times of the next events that are not packets: of those that precede packets of
+    /// the same time, and of those that follow them.
     fn next_outside(&self) -> (u64, u64) {
         let flow_ns = self.flows.get(self.next_flow).map_or(NEVER, |flow| flow.start_ns);
         let migration_ns = self.migrations.last().map_or(NEVER, |migration| migration.at_ns);
@@ -219,7 +219,7 @@ impl<R: Resolver> World<R> {
         if self.settings.udp { (before_ns.min(flow_ns), NEVER) } else { (before_ns, flow_ns) }
     }
 
-    /// Lets a packet wait where it is.
+    /// Schedules a packet's next event.
     fn insert(&mut self, id: PacketId, at_ns: u64) {
         self.wheel.insert(id, at_ns);
     }

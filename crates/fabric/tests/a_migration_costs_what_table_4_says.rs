@@ -133,5 +133,5 @@ fn switchv2p_gives_the_references_results_in_every_digit() {
     assert_eq!(Row::of(&run("switchv2p-no-invalidations", 1)), no_invalidations);
     assert_eq!(Row::of(&run("switchv2p-no-timestamp-vector", 1)), no_vector);
     assert_eq!(Row::of(&run("switchv2p", 1)), one_shot);
-    assert_ne!(Row::of(&run("switchv2p", 2)), one_shot, "another seed draws otherwise");
+    assert_ne!(Row::of(&run("switchv2p", 2)), one_shot, "another seed gives the same result");
 }

@@ -1,5 +1,5 @@
-//! What must hold of every run, whatever the scheme: the same seed gives the same result, every
-//! packet is accounted for, every flow ends, and what cannot run is refused.
+//! Invariants of every run, whatever the scheme: the same seed gives the same result, every packet
+//! is accounted for, every flow ends, and invalid configurations are refused.
 
 use fabric::{
     Config, Error, FlowResult, Metrics, Migration, Model, Placement, Scheme, Simulation, Transport,

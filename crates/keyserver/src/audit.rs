@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// Longest line in bytes, its end included.
 pub const LINE_BYTES_MAX: usize = 2 << 10;
-/// What stands between a line's fields and its chain value.
+/// Separator between a line's fields and its chain value.
 const CHAIN_FIELD: &[u8] = b",\"chain\":\"";
 const CHAIN_END: &[u8] = b"\"}";
 /// The line's bytes behind its fields.
@@ -29,7 +29,7 @@ pub struct Entry<'a> {
     pub at: Duration,
     /// The edge: the name in its certificate.
     pub edge: &'a str,
-    /// What was asked, if it was understood.
+    /// The requested method, if the request was understood.
     pub method: Option<&'static str>,
     /// Of which key.
     pub key: Option<KeyId>,
@@ -53,7 +53,7 @@ struct Line<'a> {
     outcome: &'a str,
 }
 
-/// Where a chain stands: how many lines, and the value that binds them all.
+/// The state of a chain: the number of lines, and the value that binds them all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Chain {
     /// Lines so far, over all files.
@@ -63,7 +63,7 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The line for `entry`, its end included; the chain then stands behind it.
+    /// Returns the line for `entry`, its end included, and adds it to the chain.
     pub fn append(&mut self, entry: &Entry<'_>) -> Vec<u8> {
         let line = Line {
             n: self.count + 1,
@@ -78,7 +78,8 @@ impl Chain {
         self.finish(serde_json::to_vec(&line).unwrap_or_default())
     }
 
-    /// A whole line that was written nowhere, with the number and chain value it has behind this chain.
+    /// A whole line that was written nowhere, with the number and chain value it has behind this
+    /// chain.
     pub fn append_again(&mut self, line: &[u8]) -> Option<Vec<u8>> {
         let (fields, _) = split(line.strip_suffix(b"\n")?)?;
         let rest = fields.splitn(2, |byte| *byte == b',').nth(1)?;

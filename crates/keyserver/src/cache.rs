@@ -7,7 +7,7 @@ use wire::ski::KeyId;
 
 use crate::SigningKey;
 
-/// How many keys stay parsed.
+/// Limits on the number of keys that stay parsed.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Keys at most. A parsed RSA-4096 key takes about 8 KiB, an ECDSA key 1 KiB.
@@ -20,7 +20,7 @@ impl Default for Config {
     }
 }
 
-/// What the cache did.
+/// Counters of the cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests whose key was here.
@@ -57,8 +57,8 @@ impl Cache {
         self.keys.get(&id).cloned()
     }
 
-    /// Keeps a key that was fetched under `generation`, unless that is over; gives back the one that
-    /// left for it, or itself, for the caller to drop outside of locks.
+    /// Stores a key that was fetched under `generation`, if that is the present one. Returns the
+    /// evicted key, or the key itself, for the caller to drop outside of locks.
     pub fn insert(&mut self, key: Arc<SigningKey>, generation: u64) -> Option<Arc<SigningKey>> {
         if generation != self.generation {
             return Some(key);
@@ -71,8 +71,8 @@ impl Cache {
         Some(left)
     }
 
-    /// Drops everything, and what is still being fetched: records or key-encryption keys were changed.
-    /// From now on keys are of `generation`.
+    /// Drops everything, and what is still being fetched: records or key-encryption keys were
+    /// changed. From now on keys are of `generation`.
     pub fn clear(&mut self, generation: u64) {
         self.generation = generation;
         self.keys.clear();
@@ -88,7 +88,7 @@ impl Cache {
         self.keys.is_empty()
     }
 
-    /// What it did so far.
+    /// Returns the counters.
     pub fn stats(&self) -> Stats {
         self.stats
     }

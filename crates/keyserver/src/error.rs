@@ -10,7 +10,7 @@ pub enum Error {
          Ed25519; got {got}. `openssl pkcs8 -topk8 -nocrypt` converts other forms"
     )]
     Key {
-        /// What stood there instead; never its content.
+        /// A description of what was found; never its content.
         got: &'static str,
     },
     /// Not a key-encryption key.
@@ -18,7 +18,7 @@ pub enum Error {
     Kek {
         /// Which one of the file, from 1.
         number: usize,
-        /// What stood there instead; never its content.
+        /// A description of what was found; never its content.
         got: String,
     },
     /// No key-encryption key at all.
@@ -32,7 +32,7 @@ pub enum Error {
     Record {
         /// Whose record it should be.
         id: wire::ski::KeyId,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A server name no certificate can carry.
@@ -43,15 +43,33 @@ pub enum Error {
     Audit {
         /// Which line, from 1.
         line: u64,
-        /// What should stand there.
+        /// The expected value.
         expected: String,
-        /// What stands there.
+        /// The value found.
         got: String,
+    },
+    /// A record that is there already.
+    #[error(
+        "the database has a record of this key already ({0}), perhaps with other server names or \
+         under another key-encryption key: see `enroute keyserver list`, and give --replace to \
+         overwrite it"
+    )]
+    Exists(wire::ski::KeyId),
+    /// An error reply of the database.
+    #[error("the database replied with an error: {0}")]
+    Database(String),
+    /// A reply of the database of another kind.
+    #[error("{command}: expected {expected}, got another reply")]
+    Reply {
+        /// The command.
+        command: &'static str,
+        /// What its reply is.
+        expected: &'static str,
     },
     /// The cryptographic library failed.
     #[error("the cryptographic library failed to {0}")]
     Library(&'static str),
 }
 
-/// What fallible functions here return.
+/// The result of fallible functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -65,7 +65,7 @@ impl SigningKey {
         self.id
     }
 
-    /// What kind of key it is.
+    /// Returns the type of the key.
     pub fn kind(&self) -> KeyKind {
         match &self.pair {
             Pair::Rsa { .. } => KeyKind::Rsa,
@@ -197,8 +197,7 @@ pub fn generate(kind: KeyKind) -> Result<Zeroizing<Vec<u8>>> {
     Ok(Zeroizing::new(document.map_err(failed)?.as_ref().to_vec()))
 }
 
-/// What a TLS 1.2 client sends for `secret`, encrypted for the RSA key with this
-/// SubjectPublicKeyInfo.
+/// Encrypts `secret` for the RSA key with this SubjectPublicKeyInfo, as a TLS 1.2 client does.
 pub fn encrypt_premaster(public_key: &[u8], secret: &[u8]) -> Result<Vec<u8>> {
     let wrong = Error::Key { got: "no RSA public key" };
     let key = rsa::PublicEncryptingKey::from_der(public_key).map_err(|_| wrong.clone())?;

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 const KEYS_MAX: usize = 16;
 /// Bytes that tell one key-encryption key from another.
 pub const KEK_ID_BYTES: usize = 8;
-/// What is hashed in front of a key for its id.
+/// Prefix of the hash that gives a key-encryption key its id.
 const ID_CONTEXT: &[u8] = b"enroute key-encryption key id";
 
 /// Names a key-encryption key without telling anything about it.

@@ -2,7 +2,7 @@
 //!
 //! **What it is.** The decisions and the arithmetic of `enroute keyserver`: which edge may have
 //! which operation on which key ([`policy`], [`rate`]), the operations themselves ([`key`],
-//! [`message`], [`premaster`]), how keys lie sealed in a database ([`record`], [`keyring`]) and
+//! [`message`], [`premaster`]), how keys lie sealed in a database ([`record`], [`keyring`], [`vault`]) and
 //! parsed in memory ([`cache`]), and the log that shows later what was done ([`audit`]).
 //!
 //! **What it is not.** No sockets, no clock, no files: `enroute` brings requests, time and sealed
@@ -30,11 +30,12 @@ pub mod premaster;
 pub mod rate;
 mod raw_rsa;
 pub mod record;
+pub mod vault;
 
 pub use error::{Error, Result};
 pub use key::SigningKey;
 pub use keyring::Keyring;
 pub use policy::Policy;
 
-/// Fills its argument with random bytes; tier 2 passes the system's generator.
+/// Fills its argument with random bytes, or panics; tier 2 passes the system's generator.
 pub type Random<'a> = &'a mut dyn FnMut(&mut [u8]);

@@ -19,13 +19,13 @@ const KEY_BUCKETS_MAX: usize = 1 << 16;
 /// The whole policy. Empty, it denies everything.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// What each edge may do, by the name in its certificate.
+    /// The permissions of each edge, by the name in its certificate.
     pub edges: HashMap<String, Edge>,
     /// Whether RSA decryption is enabled at all, regardless of the rules.
     pub premaster_decryption: bool,
 }
 
-/// What one edge may do.
+/// The permissions of one edge.
 #[derive(Debug, Clone, Default)]
 pub struct Edge {
     /// Requests of all kinds together.
@@ -41,8 +41,8 @@ pub struct Rule {
     pub keys: Keys,
     /// By which methods.
     pub methods: Vec<Method>,
-    /// Only for these names, and then the request must say one; empty: for any. `*.` in front stands
-    /// for one label.
+    /// Only for these names, and then the request must say one; empty: for any. `*.` in front
+    /// stands for one label.
     pub server_names: Vec<String>,
     /// Requests for each key.
     pub rate: Option<Rate>,

@@ -23,14 +23,15 @@ const VERSION: [u8; 2] = [3, 3];
 /// Zero, block type, zero behind the filling, secret.
 const OVERHEAD_BYTES: usize = 3 + PREMASTER_BYTES;
 
-/// What is hashed in front of a private key.
+/// Prefix of the hash of a private key.
 const REJECTION_CONTEXT: &[u8] = b"enroute premaster rejection 1";
 
-/// What stands in for the secrets of cipher texts that have none. Wiped when dropped.
+/// The key that derives substitute secrets for invalid cipher texts. Wiped when dropped.
 pub struct Rejection(Zeroizing<[u8; 32]>);
 
 impl Rejection {
-    /// That of the private key in the PKCS #8 document `der`; it can be derived only from the key.
+    /// Returns that of the private key in the PKCS #8 document `der`; it can be derived only from
+    /// the key.
     pub fn of_key(der: &[u8]) -> Self {
         let mut seed = Zeroizing::new([0; 32]);
         let hashed = Zeroizing::new([REJECTION_CONTEXT, der].concat());

@@ -1,4 +1,4 @@
-//! How often something may happen: token buckets, so many at most.
+//! Rate limits: a bounded number of token buckets.
 
 use std::{collections::HashMap, hash::Hash, time::Duration};
 
@@ -20,7 +20,7 @@ pub struct Limiter<K> {
 struct Bucket {
     tokens: f64,
     at: Duration,
-    /// When it will be full again.
+    /// The time at which it will be full again.
     full_at: Duration,
 }
 

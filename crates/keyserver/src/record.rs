@@ -1,4 +1,4 @@
-//! How a private key lies in a database: sealed twice (`docs/formats/keyserver-record.md`).
+//! Storage of a private key in a database: sealed twice (`docs/formats/keyserver-record.md`).
 //!
 //! Each key is sealed under a data key of its own, which is sealed under a key-encryption key. So
 //! rotating the latter touches no private key, and a record says nothing but its size.
@@ -22,12 +22,12 @@ pub const RECORD_BYTES_MAX: usize = 16 << 10;
 /// Server names of one key at most.
 pub const SERVER_NAMES_MAX: usize = 32;
 const SERVER_NAME_BYTES_MAX: usize = 253;
-/// What is authenticated with a wrapped data key, before the key's id.
+/// Associated data of a wrapped data key, before the key's id.
 const WRAP_CONTEXT: &[u8] = b"enroute data key 1";
-/// What is authenticated with a sealed private key, before the key's id.
+/// Associated data of a sealed private key, before the key's id.
 const SEAL_CONTEXT: &[u8] = b"enroute private key 1";
 
-/// What `SET` and `GET` call the record of a key.
+/// Returns the database key of a private key's record.
 pub fn name(id: KeyId) -> String {
     format!("enroute:key:{id}")
 }

@@ -1,10 +1,11 @@
 //! Patterns over keys and names, as in Redis: `*`, `?`, `[a-c]`, `[^a]`, `\`.
 
-/// Does `pattern` match all of `text`? Takes time proportional to the product of their lengths at
-/// most, whatever the pattern.
+/// Returns whether `pattern` matches all of `text`. Takes time at most proportional to the product
+/// of their lengths, whatever the pattern.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut position) = (0, 0);
-    // Where to go on after the last star if what follows it does not fit: only the last matters.
+    // Position at which to continue after the last star if what follows it does not match: only the
+    // last star matters.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         match pattern.get(at) {
@@ -31,7 +32,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// How many bytes of `pattern` stand for `byte`, if its first element does.
+/// Returns the length of the first element of `pattern`, in bytes, if it matches `byte`.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern[0] {
         b'?' => Some(1),

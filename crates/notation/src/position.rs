@@ -1,4 +1,4 @@
-//! Where in a text something stands.
+//! Positions in a text.
 
 use std::ops::Range;
 

@@ -1,6 +1,8 @@
 //! Quantities as people write them: `164ms`, `64MiB`, `100mbit`, `0.1%`, `10s..12s`.
 
-use std::{ops::Range, time::Duration};
+use std::{ops::Range, str::FromStr, time::Duration};
+
+use serde::{Deserialize, Deserializer, de};
 
 /// Parses a duration with its unit: `250us`, `1.5ms`, `2s`, `1min`; a bare `0` needs none.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -32,6 +34,63 @@ pub fn parse_size(text: &str) -> Result<usize, String> {
         Some(bytes) if bytes >= 1.0 => Ok(bytes as usize),
         Some(_) => Err(format!("`{text}`: expected at least 1B")),
         None => Err(format!("`{text}` is not a size; write for example 512KiB, 64MiB or 2GiB")),
+    }
+}
+
+/// A number of bytes: `512KiB`, `64MiB`, `1.5GiB`, `1048576`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(usize);
+
+impl Bytes {
+    /// Number of bytes.
+    #[must_use]
+    pub fn count(self) -> usize {
+        self.0
+    }
+}
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_size(text).map(Self)
+    }
+}
+
+/// A duration with its unit: `250us`, `1.5ms`, `2s`, `5min`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Time(Duration);
+
+impl Time {
+    /// The duration.
+    #[must_use]
+    pub fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_duration(text).map(Self)
+    }
+}
+
+read_from_text!(Time);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a size, for example \"64MiB\"")]
+        enum Written {
+            Number(usize),
+            Text(String),
+        }
+        match Written::deserialize(source)? {
+            Written::Number(count) => count.to_string().parse().map_err(de::Error::custom),
+            Written::Text(text) => text.parse().map_err(de::Error::custom),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ pub enum Error {
     Rows {
         /// The structure, for example `"count-min sketch"`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         got: usize,
         /// The most there may be.
         limit: usize,
@@ -19,7 +19,7 @@ pub enum Error {
     Width {
         /// The structure, for example `"Bloom filter"`.
         what: &'static str,
-        /// What was asked for, as a power of two.
+        /// The requested value, as a power of two.
         got: u32,
         /// The least, as a power of two.
         min: u32,

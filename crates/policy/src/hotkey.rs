@@ -61,7 +61,7 @@ impl Default for Config {
     }
 }
 
-/// What a [`Detector`] counts, since its start.
+/// Counters of a [`Detector`], since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Accesses observed.

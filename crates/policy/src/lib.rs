@@ -1,7 +1,8 @@
 //! Pure decisions, no I/O.
 //!
 //! **What it is.** What to cache where, as arithmetic: [`hotkey`] finds the keys asked for most,
-//! as NetCache's switch does; [`v2p`] is what a SwitchV2P switch does with the addresses that pass.
+//! as NetCache's switch does; [`v2p`] is what a SwitchV2P switch does with the addresses that pass;
+//! [`Overhead`] says how much of a process's memory is left for what it stores.
 //!
 //! **What it is not.** No clock, no packets, no storage: callers count what they see, end a period
 //! when they like, and act on what is reported. Not the replacement policies of a cache either;
@@ -17,6 +18,8 @@ extern crate alloc;
 
 mod error;
 pub mod hotkey;
+mod overhead;
 pub mod v2p;
 
 pub use error::Error;
+pub use overhead::Overhead;

@@ -10,7 +10,7 @@ use std::{
 use rustix::io::Errno;
 use tracing::warn;
 
-use crate::Reactor;
+use crate::{Reactor, Seldom};
 
 /// Connections that may wait to be accepted; `net.core.somaxconn` bounds it further. With the 128
 /// of the standard library, connections that arrive together would be dropped and retried a second
@@ -23,15 +23,21 @@ const REST: Duration = Duration::from_millis(50);
 const TOLD_PERIOD: Duration = Duration::from_secs(10);
 
 /// The rule for a failed accept. Every listener applies it, event loops through an [`Acceptor`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Failures {
-    quiet_until: Option<Instant>,
+    told: Seldom,
+}
+
+impl Default for Failures {
+    fn default() -> Self {
+        Self { told: Seldom::new(TOLD_PERIOD) }
+    }
 }
 
 impl Failures {
-    /// How long `listener` rests before its next accept; the log says so from time to time. Zero if
-    /// `error` concerns only the connection that was to be accepted (accept(2)): the next one is
-    /// accepted at once.
+    /// Returns the time for which `listener` pauses before its next accept; the log reports it from
+    /// time to time. Zero if `error` concerns only the connection that was to be accepted
+    /// (accept(2)): the next one is accepted at once.
     pub fn rest_after(&mut self, listener: impl Display, error: &io::Error) -> Duration {
         #[rustfmt::skip]
         let concerns_one = matches!(
@@ -45,9 +51,7 @@ impl Failures {
         if concerns_one {
             return Duration::ZERO;
         }
-        let now = Instant::now();
-        if self.quiet_until.is_none_or(|until| now >= until) {
-            self.quiet_until = Some(now + TOLD_PERIOD);
+        if self.told.note(Instant::now()).is_some() {
             warn!(
                 listen = %listener,
                 "cannot accept a connection, retrying every {REST:?}: {error}; raise `ulimit -n` if the limit \
@@ -80,7 +84,7 @@ impl Acceptor {
         rustix::net::listen(&listener, BACKLOG)?;
         reactor.watch(&listener, token)?;
         let (address, failures) = (listener.local_addr()?, Failures::default());
-        // What has connected before is reported as new.
+        // Connections made before the registration are reported as new.
         Ok(Self { listener, address, ready: false, rests_until: None, failures })
     }
 
@@ -108,7 +112,7 @@ impl Acceptor {
         None
     }
 
-    /// When to call [`Acceptor::accept`] again although no event comes: how long from now.
+    /// Returns the delay after which to call [`Acceptor::accept`] again although no event arrives.
     #[inline]
     pub fn patience(&self) -> Option<Duration> {
         let rest = |until: Instant| until.saturating_duration_since(Instant::now());

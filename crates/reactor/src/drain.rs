@@ -22,7 +22,7 @@ impl Drain {
         begins
     }
 
-    /// What is left of the time, once it has begun.
+    /// Returns the time left until the drain deadline, once the drain has begun.
     #[inline]
     pub fn left(&self) -> Option<Duration> {
         self.until.map(|until| until.saturating_duration_since(Instant::now()))

@@ -1,8 +1,8 @@
 //! # reactor: the event-loop kit
 //!
-//! What the event loops of the services have in common: which sockets can be read and written, how
-//! connections are accepted and named, how other threads reach a loop, and how it ends.
-//! `docs/decisions/0006-event-loops.md` says why the loops are our own.
+//! The common parts of the services' event loops: readiness of sockets, accepting and naming
+//! connections, messages from other threads, and shutdown. `docs/decisions/0006-event-loops.md`
+//! states why the loops are our own.
 //!
 //! It is not a runtime and has no loop: what a service does in a round, and in which order, stays
 //! with the service (`runtime/worker.rs`, `database/worker.rs` and `state/agent.rs` of `enroute`,
@@ -13,12 +13,13 @@
 //!
 //! | type | what it is |
 //! |---|---|
-//! | [`Reactor`], [`Events`] | one epoll: what can be read and written |
+//! | [`Reactor`], [`Events`] | one epoll: readiness of sockets |
 //! | [`Socket`] | a connection that never blocks |
 //! | [`Channel`] | the same with TLS (rustls) or without |
-//! | [`Acceptor`] | a listening socket; [`Failures`] is the rule for an accept that fails, for any listener |
+//! | [`Acceptor`] | a listening socket; [`Failures`] is the rule for failed accepts |
 //! | [`Seats`] | the connections of a loop, their tokens, and the list of those to be served |
-//! | [`Inbox`], [`Post`] | how other threads reach a loop that sleeps |
+//! | [`Inbox`], [`Post`] | messages from other threads to a loop |
+//! | [`Seldom`] | a log line that is written once per interval |
 //! | [`Drain`] | the time limit of a loop after shutdown is requested |
 //!
 //! Alike, and left where they are:
@@ -33,6 +34,7 @@
 //! - The agent of the data plane (`enroute/switch/agent.rs`) has one UDP socket and no connections.
 //! - `bench` imports no crate of this repository: the measuring code shares nothing with the
 //!   measured code.
+#![forbid(unsafe_code)]
 
 mod acceptor;
 mod channel;
@@ -40,6 +42,7 @@ mod drain;
 mod inbox;
 mod poll;
 mod seats;
+mod seldom;
 mod socket;
 mod sync;
 
@@ -49,4 +52,5 @@ pub use drain::Drain;
 pub use inbox::{EventFd, Inbox, Post};
 pub use poll::{BusyPolling, Events, Possible, Reactor};
 pub use seats::{Seats, Token};
+pub use seldom::Seldom;
 pub use socket::Socket;

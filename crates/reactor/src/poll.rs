@@ -1,4 +1,4 @@
-//! What can be read and written: one epoll for each loop.
+//! Readiness of sockets: one epoll for each loop.
 //!
 //! Edge-triggered and registered once: the kernel reports when a socket becomes ready, and a
 //! [`Socket`](crate::Socket) keeps that state until a call returns "would block". A request costs
@@ -19,8 +19,8 @@ use rustix::{
     },
 };
 
-/// How long to poll before sleeping: an answer from the same host takes no longer, and to be woken
-/// for it would take about as long again.
+/// Time to poll before sleeping: an answer from the same host arrives within it, and a wake-up
+/// would take about as long again.
 const POLL_LIMIT: Duration = Duration::from_micros(100);
 
 /// Whether polling pays off. After an unsuccessful attempt it is not tried again until an answer
@@ -104,7 +104,7 @@ impl Reactor {
     }
 }
 
-/// What has happened by the end of a wait.
+/// The events found by the end of a wait.
 pub struct Events(Vec<Event>);
 
 impl Events {
@@ -164,7 +164,7 @@ impl Possible {
         self.failed
     }
 
-    /// Room to write; of a connection that is being made, also that this has come to an end.
+    /// Room to write; for a connection that is being established, also that this has ended.
     #[inline]
     pub const fn is_write(self) -> bool {
         self.write

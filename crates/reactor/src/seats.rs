@@ -118,7 +118,7 @@ impl<T> Seats<T> {
         self.seats.len() - self.free.len()
     }
 
-    /// Is no connection seated?
+    /// Returns whether there is no connection.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
@@ -142,7 +142,7 @@ impl<T> Seats<T> {
         }
     }
 
-    /// Is any connection called?
+    /// Returns whether any connection is called.
     #[inline]
     pub fn is_called(&self) -> bool {
         !self.called.is_empty()
@@ -154,7 +154,7 @@ impl<T> Seats<T> {
         std::mem::take(&mut self.called)
     }
 
-    /// The turn of the one that `token` names is over: it can be called again.
+    /// Ends the turn of the connection named by `token`: it can be called again.
     #[inline]
     pub fn end_turn(&mut self, token: Token) -> Option<&mut T> {
         let seat = self.find(token)?;
@@ -162,7 +162,7 @@ impl<T> Seats<T> {
         seat.taken.as_mut()
     }
 
-    /// The turn of all that were `called` is over; the room of the list serves again.
+    /// Ends the turn of all that were `called`, and reuses the memory of the list.
     #[inline]
     pub fn end_round(&mut self, mut called: Vec<Token>) {
         if self.called.is_empty() {

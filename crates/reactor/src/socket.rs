@@ -26,7 +26,7 @@ impl Socket {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         reactor.watch(&stream, token)?;
-        // What has come before is reported as new.
+        // Bytes received before the registration are reported as new.
         Ok(Self { stream, readable: false, writable: true, ended: false, broken: false })
     }
 

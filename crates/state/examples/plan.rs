@@ -1,5 +1,5 @@
-//! How long the plan of a large cluster takes: 16,384 slots in use, 1,000 nodes, 1,000 hosts.
-//! Prints milliseconds, one line a round. `make bench-state` runs it.
+//! Planning time of a large cluster: 16,384 slots in use, 1,000 nodes, 1,000 hosts. Prints
+//! milliseconds, one line a round. `make bench-state` runs it.
 #![allow(clippy::print_stdout, reason = "it is what it is run for")]
 
 use std::time::{Duration, Instant};

@@ -16,7 +16,7 @@ use std::{
 
 use crate::{Host, slot::Slot};
 
-/// What a host did with a slot in one period.
+/// The accesses of a host to a slot in one period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Commands that only read.
@@ -67,7 +67,7 @@ impl Rate {
         Self::default().mixed(self, factor)
     }
 
-    /// What it is once a `share` of it is `other`.
+    /// Returns the average in which `other` has the weight `share`.
     pub(crate) fn mixed(self, other: Self, share: f64) -> Self {
         let mix = |old: f64, new: f64| old + (new - old) * share;
         Self {
@@ -81,8 +81,9 @@ impl Rate {
 
 /// Rates below this many accesses per second are dropped.
 const RATE_MIN: f64 = 1e-3;
-/// Twice or half the rate has to be so much likelier, as a logarithm, for a change to be seen: by
-/// chance that happens once in a thousand times that what was counted could tell the two apart.
+/// Threshold of the log-likelihood ratio between twice or half the rate and the present rate, above
+/// which a change counts as detected. By chance it is exceeded once in a thousand times that the
+/// counts could tell the two apart.
 const CERTAIN: f64 = 7.0;
 /// Below this rate, in accesses per second, changes are not detected.
 const TOLD_FROM: f64 = 0.5;
@@ -95,14 +96,14 @@ const SILENT_AFTER: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, Default)]
 struct Suspicion {
     likelihood: f64,
-    /// What was counted since it began, and in how many seconds.
+    /// The accesses counted since it began, and the length of that time in seconds.
     sum: Rate,
     seconds: f64,
 }
 
 impl Suspicion {
-    /// `counted` in `seconds` is so much likelier after the change than without it. The rate since
-    /// the change began, if it is certain.
+    /// Adds the log-likelihood ratio of `counted` accesses in `seconds`, with the change and
+    /// without it. Returns the rate since the change began, if it is certain.
     fn weigh(&mut self, likelihood: f64, counted: Rate, seconds: f64) -> Option<(Rate, f64)> {
         self.likelihood += likelihood;
         if self.likelihood <= 0.0 {
@@ -242,7 +243,7 @@ impl Accesses {
         known.rate
     }
 
-    /// An average over so many seconds follows as one with the half-life does.
+    /// Length of a window whose average follows changes as the half-life does, in seconds.
     fn seconds_max(&self) -> f64 {
         self.half_life.as_secs_f64() / std::f64::consts::LN_2
     }

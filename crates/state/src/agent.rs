@@ -33,6 +33,7 @@ mod map;
 mod monitor;
 mod nodes;
 mod output;
+mod reporter;
 mod route;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ pub use copies::COPY_LEASE;
 pub use held::limits;
 pub use monitor::Report;
 pub use output::Output;
+pub use reporter::Reporter;
 
 use client::{ASKED_BYTES_MAX, Client, Transaction};
 use copies::Copies;

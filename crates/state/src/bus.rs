@@ -1,4 +1,4 @@
-//! What is published to learn whether a node's messages have arrived at another over the cluster
+//! Messages published to learn whether a node's messages have arrived at another over the cluster
 //! bus (`docs/decisions/0102-slot-ownership-handover.md`).
 
 use wire::resp::Reply;

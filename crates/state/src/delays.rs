@@ -1,9 +1,9 @@
 //! Infrastructure monitor (AnnaBellaDB §II): how long an access from a host to a node takes.
 //!
-//! What is measured is the round trip of a request, so that the load of a node counts beside the
-//! network. Each direction stands for itself. The prototype averages old and new and starts at
-//! zero; here a pair has the percentile of a sliding window in which older measurements weigh less,
-//! and no value at all before it was measured or once nothing recent is known.
+//! The measured value is the round trip of a request, so that it includes the load of a node beside
+//! the network. Each direction is separate. The prototype averages old and new and starts at zero;
+//! here a pair has the percentile of a sliding window in which older measurements weigh less, and
+//! no value at all before it was measured or once nothing recent is known.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -162,13 +162,13 @@ impl Matrix {
         self.from(host).get(node.index()).copied().unwrap_or(f32::INFINITY)
     }
 
-    /// How many hosts there are.
+    /// The number of hosts.
     #[must_use]
     pub fn hosts(&self) -> usize {
         self.delays_us.len().checked_div(self.nodes).unwrap_or_default()
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes

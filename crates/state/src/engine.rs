@@ -22,7 +22,7 @@ pub struct Job {
     pub message: String,
 }
 
-/// How far a migration is.
+/// The progress of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Progress {
     /// Not over.
@@ -42,7 +42,7 @@ impl Job {
         self.operation == "EXPORT" && ranges.contains(&self.slot_ranges)
     }
 
-    /// How far it is.
+    /// Returns its progress.
     #[must_use]
     pub fn progress(&self) -> Progress {
         match self.state.as_str() {

@@ -30,12 +30,12 @@ pub struct Config {
     pub threshold: f64,
     /// Reviews in a row that must want the same move.
     pub reviews: u32,
-    /// What is saved must exceed the price of the move by this share of it.
+    /// The saving must exceed the cost of the move by this fraction of the cost.
     pub margin: f64,
-    /// What is saved must be this share of what the slot's accesses wait: less is within the error
-    /// of what is measured.
+    /// The saving must be at least this fraction of the waiting time of the slot's accesses: less
+    /// is within the measurement error.
     pub share_min: f64,
-    /// How long a slot stays after it has moved.
+    /// Minimum time between two moves of a slot.
     pub cool_down: Duration,
     /// The longest a slot that swings is made to stay.
     pub cool_down_max: Duration,
@@ -65,11 +65,11 @@ impl Default for Config {
 pub struct Move {
     /// Which slot.
     pub slot: Slot,
-    /// Where it is.
+    /// The present node.
     pub from: Node,
-    /// Where it is to be.
+    /// The new node.
     pub to: Node,
-    /// What its accesses then wait less in a second, in microseconds.
+    /// Reduction of its accesses' waiting time, in microseconds per second.
     pub saves_us: f64,
 }
 
@@ -84,9 +84,9 @@ pub enum Stays {
     Pinned,
     /// A move saves too little, both in microseconds over the dwell time.
     NotWorthIt {
-        /// What is saved.
+        /// The saving.
         saves_us: f64,
-        /// What would have to be: the price of the move and its margin, or the least share.
+        /// The required saving: the cost of the move and its margin, or the minimum fraction.
         needs_us: f64,
     },
     /// Nodes where its accesses would wait less are full.
@@ -131,10 +131,10 @@ struct Known {
 
 /// Nodes a slot has left that are remembered.
 const LEFT_MAX: usize = 4;
-/// A slot that is back within so many of its cool-downs swings.
+/// A slot that moves back within this number of its cool-downs swings.
 const SWINGS_WITHIN: u32 = 4;
-/// A slot whose cool-down is so many times the shortest is judged by its accesses on average: what
-/// it does at a moment has changed before it may go again.
+/// A slot whose cool-down is at least this multiple of the shortest one is judged by the average of
+/// its accesses: its current accesses will have changed before it may move again.
 const USUAL_FROM: u32 = 4;
 
 /// Agents ask for nodes every few seconds, and a delay is known when some round trips were
@@ -147,7 +147,7 @@ pub struct Initiator {
     config: Config,
     slots: BTreeMap<Slot, Known>,
     moving: BTreeMap<Slot, Move>,
-    /// When the moves within the window began.
+    /// Start times of the moves within the window.
     begun: VecDeque<Duration>,
     ready: Vec<Move>,
     /// Nodes that had room and were measured in the last review.
@@ -206,8 +206,8 @@ impl Initiator {
         std::mem::take(&mut self.ready)
     }
 
-    /// The move of `slot` is over: it is at its new node, or where it was. A slot that is refused
-    /// by the same node again waits twice as long.
+    /// Ends the move of `slot`: it is at its new node, or where it was. A slot that the same node
+    /// refuses again waits twice as long.
     pub fn ended(&mut self, slot: Slot, moved: bool, now: Duration) {
         let Some(one) = self.moving.remove(&slot) else { return };
         let Config { cool_down, cool_down_max, .. } = self.config;

@@ -4,7 +4,9 @@
 //! arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access pattern monitor,
 //! [`placement`] computes which node should own which slot, [`initiator`] when a slot should move
 //! there, [`batch`] which move at once, [`migration`] how, and [`lease`] which placer may move
-//! them; [`replicas`] says which are copied instead. [`agent`] routes the requests of applications.
+//! them; [`replicas`] says which are copied instead. [`placer`] joins these into rounds over a
+//! [`view`] of the cluster, from the [`report`]s of agents. [`agent`] routes the requests of
+//! applications.
 //! Hosts are where applications run, nodes are servers of the cluster; the unit of placement is the
 //! hash [`slot`].
 //!
@@ -20,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accesses;
+pub mod advice;
 pub mod agent;
 pub mod batch;
 pub mod bus;
@@ -33,12 +36,15 @@ pub mod members;
 pub mod migration;
 pub mod note;
 pub mod placement;
+pub mod placer;
 pub mod query;
 pub mod replicas;
+pub mod report;
 pub mod scripts;
 pub mod slot;
 pub mod steps;
 pub mod usage;
+pub mod view;
 
 /// A host where applications run, by its number among the hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

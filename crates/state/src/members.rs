@@ -21,7 +21,8 @@ const ONESELF: &str = "\
     end \
     return {string.match(nodes, '\\n(' .. redis.call('CLUSTER', 'MYID') .. ' [^\\n]*)'), latest}";
 
-/// How many keys it has that are in none of these slots, first and last of each range.
+/// Counts a node's keys that are in none of these slots, given as the first and last slot of each
+/// range.
 const FOREIGN_KEYS: &str = "\
     local keys = redis.call('DBSIZE') \
     for i = 1, #ARGV, 2 do \
@@ -36,7 +37,7 @@ const FOREIGN_KEYS: &str = "\
 pub struct Member {
     /// Forty hexadecimal digits.
     pub id: String,
-    /// Where clients connect.
+    /// Address for clients.
     pub address: SocketAddr,
     /// It is the node that reported the line.
     pub myself: bool,
@@ -86,7 +87,7 @@ pub fn oneself(asked: SocketAddr) -> Query<'static, (Option<Member>, u64)> {
     })
 }
 
-/// How many keys a node has of slots that are not its own and do not come to it.
+/// Returns the number of a node's keys in slots that are not its own and are not being moved to it.
 #[must_use]
 pub fn foreign_keys(member: &Member) -> Query<'static, u64> {
     let coming = member.importing.iter().map(|&(slot, _)| (slot, slot));
@@ -96,7 +97,7 @@ pub fn foreign_keys(member: &Member) -> Query<'static, u64> {
     Query::new(words, |reply| number(&reply))
 }
 
-/// How many keys of a slot a node has.
+/// Returns the number of keys of a slot at a node.
 #[must_use]
 pub fn keys_in(slot: Slot) -> Query<'static, u64> {
     Query::new(words!["CLUSTER", "COUNTKEYSINSLOT", slot], |reply| number(&reply))

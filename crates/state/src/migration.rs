@@ -56,7 +56,7 @@ use crate::{Node, slot::Slot};
 pub const KEYS_MAX: usize = 64;
 /// Failures in a row after which a migration waits to be resumed.
 pub const FAILURES_MAX: u32 = 5;
-/// After a failure the same step is tried again so much later, times the failures in a row.
+/// Delay before a failed step is retried, times the number of consecutive failures.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A step for one node.
@@ -64,20 +64,21 @@ const PATIENCE: Duration = Duration::from_millis(200);
 pub enum Step {
     /// `CLUSTER SETSLOT slot IMPORTING source`.
     Import {
-        /// Where it comes from.
+        /// The node it comes from.
         from: Node,
     },
     /// The source records the current turn. If no note was there it sends clients to the target for
     /// keys it lacks (`CLUSTER SETSLOT slot MIGRATING target`), else to a third node.
     Turn {
-        /// Where the slot goes.
+        /// The node that the slot goes to.
         to: Node,
         /// The turn.
         turn: u64,
     },
     /// The target takes nothing more that was sent before, and drops what it has of a batch.
     Settle {
-        /// The turn of the batch; if the target has another's note, nothing of this one has come.
+        /// The turn of the batch; if the target has the note of another, no key of this one has
+        /// arrived.
         batch: u64,
         /// The keys; none: those of the note there.
         keys: Vec<Vec<u8>>,
@@ -94,7 +95,7 @@ pub enum Step {
     /// of them. Until it has succeeded, clients are sent to a third node; then the next turn is the
     /// following number.
     Move {
-        /// Where they go.
+        /// The node they go to.
         to: Node,
         /// The turn.
         turn: u64,
@@ -158,7 +159,7 @@ pub enum Outcome {
     /// The note that was there, of [`Step::Turn`]: the turn of the latest batch, and those of its
     /// keys with an unknown state.
     Noted(u64, Vec<Vec<u8>>),
-    /// So many keys are left at the source, of [`Step::Move`].
+    /// The number of keys left at the source, of [`Step::Move`].
     Left(u64),
     /// Keys of the slot, of [`Step::Keys`].
     Keys(Vec<Vec<u8>>),
@@ -208,7 +209,7 @@ enum Stage {
     Over(End),
 }
 
-/// How a migration ended.
+/// The outcome of a migration.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum End {
     /// The slot is at its new node.
@@ -221,9 +222,22 @@ pub enum End {
     Open,
 }
 
+impl End {
+    /// Why the slot is not at its new node; `None` if it is.
+    #[must_use]
+    pub fn refusal(self) -> Option<String> {
+        match self {
+            Self::Moved => None,
+            Self::Refused(why) => Some(why),
+            Self::Stayed => Some("the move was given up".to_owned()),
+            Self::Open => Some("the slot move is left open; will retry".to_owned()),
+        }
+    }
+}
+
 impl Migration {
-    /// Moves `slot`. No turn of before is as late as `turn`, nor one of the next thousands:
-    /// nanoseconds since 1970, say.
+    /// Moves `slot`. `turn` must be later than every earlier turn, and so must the next thousands:
+    /// nanoseconds since 1970, for example.
     #[must_use]
     pub fn new(slot: Slot, from: Node, to: Node, turn: u64) -> Self {
         let (stage, begun, failures, not_before) = (Stage::Import, false, 0, Duration::ZERO);
@@ -236,7 +250,7 @@ impl Migration {
         self.slot
     }
 
-    /// Where it comes from, and where it goes.
+    /// Returns its source and its destination.
     #[must_use]
     pub fn way(&self) -> (Node, Node) {
         (self.from, self.to)
@@ -311,7 +325,7 @@ impl Migration {
         };
     }
 
-    /// How it ended, once it has.
+    /// Returns its outcome, once it has ended.
     #[must_use]
     pub fn end(&self) -> Option<End> {
         match &self.stage {

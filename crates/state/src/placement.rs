@@ -21,7 +21,7 @@ pub struct Demand {
     pub slot: Slot,
     /// Its node now.
     pub owner: Node,
-    /// What it takes at its node, in bytes.
+    /// Its memory at its node, in bytes.
     pub bytes: u64,
     /// Rates of the hosts that use it.
     pub accesses: Vec<(Host, Rate)>,
@@ -36,24 +36,24 @@ pub struct Capacity {
     pub bytes: u64,
     /// Accesses a second at most.
     pub accesses: f64,
-    /// How much longer a write takes there, until its replicas have it, in microseconds.
+    /// Additional latency of a write there, until its replicas have it, in microseconds.
     pub replication_us: f32,
 }
 
 /// Cost of a move.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MoveCost {
-    /// What every move costs, in microseconds of waiting.
+    /// Fixed cost of a move, in microseconds of waiting.
     pub fixed_us: f64,
-    /// What a byte adds, in microseconds.
+    /// Cost per byte, in microseconds.
     pub per_byte_us: f64,
-    /// How long a slot is expected to be used as it is now, in seconds: the time in which a move
+    /// Expected time for which a slot is used as it is now, in seconds: the time in which a move
     /// has to pay for itself.
     pub dwell_s: f64,
 }
 
 impl MoveCost {
-    /// What moving `bytes` costs for each second of the dwell time, in microseconds.
+    /// Returns the cost of moving `bytes`, per second of the dwell time, in microseconds.
     #[must_use]
     pub fn a_second(&self, bytes: u64) -> f64 {
         (self.fixed_us + self.per_byte_us * bytes as f64) / self.dwell_s.max(f64::MIN_POSITIVE)
@@ -73,12 +73,13 @@ pub struct Problem<'a> {
     pub moving: MoveCost,
 }
 
-/// Where each slot should be.
+/// The planned node of each slot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// A node for each demand, in their order.
     pub owners: Vec<Node>,
-    /// What all accesses wait in a second if nothing moves, in microseconds; moves not included.
+    /// Waiting time of all accesses if nothing moves, in microseconds per second; moves not
+    /// included.
     pub before_us: f64,
     /// The same under the plan.
     pub after_us: f64,
@@ -93,8 +94,8 @@ const ORDERS_PAIRS_MAX: usize = 1 << 20;
 const EXCHANGES: usize = 8;
 
 impl Problem<'_> {
-    /// What the accesses of `demand` wait in a second at each node, in microseconds: infinite where
-    /// a delay is not known. `costs` is overwritten.
+    /// Computes the waiting time of the accesses of `demand` at each node, in microseconds per
+    /// second: infinite where a delay is not known. `costs` is overwritten.
     pub fn waits(&self, demand: &Demand, costs: &mut Vec<f32>) {
         costs.clear();
         costs.resize(self.nodes.len(), 0.0);
@@ -123,7 +124,7 @@ impl Problem<'_> {
             })
     }
 
-    /// What they wait at one node.
+    /// Returns their waiting time at one node.
     pub fn wait_at(&self, demand: &Demand, node: Node) -> f32 {
         let mut writes = 0.0;
         let mut wait = 0.0;

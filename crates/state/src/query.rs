@@ -47,7 +47,7 @@ impl<'a, T> Query<'a, T> {
         &self.words
     }
 
-    /// What the reply means.
+    /// Parses the reply.
     ///
     /// # Errors
     /// The node refuses the command, or the reply is not one to this command.

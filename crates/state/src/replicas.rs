@@ -12,10 +12,10 @@ use crate::{
     slot::Slot,
 };
 
-/// A slot is copied when that saves so much waiting in a second, in microseconds: one client that
-/// waits one hundredth of its time.
+/// A slot is copied when that saves at least this waiting time, in microseconds per second: one
+/// client that waits one hundredth of its time.
 pub const SAVES_US_MIN: f64 = 10_000.0;
-/// One that is copied stays so down to this share of what it takes.
+/// A copied slot stays copied while the benefit is at least this share of the required one.
 const KEPT_FROM: f64 = 0.5;
 /// Slots copied at once; those that save most are.
 pub const SLOTS_MAX: usize = 1_024;
@@ -23,16 +23,17 @@ pub const SLOTS_MAX: usize = 1_024;
 /// commands instead of one.
 const ANSWERED_MIN: f64 = 0.5;
 
-/// What copies of a slot are good for.
+/// The benefit of copies of a slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Use {
-    /// What they save its readers in a second, in microseconds, the one that gains most left out.
+    /// The waiting time that they save its readers, in microseconds per second, the reader that
+    /// gains most left out.
     pub saves_us: f64,
     /// The share of all reads that they answer.
     pub answered: f64,
 }
 
-/// What copies of this slot would be good for, or are.
+/// Returns the benefit that copies of this slot would have, or have.
 #[must_use]
 pub fn weigh(problem: &Problem<'_>, demand: &Demand) -> Use {
     let writes: f64 = demand.accesses.iter().map(|(_, rate)| rate.writes).sum();

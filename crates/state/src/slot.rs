@@ -63,8 +63,8 @@ impl Slot {
     }
 }
 
-/// What stands between the first `{` and the first `}` behind it, unless that is nothing: keys with
-/// the same tag share a slot.
+/// Returns the bytes between the first `{` and the first `}` after it, unless there are none: keys
+/// with the same tag share a slot.
 #[must_use]
 pub fn tag(key: &[u8]) -> Option<&[u8]> {
     let open = key.iter().position(|&byte| byte == b'{')?;

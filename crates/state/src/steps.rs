@@ -6,18 +6,21 @@ use std::net::SocketAddr;
 use wire::resp::Reply;
 
 use crate::{
+    Node,
     agent::Login,
     clients,
-    migration::{KEYS_MAX, Outcome, Step, Value},
+    members::Member,
+    migration::{KEYS_MAX, Migration, Outcome, Step, Value},
     note::{self, Note},
     query::{Query, Why, Word, done, list, number, unexpected, words},
     scripts::{
         Call, DROP, IMPORT, KEYS, MOVE, OWN, READ, RESTORE, SEND, SETTLE, STABLE, Script, TURN,
     },
     slot::Slot,
+    view::{Missing, View},
 };
 
-/// How long one MIGRATE may take, in milliseconds: less than a node may take to answer.
+/// Timeout of one MIGRATE, in milliseconds: less than the timeout of a node's answer.
 const MIGRATE_MS: u64 = 1_500;
 /// Prefix of an error of MIGRATE that comes from the target.
 const OF_TARGET: &str = "ERR Target instance replied with error: ";
@@ -36,10 +39,32 @@ pub struct Names<'a> {
     pub third: &'a str,
     /// Id of the source if the step is the target's, else of the target.
     pub other: &'a str,
-    /// Where the source sends keys.
+    /// Address to which the source sends keys.
     pub target: SocketAddr,
     /// Login at the target.
     pub login: Option<&'a Login>,
+}
+
+/// Where a step of `migration` at `node` is taken, and the names of the nodes there.
+///
+/// # Errors
+/// The source or the target is no primary now.
+pub fn at<'a>(
+    view: &'a View,
+    migration: &Migration,
+    node: Node,
+    login: Option<&'a Login>,
+) -> Result<(SocketAddr, Names<'a>), Missing> {
+    let (slot, (from, to)) = (migration.slot(), migration.way());
+    let (source, target) = (view.member(from)?, view.member(to)?);
+    // Without a third node, clients are redirected to the target nevertheless.
+    let bounces = |(node, member): &(Node, &Member)| {
+        *node != from && *node != to && !member.importing.iter().any(|(open, _)| *open == slot)
+    };
+    let third = view.primaries().find(bounces).map_or(target, |(_, member)| member);
+    let (here, other) = if node == to { (target, source) } else { (source, target) };
+    let (from, to, third, other) = (&*source.id, &*target.id, &*third.id, &*other.id);
+    Ok((here.address, Names { from, to, third, other, target: target.address, login }))
 }
 
 /// The script of a step. No outcome means that the node waits for an answer of [`Names::other`]:

@@ -27,7 +27,7 @@ pub fn memory() -> Query<'static, Memory> {
     })
 }
 
-/// How many keys a node has.
+/// The number of keys of a node.
 #[must_use]
 pub fn keys() -> Query<'static, u64> {
     Query::new(words!["DBSIZE"], |reply| number(&reply))

@@ -1,6 +1,6 @@
-//! What the planner knows of a pair of hosts is measured in both directions: a node is a stock
+//! The planner's delays of a pair of hosts are measured in both directions: a node is a stock
 //! server and measures nothing, but the agent on each host asks every node over the connections
-//! that requests take. Two hosts with a node each; their round trips differ by direction, and one
+//! that requests use. Two hosts with a node each; their round trips differ by direction, and one
 //! node is busy.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
@@ -58,7 +58,7 @@ fn measure(host: usize, delays: &mut Delays) {
     }
 }
 
-/// What a node answers to all that was said at once.
+/// Returns a node's answers to all requests of one write.
 fn answers_to(mut said: &[u8]) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     while let Some((request, taken)) =

@@ -2,11 +2,11 @@
 //! cluster is a model of what its nodes do with SET NX, SUBSCRIBE, CLIENT KILL and a script that
 //! begins with PUBSUB NUMSUB.
 //!
-//! Anything may happen at any time: the lease's node expires it early (its clock has stepped), or
-//! forgets the latest holder for the one before (a failover whose replica had not heard), nodes
-//! start again, answers are lost, steps are on their way for as long as can be, and a holder does
-//! not look at its clock for as long as can be (SIGSTOP). Whatever it is, once a step of one holder
-//! was executed, none of a holder of before is.
+//! Events occur at any time: the lease's node expires it early (its clock has stepped), or forgets
+//! the latest holder for the one before (a failover whose replica had not heard), nodes restart,
+//! answers are lost, steps are delayed for as long as possible, and a holder does not look at its
+//! clock for as long as possible (SIGSTOP). Once a step of one holder was executed, no step of an
+//! earlier holder is.
 #![allow(clippy::print_stdout, reason = "a test says what it saw")]
 
 #[expect(unreachable_pub, reason = "a part of this test")]
@@ -24,12 +24,12 @@ use wire::resp::Reply;
 const NODES: usize = 2;
 const PLACERS: usize = 2;
 
-/// How often what happens.
+/// Maximum number of each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budgets {
-    /// The lease is over although its holder does not know.
+    /// Early expiries of the lease, which the holder does not notice.
     clock_steps: u8,
-    /// The lease is again whose it was before, or nobody's.
+    /// The lease belongs to its previous holder again, or to none.
     failovers: u8,
     /// A node starts again, or its replica takes over.
     restarts: u8,
@@ -37,11 +37,11 @@ struct Budgets {
     losses: u8,
     /// Steps each placer takes.
     steps: u8,
-    /// Times a placer's clock goes on.
+    /// Ticks of a placer's clock.
     ticks: u8,
 }
 
-/// What is left out, to see that it is needed.
+/// The rules that are left out, to show that they are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Broken {
     /// Nodes execute all steps, as without fences.
@@ -318,7 +318,7 @@ impl State for World {
     }
 
     fn fault(&self) -> Option<String> {
-        self.fell.then(|| "a holder of before acts".to_owned())
+        self.fell.then(|| "a former holder of the lease acts".to_owned())
     }
 }
 

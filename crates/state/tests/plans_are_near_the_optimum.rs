@@ -18,7 +18,7 @@ use state::{
 const PROBLEMS: u64 = 30;
 const HOSTS: u16 = 6;
 const SLOTS: usize = 24;
-/// What HiGHS may leave open.
+/// Optimality gap that HiGHS may leave.
 const SOLVED_WITHIN: f64 = 1e-3;
 const MOVING: MoveCost = MoveCost { fixed_us: 1e5, per_byte_us: 0.01, dwell_s: 30.0 };
 
@@ -58,13 +58,13 @@ impl Drawn {
         Problem { delays, nodes, demands, moving: MOVING }
     }
 
-    /// What a demand waits at a node, and the price of getting there.
+    /// Returns the waiting time of a demand at a node, plus the cost of the move.
     fn price(&self, demand: &Demand, node: Node) -> f64 {
         let moves = if node == demand.owner { 0.0 } else { MOVING.a_second(demand.bytes) };
         f64::from(self.problem().wait_at(demand, node)) + moves
     }
 
-    /// What a plan costs, if it fits.
+    /// Returns the cost of a plan, if it fits.
     fn cost(&self, owners: &[Node]) -> Option<f64> {
         let mut left: Vec<(i64, f64)> =
             self.nodes.iter().map(|node| (node.bytes as i64, node.accesses)).collect();

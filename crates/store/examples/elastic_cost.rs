@@ -1,4 +1,4 @@
-//! What the elastic store costs, in process:
+//! Cost of the elastic store, in process:
 //! `cargo run --release -p store --example elastic_cost -- DIR [entries [threads [all|restart|overwrite [value bytes [times overwritten]]]]]`.
 //!
 //! Loads entries (of 4 KiB), restarts, warms, overwrites and shrinks; `restart` ends after the

@@ -130,8 +130,7 @@ fn fill(directory: &Path, index: u64, entries: u64) -> Shard {
     Shard { store: Mutex::new(store), device }
 }
 
-/// What `together` lookups look at is fetched from memory for all of them first, as a database
-/// does.
+/// Data of `together` lookups are fetched from memory for all of them first, as a database does.
 fn in_memory(shards: &[Shard], entries: u64, together: usize, copies: bool, round: u64) -> f64 {
     let count = 1_000_000;
     let mut random = Random(88_172_645_463_325_252 + round);
@@ -245,7 +244,7 @@ fn files(directory: &Path) -> Vec<(File, u64)> {
         .collect()
 }
 
-/// Reads so many pages of one file at a random place.
+/// Reads `pages_read` pages of one file at a random offset.
 fn bare_read(files: &[(File, u64)], pages_read: usize, random: &mut Random) {
     let (file, pages) = &files[random.draw() as usize % files.len()];
     let page = random.draw() % (pages - pages_read as u64 + 1);

@@ -1,5 +1,5 @@
-//! What the memory tier costs: nanoseconds a lookup, resident bytes an item, longest insert; and
-//! what compaction costs a full one.
+//! Cost of the memory tier: nanoseconds per lookup, resident bytes per item, longest insert; and
+//! the cost of compaction when it is full.
 //!
 //! `cargo run --release -p store --example memory_cost [items ...]`, 10k and 1M without arguments.
 //! Keys of 16 bytes, values of 64. The table goes into docs/measurements.md.

@@ -1,13 +1,13 @@
 //! Bytes on their way to a device, which wants them to begin at whole blocks of memory.
 //!
-//! What begins elsewhere has to be copied first, by a thread of the disk's, through caches that the
-//! workers need.
+//! Data at other addresses have to be copied first, by a kernel thread of the disk, through caches
+//! that the workers need.
 
 use std::ops::{Deref, DerefMut};
 
 use bytemuck::{Pod, Zeroable};
 
-/// What places, lengths and memory are multiples of, past the page cache.
+/// Alignment of offsets, lengths and memory for I/O past the page cache.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -17,7 +17,7 @@ struct Block([u8; BLOCK_BYTES]);
 /// Bytes that begin at a whole block of memory.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// As many as were ever needed, the last ones of any content.
+    /// The largest number ever needed; the content of unused ones is undefined.
     blocks: Vec<Block>,
     bytes: usize,
 }
@@ -38,7 +38,12 @@ impl Blocks {
 
     /// Forgets the bytes, and keeps the memory.
     pub(crate) fn clear(&mut self) {
-        self.bytes = 0;
+        self.truncate(0);
+    }
+
+    /// Forgets all but the first `bytes`.
+    pub(crate) fn truncate(&mut self, bytes: usize) {
+        self.bytes = self.bytes.min(bytes);
     }
 
     /// Appends `more` bytes of any content, to be written over.

@@ -1,4 +1,4 @@
-//! What a [`Memory`](crate::Memory) is allowed, and which items it prefers to keep.
+//! Limits of a [`Memory`](crate::Memory), and its choice of items to keep.
 
 /// The limits of one memory tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Default for Config {
     }
 }
 
-/// How the item to evict is chosen; each is described in its own file under `replacement/`.
+/// Policy that selects the item to evict; each is described in its own file under `replacement/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Replacement {
     /// Oldest first, whatever was read.

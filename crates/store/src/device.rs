@@ -1,4 +1,4 @@
-//! Where the elastic store keeps its files, behind one small trait.
+//! Files of the elastic store, behind one small trait.
 //!
 //! A running [`Elastic`](crate::elastic::Elastic) never calls a device: it hands out
 //! [`DeviceCommand`]s and takes [`Completion`]s, so no read from disk can block it. The code that
@@ -15,7 +15,7 @@ use crate::blocks::Blocks;
 /// One file of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileName {
-    /// What never changes: format version, sizes, the key of the hash.
+    /// The constants: format version, sizes, the key of the hash.
     Superblock,
     /// One of the two copies of the list of segments.
     Manifest(u8),
@@ -48,7 +48,7 @@ pub struct DeviceCommand {
     pub id: CommandId,
     /// The file meant.
     pub file: FileName,
-    /// What to do with it.
+    /// The operation.
     pub operation: Operation,
 }
 
@@ -57,16 +57,16 @@ pub struct DeviceCommand {
 pub enum Operation {
     /// Read exactly this much.
     Read {
-        /// Where to start.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much.
+        /// Number of bytes.
         bytes: usize,
     },
     /// Write all of it. Log writes start and end at multiples of 4 KiB.
     Write {
-        /// Where to start.
+        /// Offset of the first byte.
         offset: u64,
-        /// What to write.
+        /// The data to write.
         bytes: Arc<Blocks>,
     },
     /// Make everything written to the file survive a crash.

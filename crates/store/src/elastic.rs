@@ -39,52 +39,53 @@ mod compaction;
 mod device_work;
 mod entries;
 mod error;
+mod key_hash;
 #[allow(unsafe_code)] // The processor's instructions for it.
 mod lanes;
+mod ledger;
 mod lines;
+mod listing;
 mod locating;
 mod log;
 mod manifest;
+mod outbox;
 mod page;
 mod paging;
 mod parity;
+mod pointing;
+mod recent;
 mod record;
 mod recovery;
 mod reuse;
 mod segment;
 mod since;
-mod staged;
+mod staging;
 mod sweep;
 mod table;
+mod upkeep;
+mod usage;
 mod walk;
 mod warming;
 mod writing;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashTable};
-use siphasher::sip::SipHasher13;
-
 use crate::config::Replacement;
-use crate::device::{CommandId, DeviceCommand};
-use crate::mapping::PAGE_BYTES;
 use crate::memory::Memory;
-use crate::replacement::Sketch;
-use crate::retired::Retired;
-use compaction::Compaction;
-use device_work::Purpose;
 pub use error::Error;
+use key_hash::KeyHasher;
+use ledger::Ledger;
+pub use listing::{Listing, shard_name};
 use log::Log;
+use outbox::Outbox;
 use paging::Paging;
+use recent::Recent;
 pub use recovery::Recovery;
-use reuse::Reuse;
 pub use reuse::{Advice, Point};
-use since::Since;
-use staged::{Held, Staged, StagedKey};
-use sweep::Sweep;
-use table::{HASH_BITS, Location, Table};
-use warming::Walk;
+use staging::Staging;
+use table::Table;
+use upkeep::Upkeep;
+use usage::Usage;
 pub use warming::Warming;
 
 /// When written data is made to survive a crash.
@@ -264,68 +265,55 @@ pub struct Stats {
     pub damages: u64,
 }
 
-/// A record appended since the last command batch, not yet in the memory table.
-#[derive(Debug, Clone, Copy)]
-struct Fresh {
-    hash: u64,
-    location: Location,
+/// One shard of the elastic store.
+///
+/// It owns the parts and coordinates them. Each part has its own fields, file and invariant, and its
+/// methods take what they need of the other parts as arguments. `log`, `table` and `memory` hold
+/// the entries; most parts borrow them.
+pub struct Elastic {
+    /// The records of all entries, on disk.
+    log: Log,
+    /// The location in the log of every entry.
+    table: Table,
+    /// The values of some entries.
+    memory: Memory,
+    /// Changes since the last command batch.
+    recent: Recent,
+    /// Waits of commands for the disk.
+    staging: Staging,
+    /// Pages of the table that are not in memory, or are being moved.
+    paging: Paging,
+    /// Commands for the device.
+    outbox: Outbox,
+    /// Compaction, sweep of expired entries, and warming.
+    upkeep: Upkeep,
+    /// Statistics of recent lookups.
+    usage: Usage,
+    /// Counters, and reports of damage.
+    ledger: Ledger,
+    origin: Origin,
+    config: Config,
 }
 
-/// One shard of the elastic store.
-pub struct Elastic {
-    config: Config,
-    hasher: SipHasher13,
-    table: Table,
-    /// Rises when the table is begun anew, so that what was asked for the old one is known.
-    table_epoch: u64,
-    memory: Memory,
-    log: Log,
-    version: u64,
-    versions_before: u64,
-    fresh: HashTable<Fresh>,
-    /// Keys removed since the last command batch whose hash another key has too.
-    gone: Vec<Box<[u8]>>,
-    known: locating::Known,
-    staged: HashMap<StagedKey, Staged>,
-    staged_bytes: usize,
-    tickets: HashMap<Ticket, Held>,
-    loaded: VecDeque<Ticket>,
-    next_ticket: u64,
-    paging: Paging,
-    outbox: VecDeque<DeviceCommand>,
-    purposes: HashMap<CommandId, Purpose>,
-    next_command: u64,
-    compaction: Option<Compaction>,
-    /// Nothing was worth compacting: there may be when this much has changed, and on a full disk
-    /// some time after this.
-    compaction_rest: (u64, Since),
-    /// Amount of changes at which compaction ran out of space on a full disk.
-    compaction_stuck: Option<u64>,
-    /// Writers wait for it.
-    compaction_behind: bool,
-    sweep: Option<Sweep>,
-    walk: Option<Walk>,
-    /// How often entries were looked up lately.
-    uses: Sketch,
-    uses_counted: u64,
-    reuse: Reuse,
-    retired: Retired,
-    recovery: Recovery,
+/// Findings of opening the store. They do not change.
+struct Origin {
+    hasher: KeyHasher,
     identity: u32,
-    damage: VecDeque<Error>,
-    stats: Stats,
+    /// The version of the last entry written before the store was opened.
+    versions_before: u64,
+    recovery: Recovery,
 }
 
 impl Elastic {
     /// Damage met since the last call, each place with file and offset; what lies there is never
     /// served. The oldest are dropped if this is not called.
     pub fn poll_damage(&mut self) -> Option<Error> {
-        self.damage.pop_front()
+        self.ledger.next_damage()
     }
 
     /// What opening the store found.
     pub fn recovery(&self) -> &Recovery {
-        &self.recovery
+        &self.origin.recovery
     }
 
     /// Every write up to here survives a crash.
@@ -341,7 +329,7 @@ impl Elastic {
     /// Versions up to this one were there when the store was opened. A later one is as much greater
     /// as the [`Position`] of its write, so a reader of an entry knows when it will be durable.
     pub fn versions_before(&self) -> u64 {
-        self.versions_before
+        self.origin.versions_before
     }
 
     /// Makes the device sync now regardless of [`Sync`], as before the end of the process. Done
@@ -353,8 +341,8 @@ impl Elastic {
     /// Takes no more writes and has everything made safe, so that the next opening knows that
     /// nothing was torn. Done when [`Elastic::is_closed`].
     pub fn close(&mut self) {
-        self.compaction = None;
-        self.sweep = None;
+        self.upkeep.compactor.stop();
+        self.upkeep.sweeper.stop();
         self.log.close();
     }
 
@@ -365,24 +353,12 @@ impl Elastic {
 
     /// Tells this store from others: made of the key of its hash.
     pub fn identity(&self) -> u32 {
-        self.identity
+        self.origin.identity
     }
 
     /// Estimated hit ratio of every memory size, from recent lookups.
     pub fn advice(&self) -> Advice {
-        self.reuse.advice(self.bytes_needed() + self.table.bytes())
-    }
-
-    /// Notes a lookup that finds an entry of `value_bytes`.
-    fn note_use(&mut self, hash: u64, value_bytes: usize) {
-        self.reuse.note(hash, value_bytes + ENTRY_BYTES);
-        self.uses_counted += 1;
-        // One in four, but not every fourth: lookups may come in rounds.
-        if self.uses_counted.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0 {
-            // What may be in memory one day is to be told apart, not only what is.
-            let entries = usize::try_from(self.table.len()).unwrap_or(usize::MAX);
-            self.uses.add(hash as u32, entries.min(8 * self.memory.items()));
-        }
+        self.usage.advice(self.bytes_needed() + self.table.bytes())
     }
 
     /// Changes when writes reach the disk.
@@ -401,34 +377,6 @@ impl Elastic {
     }
 
     fn hash(&self, key: &[u8]) -> u64 {
-        self.hasher.hash(key) >> (64 - HASH_BITS)
-    }
-
-    /// Begins an empty table; the old one's memory goes back in steps.
-    fn begin_table(&mut self) {
-        let old = std::mem::replace(&mut self.table, Table::new());
-        self.table_epoch += 1;
-        self.paging.forget();
-        for staged in self.staged.values_mut() {
-            staged.unpinned();
-        }
-        let pages = old.pages_resident();
-        for (index, (mapping, end)) in old.retire().into_iter().enumerate() {
-            let resident = if index == 0 { pages * PAGE_BYTES } else { end };
-            self.retired.add(mapping, end, resident);
-        }
-    }
-
-    fn report(&mut self, error: Error) {
-        self.stats.damages += 1;
-        if self.damage.len() == DAMAGE_MAX {
-            self.damage.pop_front();
-        }
-        self.damage.push_back(error);
+        self.origin.hasher.hash(key)
     }
 }
-
-/// What an entry takes in memory besides its value, about: header, short key, index, body.
-const ENTRY_BYTES: usize = 64;
-/// Reports of damage kept for [`Elastic::poll_damage`].
-const DAMAGE_MAX: usize = 100;

@@ -4,9 +4,9 @@
 //! it is used stays the one that is used. Files are for their owner alone (mode 0600, directories
 //! 0700).
 //!
-//! Files are read and written with `O_DIRECT`, past the page cache, so that the system keeps no second
-//! copy beside the memory budget, and a read never waits for the write-back of other pages. Where the
-//! file system cannot do that, the page cache is used. Calls may come from many threads.
+//! Files are read and written with `O_DIRECT`, past the page cache, so that the system keeps no
+//! second copy beside the memory budget, and a read never waits for the write-back of other pages.
+//! Where the file system cannot do that, the page cache is used. Calls may come from many threads.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ pub struct FileDevice {
     handles: Mutex<HashMap<FileName, Arc<File>>>,
     /// The file system takes `O_DIRECT`.
     direct: bool,
-    /// What places and lengths of reads are multiples of.
+    /// Alignment of offsets and lengths of reads.
     sector_bytes: usize,
 }
 
@@ -176,8 +176,8 @@ impl FileDevice {
 const PROBE: &str = "probe";
 const DIRECTORY_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
-/// What places and lengths of reads of `file` have to be multiples of: what the disk says, which is
-/// less than a block for many.
+/// Returns the alignment of offsets and lengths of reads of `file`: that of the disk, which is less
+/// than a block for many.
 fn sector_bytes(file: &File) -> usize {
     let told = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     told.filter(|told| told.stx_mask & StatxFlags::DIOALIGN.bits() != 0)
@@ -193,9 +193,9 @@ pub struct AlignedTransfer {
     file: Arc<File>,
     offset: u64,
     memory: Aligned,
-    /// How much of `memory` is to be filled or written.
+    /// The number of bytes of `memory` to fill or write.
     bytes: usize,
-    /// Which of it was asked for: none of what is written, so an empty range behind it.
+    /// The requested range within the memory; for a write an empty range at the end.
     wanted: Range<usize>,
 }
 
@@ -205,12 +205,12 @@ impl AlignedTransfer {
         &self.file
     }
 
-    /// Where to begin, in bytes.
+    /// Returns the offset of the first byte.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// What to fill, or to write.
+    /// Returns the memory to fill or to write.
     pub fn target(&mut self) -> &mut [u8] {
         &mut self.memory[..self.bytes]
     }
@@ -344,7 +344,7 @@ impl Device for FileDevice {
                 self.sync_directory()
             }
             Err(error) => {
-                // What was begun would only take the room that is missing.
+                // The partial file would only take up the space that is missing.
                 let _ = self.unlink(file);
                 Err(error)
             }

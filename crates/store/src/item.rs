@@ -1,4 +1,4 @@
-//! How one item lies in memory.
+//! Memory layout of one item.
 //!
 //! ```text
 //! 0        4        8        12       16
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytemuck::{Pod, Zeroable};
 
-/// Where an item starts, in units of [`UNIT_BYTES`] from the start of the arena.
+/// The start of an item, in units of [`UNIT_BYTES`] from the start of the arena.
 pub(crate) type Location = u32;
 
 /// Granularity of locations and padding.
@@ -109,7 +109,7 @@ impl Shape {
 /// Bytes of a line of the processor's cache.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// Is the item at the start of `bytes` stored under `key`?
+/// Returns whether the item at the start of `bytes` is stored under `key`.
 #[inline]
 pub(crate) fn has_key(bytes: &[u8], key: Key<'_>) -> bool {
     // The line behind is wanted next, if this is the item: both come from memory together.
@@ -155,7 +155,7 @@ pub(crate) fn nanos(at: Duration) -> u64 {
 /// of its keys has to be copied nowhere first.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Key<'a> {
-    /// What comes first.
+    /// The first part of the value.
     pub prefix: &'a [u8],
     /// The rest.
     pub bytes: &'a [u8],

@@ -9,8 +9,9 @@
 //!
 //! **What it is not.** Not shared: one owner, `&mut self`; shards and locks belong to the binary.
 //! No clock: `now` is an argument. No threads: device operations leave as values. No rules about
-//! what may be cached: that is `cache`. Two files touch the system: `mapping.rs` maps memory, and
-//! `file_device.rs` is the one place with real files.
+//! what may be cached: that is `cache`. Three files touch the system: `mapping.rs` maps memory,
+//! `file_device.rs` is the one place with real files, and `ring.rs` reads and writes them by
+//! io_uring.
 //!
 //! **Read first:** [`Memory`], then `log.rs` (where items lie), `index.rs` (how they are found),
 //! `replacement.rs` (how one is chosen to leave);
@@ -36,6 +37,7 @@ mod mapping;
 mod memory;
 mod replacement;
 mod retired;
+mod ring;
 mod simulated_device;
 mod slots;
 mod stats;
@@ -43,8 +45,9 @@ mod stats;
 pub use blocks::Blocks;
 pub use config::{Config, Replacement};
 pub use error::Refused;
-pub use file_device::{AlignedTransfer, FileDevice};
+pub use file_device::FileDevice;
 pub use item::Key;
 pub use memory::{Insert, Memory, Peek};
+pub use ring::Ring;
 pub use simulated_device::{Faults, SimulatedDevice};
 pub use stats::Stats;

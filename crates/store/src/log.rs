@@ -9,7 +9,7 @@
 //! An item too large to pack gets its own neighbouring segment slots, of which only the pages it
 //! fills are resident.
 //!
-//! What counts as charged is pages, not items: dead items and padding included.
+//! The charge counts pages, not items: dead items and padding included.
 
 mod compaction;
 
@@ -95,7 +95,7 @@ impl Log {
     /// The arena, how many bytes from its start may be resident, and how many of them are.
     pub(crate) fn retire(mut self) -> (Mapping<u8>, usize, usize) {
         let charge = self.charge();
-        // What is not charged goes at once; it is four segments at most.
+        // Memory that is not charged is released at once; it is four segments at most.
         for slot in self
             .open
             .into_iter()
@@ -122,7 +122,7 @@ impl Log {
         self.live
     }
 
-    /// How much [`Log::charge`] grows when an item of `bytes` is appended.
+    /// Returns the increase of [`Log::charge`] when an item of `bytes` is appended.
     pub(crate) fn cost(&self, bytes: usize) -> usize {
         match self.open[Stream::New as usize].map(|slot| self.segments[slot].used as usize) {
             Some(used) if bytes <= PACKED_BYTES_MAX && used + bytes <= SEGMENT_BYTES => {
@@ -144,7 +144,7 @@ impl Log {
         item.chunks(LINE_BYTES).take(LINES_FETCHED).for_each(prefetch);
     }
 
-    /// Is the item at `location` stored under `key`?
+    /// Returns whether the item at `location` is stored under `key`.
     #[inline]
     pub(crate) fn has_key(&self, location: Location, key: Key<'_>) -> bool {
         item::has_key(&self.arena[location as usize * UNIT_BYTES..], key)

@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use bytemuck::Pod;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// What the system hands out and takes back. A larger page size only rounds releases to less.
+/// Page size of the system. A larger page size only rounds releases down.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Rounds up to whole pages.
@@ -52,6 +52,8 @@ impl<T: Pod> Mapping<T> {
     /// The system refuses the address space (`ulimit -v`, or `vm.overcommit_memory` = 2).
     pub(crate) fn reserve(len: usize) -> Self {
         assert!(align_of::<T>() <= PAGE_BYTES && size_of::<T>() > 0 && len > 0);
+        #[cfg(test)]
+        RESERVED.set(RESERVED.get() + 1);
         let bytes = len.checked_mul(size_of::<T>()).expect("a reservation fits the address space");
         // SAFETY: a fresh anonymous mapping at an address the system chooses aliases nothing.
         let base = unsafe {
@@ -127,6 +129,12 @@ impl<T: Pod> Drop for Mapping<T> {
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len * size_of::<T>()) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }
+}
+
+#[cfg(test)]
+thread_local! {
+    /// Mappings that this thread has reserved.
+    pub(crate) static RESERVED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::replacement::{Policy, policy};
 use crate::retired::Retired;
 use crate::stats::Stats;
 
-/// What an insert did.
+/// The result of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Insert {
     /// An older value of the same key was there, and is gone.
@@ -47,6 +47,8 @@ pub struct Memory {
     items_limit: usize,
     bytes_limit: usize,
     retired: Retired,
+    /// Something may have been stored since the last [`Memory::clear`].
+    used: bool,
     stats: Stats,
 }
 
@@ -71,6 +73,7 @@ impl Memory {
             items_limit: config.items_max,
             bytes_limit,
             retired: Retired::default(),
+            used: false,
             stats: Stats::default(),
             config: Config { bytes_max: bytes_limit, ..config },
         }
@@ -184,8 +187,8 @@ impl Memory {
         found.is_some()
     }
 
-    /// Removes what is stored under `hash`, whatever its key. What shares 32 mixed bits of the hash by
-    /// chance goes with it.
+    /// Removes what is stored under `hash`, whatever its key. What shares 32 mixed bits of the hash
+    /// by chance goes with it.
     pub fn remove_hash(&mut self, hash: u64) {
         let hash = self.fold(hash);
         while let Some(location) =
@@ -196,9 +199,13 @@ impl Memory {
         }
     }
 
-    /// Removes everything. Counters go on. The memory goes back by [`Memory::step`] and, a little,
-    /// by every insert, and is accounted for until then.
+    /// Removes everything, in a time that does not depend on how much that is; of a tier in which
+    /// nothing was stored since the last time, in none. Counters go on. The memory goes back by
+    /// [`Memory::step`] and, a little, by every insert, and is accounted for until then.
     pub fn clear(&mut self) {
+        if !std::mem::take(&mut self.used) {
+            return;
+        }
         self.stats.removals += self.index.len() as u64;
         let index = std::mem::replace(&mut self.index, Index::new());
         let log = std::mem::replace(&mut self.log, Log::new());
@@ -247,7 +254,8 @@ impl Memory {
         }
     }
 
-    /// 32 well-mixed bits, so that a caller's plain hash does no harm (the finalizer of MurmurHash3).
+    /// 32 well-mixed bits, so that a caller's plain hash does no harm (the finalizer of
+    /// MurmurHash3).
     fn fold(&self, hash: u64) -> u32 {
         let mixed = (hash ^ self.seed).wrapping_mul(0xff51_afd7_ed55_8ccd);
         ((mixed ^ mixed >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 32) as u32
@@ -273,6 +281,7 @@ impl Memory {
     }
 
     fn store(&mut self, item: &Item<'_>, now: Duration) -> Result<Insert, Refused> {
+        self.used = true;
         let mut held = self.find(item.hash, item.key);
         if let Some(old) = held.filter(|&old| is_expired(&self.log.item(old), now)) {
             self.expire(old);

@@ -32,7 +32,7 @@ pub(crate) type Id = u32;
 /// No item.
 pub(crate) const NONE: Id = Id::MAX;
 
-/// Where the links and marks of items are kept.
+/// Storage of the links and marks of items.
 pub(crate) trait Arena {
     /// The neighbour towards the head of the queue, where items enter.
     fn prev(&self, id: Id) -> Id;

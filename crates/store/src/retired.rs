@@ -9,7 +9,7 @@ struct Part {
     mapping: Mapping<u8>,
     /// Nothing is resident from here on.
     end: usize,
-    /// What is resident before `end`, as if it were spread evenly.
+    /// Resident bytes before `end`, assuming that they are spread evenly.
     resident_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a memory tier counts.
+//! Counters of a memory tier.
 
 /// Counters since the start, and sizes now. All sizes are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

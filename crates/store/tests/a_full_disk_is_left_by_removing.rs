@@ -49,7 +49,7 @@ impl Disk {
                 None => {}
             }
         }
-        panic!("it never comes to rest: {:?}", self.store.stats());
+        panic!("the store does not become idle: {:?}", self.store.stats());
     }
 
     /// Does `work` to a key, waiting while the disk is behind.

@@ -32,7 +32,7 @@ fn any_bytes() {
     }
     let whole: Vec<(u64, &[u8])> =
         corpus.iter().map(|(number, bytes)| (*number, &bytes[..])).collect();
-    assert_eq!(exercise(&whole), Some(80), "undamaged, it is what was stored");
+    assert_eq!(exercise(&whole), Some(80), "undamaged, all entries are there");
     let seed = std::env::var("SEED").map_or(7, |seed| seed.parse().expect("a number"));
     let mut random = Random(SplitMix64::seed_from_u64(seed));
     let mut opened = 0;

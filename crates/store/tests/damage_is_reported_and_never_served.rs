@@ -134,7 +134,7 @@ fn what_is_damaged_can_be_written_again() {
     assert!(replaced > 0, "nothing was damaged");
 }
 
-/// Where the record of that key is, if it was written once.
+/// Returns the position of the record of that key, if it was written once.
 fn record_of(run: &Run, key: &[u8]) -> (FileName, u64) {
     for (name, length) in run.device.list().expect("lists") {
         let bytes = run.device.read(name, 0, length as usize).expect("reads");
@@ -232,7 +232,7 @@ fn a_scan_goes_on_at_the_next_page_of_a_damaged_table() {
     panic!("no page was read back");
 }
 
-/// How often each place was reported.
+/// Counts the reports of each position.
 fn reports(run: &mut Run) -> BTreeMap<(FileName, u64), usize> {
     let mut reports = BTreeMap::new();
     while let Some(error) = run.store.poll_damage() {

@@ -26,7 +26,7 @@ struct Held {
 struct Trial {
     random: Random,
     memory: Memory,
-    /// What was stored last under every key and not removed; what was evicted stays here.
+    /// The last value stored under every key that was not removed; evicted ones stay here.
     model: BTreeMap<u64, Held>,
     now: Duration,
     keys: u64,

@@ -33,7 +33,7 @@ fn overwrite(entries: u64, value_bytes: usize, memory_bytes: Option<usize>) -> f
     assert!(run.went_on > 0, "upkeep was not told of what compaction had read");
     let copied = stats.compacted_bytes as f64 / stats.written_bytes as f64;
     eprintln!(
-        "{entries} of {value_bytes} bytes: files took {most:.3} of what is live, {copied:.2} copied for \
+        "{entries} of {value_bytes} bytes: files took {most:.3} times the live data, {copied:.2} copied for \
          each written: {stats:?}"
     );
     most

@@ -36,7 +36,7 @@ fn hot_after_growing(warming: Warming) -> u64 {
     for _ in 0..10_000 {
         let warmed = run.store.stats().warmed;
         run.settle();
-        // Lookups find disk and processors free meanwhile.
+        // Lookups find disk and processors idle during that time.
         assert!(run.store.stats().warmed - warmed <= 2, "too many in a millisecond");
         run.now += Duration::from_millis(1);
         if !run.store.is_warming() {
@@ -46,8 +46,8 @@ fn hot_after_growing(warming: Warming) -> u64 {
     assert!(!run.store.is_warming(), "it never ends");
     let after = run.store.stats();
     assert!(after.memory_bytes <= after.memory_bytes_max, "{after:?}");
-    assert_eq!(after.record_reads, before.record_reads, "nobody asked");
-    assert_eq!(run.went_on, went_on, "upkeep goes on when the next millisecond has begun");
+    assert_eq!(after.record_reads, before.record_reads, "records were read without a lookup");
+    assert_eq!(run.went_on, went_on, "upkeep continues in the next millisecond");
     let hits = run.store.stats().hits;
     for number in 0..HOT {
         let key = elastic::key(number);

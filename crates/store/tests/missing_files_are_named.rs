@@ -159,7 +159,7 @@ fn a_store_of_the_format_before_is_taken_over_wherever_that_is_cut_off() {
         assert_eq!((store.len(), store.stats().damages), (150, 0));
         drop(store);
         run.device.remove(segments(&run)[0]).expect("removed");
-        assert!(open(&mut run, |_| ()).is_err(), "it is gone, and nobody notices");
+        assert!(open(&mut run, |_| ()).is_err(), "a missing file is not noticed");
         if !cut_off {
             break;
         }

@@ -1,4 +1,5 @@
-//! What the system says this process takes, against `bytes_max`. One test, alone in its process.
+//! Resident memory of this process as the system reports it, compared with `bytes_max`. One test,
+//! alone in its process.
 
 use std::time::Duration;
 

@@ -46,7 +46,7 @@ fn what_a_crash_tears_is_cut() {
             // Compares what is there with what was promised.
             run.restart(Faults::default(), random.one_in(3));
             let recovery = run.store.recovery();
-            assert_eq!(recovery.damage, [], "seed {seed}: what is torn is not damage");
+            assert_eq!(recovery.damage, [], "seed {seed}: a torn record was reported as damage");
             cuts += usize::from(recovery.cut.is_some());
             with_parity += segments(&run).iter().filter(|(_, bytes)| has_parity(bytes)).count();
         }
@@ -81,7 +81,8 @@ fn written_twice() -> Run {
     run
 }
 
-/// Where the last record of every key is, if its segment has a parity block and is not the last.
+/// Returns the position of the last record of every key, if its segment has a parity block and is
+/// not the last.
 fn last_records(run: &Run) -> BTreeMap<u64, (FileName, usize)> {
     let numbers: BTreeMap<Vec<u8>, u64> = KEYS.map(|number| (key(number), number)).collect();
     let segments = segments(run);
@@ -93,7 +94,7 @@ fn last_records(run: &Run) -> BTreeMap<u64, (FileName, usize)> {
             let (name, key_bytes) = (&bytes[at + HEAD_BYTES..], usize::from(bytes[at + 6]));
             let Some(&number) = numbers.get(&name[..key_bytes]) else { continue };
             if name[key_bytes + BODY_BYTES..].starts_with(&value(number, 1)) {
-                // What compaction moved has the same bytes: the newest counts.
+                // A record that compaction moved has the same bytes: the newest counts.
                 let counts = has_parity(bytes) && *file != last;
                 records.insert(number, counts.then_some((*file, at)));
             }

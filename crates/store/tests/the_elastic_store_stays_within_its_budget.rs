@@ -43,8 +43,8 @@ impl Driven {
     }
 
     fn check(&mut self) {
-        // What is free in the heap is not the store's. How much that is depends on luck, a few MiB
-        // between the pieces of long writes; `enroute db` gives it back in the same way.
+        // Free memory of the heap is not the store's. Its size depends on chance, a few MiB between
+        // the pieces of long writes; `enroute db` gives it back in the same way.
         #[cfg(target_env = "gnu")]
         // SAFETY: takes a number; the allocator's own locks keep other threads out.
         unsafe {

@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(moved.len(), 1);
         allocation.release(moved[0]);
         assert!(allocation.allocate(7).is_some());
-        assert!(allocation.allocate(5).is_some(), "and what was moved fits elsewhere");
+        assert!(allocation.allocate(5).is_some(), "the moved value does not fit elsewhere");
         assert!(allocation.reorganise(23, &taken).is_empty());
     }
 }

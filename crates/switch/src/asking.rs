@@ -1,4 +1,4 @@
-//! When a key may be requested from a memcached server.
+//! Conditions under which a key may be requested from a memcached server.
 
 use std::{
     sync::atomic::Ordering::{AcqRel, Acquire, Relaxed},
@@ -23,7 +23,7 @@ const UNTIL: usize = 21;
 /// Whether the key in a place may be asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
-    /// What the server says from now on is to be stored under that version and epoch.
+    /// The server's answer from now on is to be stored under that version and epoch.
     Now {
         /// [`DataPlane::fill`] takes nothing of another.
         version: u64,

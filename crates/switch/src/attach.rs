@@ -23,7 +23,7 @@ use crate::{
     plane::{DataPlane, Mode},
 };
 
-/// What is behind an interface.
+/// The role of the hosts that are connected to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Clients, whose messages alone come in there.
@@ -176,7 +176,7 @@ pub fn accept(interface: &str) -> Result<Accepting, Error> {
 }
 
 impl Accepting {
-    /// Lets it stay when this process ends.
+    /// Pins it, so that it stays attached when this process ends.
     ///
     /// # Errors
     /// The kernel refuses.

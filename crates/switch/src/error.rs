@@ -1,4 +1,4 @@
-//! Errors between user space and the kernel.
+//! Errors of the crate: between user space and the kernel, and in what people hand in.
 
 /// Why the data plane could not be loaded, attached or reached.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +13,7 @@ pub enum Error {
     /// The kernel or the object refused.
     #[error("{what}: {source}")]
     Kernel {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The error of the kernel.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -30,9 +30,18 @@ pub enum Error {
         min: u64,
         /// Largest allowed.
         max: u64,
-        /// What was asked for.
+        /// The requested value.
         got: u64,
     },
+    /// A file is not a capture, or not one of this machine.
+    #[error("expected a capture in pcap format, in the byte order of this machine")]
+    Capture,
+    /// A capture has no packet.
+    #[error("expected at least one packet, found none")]
+    EmptyCapture,
+    /// A text is no frame.
+    #[error("expected a capture or at least 14 bytes in hexadecimal, got {0:?}")]
+    Frame(String),
 }
 
 impl Error {

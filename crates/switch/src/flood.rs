@@ -45,25 +45,25 @@ pub struct Tally {
 #[allow(unsafe_code, reason = "what aya asks of a map's value")]
 unsafe impl aya::Pod for Tally {}
 
-/// What is asked.
+/// The request to send.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// A frame of at most 256 bytes without a checksum of UDP, which changes with the key.
     pub frame: &'a [u8],
-    /// Where in it 8 digits stand, which count keys.
+    /// Offset of the 8 digits of the key number.
     pub key_offset: u32,
-    /// How many keys, a power of two.
+    /// Number of keys, a power of two.
     pub keys: u32,
 }
 
-/// What is waited for: 4 bytes of an answer from a port.
+/// The expected answer: 4 bytes of an answer from a port.
 #[derive(Debug, Clone, Copy)]
 pub struct Awaited {
     /// The server's port.
     pub port: u16,
-    /// Where in the payload.
+    /// Offset in the payload.
     pub offset: u16,
-    /// What stands there.
+    /// The expected bytes.
     pub word: [u8; 4],
 }
 
@@ -152,7 +152,7 @@ impl Flood {
         program.test_run(options).map_err(Error::kernel(what)).map(drop)
     }
 
-    /// All that came back since the start.
+    /// Returns the counts of all answers since the start.
     ///
     /// # Errors
     /// The kernel refuses.

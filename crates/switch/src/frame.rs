@@ -19,7 +19,7 @@ pub struct Frame {
     pub sequence: u32,
 }
 
-/// What carries the payload.
+/// The transport protocol of the payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// A datagram.

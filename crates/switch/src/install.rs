@@ -19,7 +19,7 @@ use crate::{
 /// A key to be cached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// How it stands in the lookup table.
+    /// Its name in the lookup table.
     pub name: Name,
     /// The key itself; empty if the name is the key.
     pub bytes: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct Key {
     pub lease: u32,
 }
 
-/// Where a value's units are: the row, and the register arrays.
+/// Location of a value's units: the row, and the register arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Room {
     /// Row, or slot.
@@ -41,7 +41,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// How many bytes fit.
+    /// Returns the number of bytes that fit.
     pub fn bytes(self, values: Values) -> usize {
         match values {
             Values::Slots => VALUE_BYTES_MAX,
@@ -52,7 +52,7 @@ impl Room {
     }
 }
 
-/// What is served for a key.
+/// The value that is served for a key.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Value {
     /// NetCache: what follows the header; memcached: reply line, data, line end.

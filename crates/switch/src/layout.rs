@@ -1,5 +1,5 @@
-//! What kernel and user space share, as in `bpf/layout.h`. Everything is atomic: both sides look at
-//! once.
+//! Memory shared by kernel and user space, as in `bpf/layout.h`. Everything is atomic: both sides
+//! access it at the same time.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -25,7 +25,7 @@ pub const UNITS_MAX: usize = VALUE_WORDS / UNIT_WORDS;
 /// Servers that may hold a lease.
 pub const LEASES_MAX: usize = 1024;
 
-/// How a key stands in the lookup table: itself, or two hashes of it.
+/// The name of a key in the lookup table: the key itself, or two hashes of it.
 pub type Name = [u8; 16];
 
 /// The protocol an entry is served by.
@@ -78,7 +78,7 @@ impl Entry {
         }
     }
 
-    /// How the key stands in the lookup table.
+    /// Returns the name of the key in the lookup table.
     pub fn name(&self) -> Name {
         let mut name = [0; 16];
         for (bytes, word) in name.chunks_mut(8).zip(&self.name) {
@@ -114,7 +114,7 @@ pub type Slot = [AtomicU64; VALUE_WORDS];
 /// A part of a value in register arrays.
 pub type Unit = [AtomicU64; UNIT_WORDS];
 
-/// What a connection to a memcached waits for; `struct flow` says what the words mean.
+/// State of a connection to a memcached that waits for answers; `struct flow` describes the words.
 pub type Flow = [AtomicU64; 69];
 /// Maximum number of connections.
 pub const FLOWS: usize = 1 << 15;
@@ -141,7 +141,7 @@ pub struct Flush {
     pub until_ns: AtomicU64,
 }
 
-/// What holds for all entries; all but the last of memcached's.
+/// State common to all entries; all fields but the last concern memcached's entries.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Shared {
@@ -153,7 +153,7 @@ pub struct Shared {
     pub watched_ns: AtomicU64,
     /// 1: a datagram that may be a write was taken up, since the maps are there.
     pub datagrams: AtomicU64,
-    /// What the wall clock is ahead of the monotonic one.
+    /// Difference between the wall clock and the monotonic clock.
     pub wall_ns: AtomicU64,
     /// Those that are to come.
     pub flushes: [Flush; FLUSHES_MAX],
@@ -175,13 +175,13 @@ const _: () = assert!(Report::BYTES == 320);
 const _: () = assert!(size_of::<Processor>() == 136);
 const _: () = assert!(size_of::<Shared>() == 200);
 
-/// Where one processor's sampling is, and what it counts, in the order of [`COUNTERS`].
+/// State of one processor's sampling, and its counters in the order of [`COUNTERS`].
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Processor {
-    /// What the sampling drew last.
+    /// The last random number of the sampling.
     pub drawn: u64,
-    /// How often each.
+    /// The counters.
     pub counts: [u64; COUNTERS.len()],
 }
 
@@ -203,7 +203,7 @@ pub enum ReportKind {
 pub struct Report {
     /// Why.
     pub kind: ReportKind,
-    /// How the key stands in the lookup table.
+    /// The name of the key in the lookup table.
     pub name: Name,
     /// Its hash, as the sketch sees it.
     pub hash: u64,
@@ -262,7 +262,7 @@ pub fn address_bytes(address: IpAddr) -> [u8; 16] {
     }
 }
 
-/// What the data plane counts, in the order of `enum counter`: name, and what it means.
+/// Counters of the data plane, in the order of `enum counter`: name and meaning.
 pub const COUNTERS: [(&str, &str); 16] = [
     ("packets", "to a configured port"),
     ("hit", "reads answered"),

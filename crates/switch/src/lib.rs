@@ -2,7 +2,7 @@
 //!
 //! **What it is.** The XDP program (`bpf/`), the maps it shares with user space ([`layout`]), the
 //! loader ([`plane`], one of the two named exceptions that touch the kernel), and the pure parts:
-//! the [`controller`] which decides what is cached, the [`agent`] at each server which keeps it
+//! the [`controller`] which decides what is cached ([`control`] carries that out), the [`agent`] at each server which keeps it
 //! coherent, and the [`allocation`] of values of different size to register arrays.
 //!
 //! **What it is not.** No sockets, no clock, no threads: `enroute switch` carries packets between
@@ -16,7 +16,9 @@ pub mod agent;
 pub mod allocation;
 pub mod asking;
 pub mod attach;
+pub mod control;
 pub mod controller;
+pub mod explain;
 pub mod flood;
 pub mod frame;
 pub mod install;
@@ -28,6 +30,7 @@ pub mod measure;
 pub mod name;
 pub mod object;
 pub mod plane;
+pub mod saved;
 
 mod error;
 

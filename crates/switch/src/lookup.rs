@@ -20,12 +20,12 @@ pub struct Lookup {
     seed: u64,
 }
 
-/// Buckets for so many entries.
+/// Returns the number of buckets for this number of entries.
 pub(crate) fn buckets(entries: u32) -> u32 {
     entries.next_power_of_two()
 }
 
-/// How far a hash is shifted to choose one.
+/// Returns the number of bits by which a hash is shifted to select a bucket.
 pub(crate) fn shift(entries: u32) -> u32 {
     64 - buckets(entries).trailing_zeros()
 }
@@ -41,9 +41,9 @@ impl Lookup {
         (&self.buckets[number as usize], hash as u32 | 1)
     }
 
-    /// Lets the data plane find an entry, whose name must stand in it already. False if the bucket
-    /// is full, or has a key that would be taken for this one: what is behind it would be served
-    /// again, unseen by the writes meanwhile, when it leaves.
+    /// Makes an entry, whose name must stand in it already, visible to the data plane. False if the
+    /// bucket is full, or has a key with the same tag: when that key leaves, this one would be
+    /// served again without the writes that passed in between.
     pub(crate) fn show(&self, name: &Name, place: u32) -> bool {
         let (bucket, tag) = self.bucket(name);
         let shown = u64::from(place) << 32 | u64::from(tag);
@@ -58,7 +58,7 @@ impl Lookup {
         free.is_some()
     }
 
-    /// Lets it not find this entry any more; fine if it could not.
+    /// Hides this entry from the data plane; has no effect if it was not visible.
     pub(crate) fn hide(&self, name: &Name, place: u32) {
         let (bucket, tag) = self.bucket(name);
         let shown = u64::from(place) << 32 | u64::from(tag);

@@ -14,7 +14,7 @@ use crate::{
     layout::{Entry, Flow, Line, Shared, Slot, Unit},
 };
 
-/// What may lie in memory that others write: atomics only, valid whatever the bytes.
+/// Types that may lie in memory that others write: atomics only, valid whatever the bytes.
 ///
 /// # Safety
 /// Every field is an atomic integer, and the size is a multiple of 8.

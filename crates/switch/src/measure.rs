@@ -1,4 +1,4 @@
-//! What a packet costs, by `BPF_PROG_TEST_RUN`: ours beside the smallest possible responder.
+//! Cost of a packet, by `BPF_PROG_TEST_RUN`: ours compared with the smallest possible responder.
 
 use aya::{
     Ebpf, EbpfLoader,
@@ -18,7 +18,7 @@ const FRAME_BYTES: usize = 1152;
 pub struct Request<'a> {
     /// IPv4 and NetCache's protocol, or anything with `keys` 0.
     pub frame: &'a [u8],
-    /// How many keys, a power of two; 0 leaves the frame as it is.
+    /// Number of keys, a power of two; 0 leaves the frame as it is.
     pub keys: u32,
     /// The number of the first.
     pub first: u32,
@@ -78,7 +78,7 @@ impl Measure {
             let mut ebpf = EbpfLoader::new()
                 .map_max_entries("items", keys)
                 .load(object.ok_or(Error::NotBuilt)?)
-                .map_err(Error::kernel("cannot load what is measured with"))?;
+                .map_err(Error::kernel("cannot load the program for measurements"))?;
             for name in names {
                 let program = ebpf.program_mut(name).ok_or(Error::Missing(name))?;
                 <&mut Xdp>::try_from(program).and_then(Xdp::load).map_err(Error::kernel(*name))?;
@@ -101,7 +101,7 @@ impl Measure {
         })
     }
 
-    /// Lets the smallest responder answer at an interface, for as long as this lives.
+    /// Attaches the smallest responder to an interface until this is dropped.
     ///
     /// # Errors
     /// There is no such interface, or its driver runs no program.

@@ -1,4 +1,4 @@
-//! How memcached's keys stand in the lookup table: two hashes, as `bpf/text.h` makes them.
+//! Names of memcached's keys in the lookup table: two hashes, as `bpf/text.h` computes them.
 
 use std::net::SocketAddr;
 

@@ -36,22 +36,23 @@ pub struct Config {
     pub memcache_port: u16,
     /// Keys cached at most, 32 to [`ENTRIES_LIMIT`]; a multiple of 32.
     pub entries: u32,
-    /// Where values are.
+    /// The layout of values in memory.
     pub values: Values,
     /// Sizes, threshold and sampling of the query statistics.
     pub statistics: hotkey::Config,
     /// Keys the hashes and the sampling.
     pub seed: u64,
-    /// Where maps and links are kept beyond this process; `None` ends them with it.
+    /// Directory in which maps and links are pinned so that they outlive this process; `None` ends
+    /// them with it.
     pub pins: Option<PathBuf>,
 }
 
-/// How values lie in memory.
+/// The layout of values in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// Every key has room for the longest value.
     Slots,
-    /// Units in register arrays of so many rows each (NetCache's slides).
+    /// Units in register arrays of this number of rows each (NetCache's slides).
     Registers {
         /// Rows of each of the arrays.
         rows: u32,
@@ -104,7 +105,7 @@ pub struct Outcome {
 
 /// Verdict: dropped.
 pub const DROP: u32 = 1;
-/// Verdict: goes on as it is.
+/// Verdict: passes unchanged.
 pub const PASS: u32 = 2;
 /// Verdict: sent back from where it came.
 pub const TRANSMIT: u32 = 3;
@@ -125,11 +126,11 @@ pub struct DataPlane {
     pub sketch: Mapped<Line>,
     /// The Bloom filter.
     pub filter: Mapped<Line>,
-    /// What connections to memcached servers wait for.
+    /// The state of connections to memcached servers.
     pub flows: Mapped<Flow>,
     /// Which keys their writes hold.
     pub(crate) holds: Mapped<Holds>,
-    /// How many writes hold each.
+    /// The number of writes that hold each.
     pub(crate) held: Mapped<Line>,
     shared: Mapped<Shared>,
     /// Which entry stands for which name.
@@ -202,7 +203,8 @@ impl DataPlane {
         Self::over(ebpf, config, lengths)
     }
 
-    /// The maps alone, to look at a data plane that is attached: the kernel need not verify anything.
+    /// The maps alone, to look at a data plane that is attached: the kernel need not verify
+    /// anything.
     ///
     /// # Errors
     /// As for [`DataPlane::load`].
@@ -300,12 +302,12 @@ impl DataPlane {
         self.reports.as_fd()
     }
 
-    /// What it was loaded with.
+    /// Returns the configuration it was loaded with.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What holds for all of memcached's entries.
+    /// Returns the state common to all of memcached's entries.
     ///
     /// # Panics
     /// Never: the array has one element.
@@ -318,7 +320,7 @@ impl DataPlane {
         self.reports.next().and_then(|bytes| Report::read(&bytes))
     }
 
-    /// How often each of [`COUNTERS`] was counted, by all processors.
+    /// Returns the sum of each of [`COUNTERS`] over all processors.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -1,4 +1,5 @@
-//! What a datagram to a memcached wrote is forgotten again when the answer of its number leaves.
+//! The data plane forgets the keys written by a datagram to a memcached when the answer with the
+//! same number leaves.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -33,8 +34,7 @@ fn datagrams_are_answered_by_number() {
     assert_eq!(hear(3, STORED), "abc", "of a write that was not seen");
 }
 
-/// What a datagram says may be in fragments, or too long to be read: then any answer may be a
-/// write's.
+/// A datagram may be fragmented, or too long to be parsed: then any answer may be that of a write.
 #[test]
 fn datagrams_that_cannot_be_read_are_waited_for() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -78,8 +78,8 @@ fn fragments_of_ipv6_are_waited_for() {
     assert_eq!(gone(&mut plane), "");
 }
 
-/// What an answer that is no write's, to the datagram of that number, makes of keys that were all
-/// cached.
+/// Returns the state of the keys, all cached before, after an answer to the datagram of that number
+/// that is not the answer to a write.
 fn hear(plane: &mut DataPlane, there: &Frame, number: u16) -> String {
     cache(plane);
     let back = Frame { source: there.destination, destination: there.source, ..there.clone() };

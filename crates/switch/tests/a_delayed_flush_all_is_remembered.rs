@@ -180,7 +180,10 @@ fn an_answer_tells_when_it_is_over_at_the_latest() {
     let mut one = connection(&mut plane);
     say(&mut plane, &mut one, b"flush_all 10\r\n");
     let until = |plane: &DataPlane| plane.shared().flushes[0].until_ns.load(Relaxed);
-    assert!(until(&plane) > now_ns() + 50_000_000_000, "nobody knows when it is applied");
+    assert!(
+        until(&plane) > now_ns() + 50_000_000_000,
+        "the time at which it is applied is unknown"
+    );
     let back = Frame { source: one.destination, destination: one.source, sequence: 1, ..one };
     plane.leave(&back.bytes(b"OK\r\n")).expect("it runs");
     let left = until(&plane).saturating_sub(now_ns());

@@ -1,5 +1,5 @@
-//! A memcached is asked for a key only when none of the writes of it that passed waits for its
-//! answer, whoever wrote: what it says then is not older than one that it applies later.
+//! A memcached is asked for a key only when no passed write of it waits for its answer, whichever
+//! client wrote: its answer then is not older than a write that it applies later.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -21,7 +21,7 @@ use wire::memcache::{frame::Frame as Datagram, item::Item};
 
 /// Whatever has to pass before a key is asked for has passed.
 const LATER: Duration = Duration::from_secs(1 << 32);
-/// Where `struct flow` says when the last packet was.
+/// Word of `struct flow` with the time of the last packet.
 const AT_NS: usize = 5;
 
 struct Connection {
@@ -111,8 +111,8 @@ fn is_served(plane: &mut DataPlane) -> bool {
     plane.run(&frame, 1).expect("it runs").verdict == TRANSMIT
 }
 
-/// Who reads at the server sees the second write once it is applied; nobody may be served the first
-/// after that.
+/// A client that reads at the server sees the second write once it is applied; after that the first
+/// value must not be served.
 #[test]
 fn what_is_asked_for_before_a_second_write_is_applied_is_not_served() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -137,7 +137,7 @@ fn the_writes_of_two_connections_are_answered_in_any_order() {
         both.iter_mut().for_each(|one| one.say(&mut plane, &set("a")));
         both[first].hear(&mut plane, STORED);
         assert!(!may_ask(&plane), "{first}");
-        // What else they ask for changes nothing.
+        // Other requests of the connection make no difference.
         both[first].say(&mut plane, &set("b"));
         both[first].hear(&mut plane, STORED);
         assert!(!may_ask(&plane), "{first}");
@@ -179,7 +179,8 @@ fn datagrams_write_too() {
     assert!(may_ask(&plane));
 }
 
-/// When it is applied is not known: it takes some time, whoever else is answered.
+/// The time at which the write is applied is unknown: the cache waits even if another connection is
+/// answered.
 #[test]
 fn a_quiet_write_is_waited_for_though_another_is_answered() {
     let Some(mut plane) = data_plane(small()) else { return };

@@ -1,5 +1,5 @@
-//! What a connection to a memcached wrote is forgotten again when its answer leaves, whenever that
-//! is, and not with the answers behind it.
+//! The data plane forgets the keys written by a connection to a memcached when the answer to the
+//! write leaves, whenever that is, and not at later answers.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -54,7 +54,7 @@ impl<'a> Connection<'a> {
         self.sequence = self.sequence.wrapping_add(text.len() as u32);
     }
 
-    /// What an answer makes of keys that were all cached before it left.
+    /// Returns the state of the keys, all cached before, after an answer has left.
     fn hear(&mut self, text: &str) -> String {
         cache(self.plane);
         let frame = self.frame(false).bytes(text.as_bytes());
@@ -80,7 +80,7 @@ impl<'a> Connection<'a> {
         gone(self.plane)
     }
 
-    /// As if nothing had been said for so long.
+    /// As if the connection had been idle for this time.
     fn pause(&mut self, time: Duration) {
         for flow in self.plane.flows.iter().filter(|flow| flow[AT_NS].load(Relaxed) != 0) {
             flow[AT_NS].fetch_sub(time.as_nanos() as u64, Relaxed);
@@ -88,9 +88,9 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Where `struct flow` says when the last packet was.
+/// Word of `struct flow` with the time of the last packet.
 const AT_NS: usize = 5;
-/// Where it says whose it is.
+/// Word of `struct flow` with the ports of the connection.
 const PORTS: usize = 4;
 const MINUTE: Duration = Duration::from_secs(61);
 
@@ -155,7 +155,7 @@ fn an_answer_is_waited_for_however_long_it_takes() {
 #[test]
 fn what_was_asked_before_the_program_came_is_waited_for() {
     let Some(mut plane) = data_plane(small()) else { return };
-    // As many as it may be.
+    // The maximum number.
     let mut one = Connection::join(&mut plane, 1);
     one.say(&set("b"));
     (0..UNSEEN_MAX).for_each(|answer| assert_eq!(one.hear(STORED), "abc", "{answer}"));
@@ -186,7 +186,7 @@ fn what_was_asked_before_the_program_came_is_waited_for() {
     assert_eq!(one.hear(STORED), "a");
     one.say("get x\r\n");
     assert_eq!(one.hear("END\r\n"), "");
-    // Later, who has no place gave it away.
+    // Later, the connection has no place any more because it gave it away.
     watch(&plane);
     let mut one = Connection::join(&mut plane, 3);
     one.say(&set("a"));
@@ -208,7 +208,7 @@ fn who_waited_when_its_place_was_taken_still_waits() {
     assert_eq!(one.hear(STORED), "abc");
 }
 
-/// Nobody is told of a write whose connection is reset, and no answer says when it was applied.
+/// A write whose connection is reset is not acknowledged, and no answer shows when it was applied.
 #[test]
 fn what_a_reset_connection_wrote_is_not_asked_for_again() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -225,7 +225,7 @@ fn what_a_reset_connection_wrote_is_not_asked_for_again() {
     one.sequence = one.sequence.wrapping_sub(1);
     assert_eq!(one.reset(), "ab");
     assert_eq!(one.reset(), "", "it is over");
-    // Somebody else's answer changes nothing.
+    // An answer to another connection changes nothing.
     let mut one = Connection::open(&mut plane, 2);
     one.say(&set("a"));
     assert_eq!(one.reset(), "a");

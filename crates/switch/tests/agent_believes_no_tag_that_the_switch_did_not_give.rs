@@ -7,7 +7,7 @@ use switch::agent::{Agent, Config, Memory, Store};
 use wire::netcache::{Flags, Key, Message, Op};
 
 const KEY: Key = *b"the only key....";
-/// What the key entered the switch under.
+/// The version under which the key was admitted to the switch.
 const ADMITTED: u64 = 0x1bad_5eed_1bad_5eed;
 const NOW: Duration = Duration::from_secs(100);
 /// An answer, a question for a tag, an update: of each write.
@@ -86,7 +86,7 @@ impl World {
         self.version != self.valid_version || self.value == self.store.read(&KEY)
     }
 
-    /// A write of somebody else's passes the switch, and is done.
+    /// A write of another client passes the switch, and is completed.
     fn write(&mut self, sequence: u32, value: &[u8]) {
         self.version += 1;
         let put =
@@ -109,7 +109,7 @@ fn a_tag_that_a_client_made_up_counts_as_none() {
                 Some(&value[..]),
                 "{tag:#x}: it is not written"
             );
-            assert!(world.is_coherent(), "{tag:#x}: after a write of somebody else's");
+            assert!(world.is_coherent(), "{tag:#x}: after a write of another client");
         }
         assert!(
             world.sent <= 3 * SENT_PER_WRITE,

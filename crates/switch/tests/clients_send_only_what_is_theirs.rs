@@ -16,7 +16,7 @@ use switch::{
 use wire::netcache::{Flags, Message, Op, Party};
 
 const SWITCH: &str = "10.0.0.254:50000";
-/// What `cache` admits under.
+/// The version under which `cache` admits keys.
 const ADMITTED: u64 = 100;
 
 fn run(plane: &mut DataPlane, frame: &Frame, op: Op, version: u64) -> u32 {
@@ -69,7 +69,7 @@ fn where_servers_are_agents_are_heard_and_nobody_for_the_switch() {
         };
         assert_eq!(verdict, expected, "{op:?}");
     }
-    // Who does not know the entry's versions does not make it invalid either.
+    // A sender that does not know the entry's versions cannot invalidate it either.
     for version in [0, 1, ADMITTED + 1, 1 << 62, u64::MAX] {
         cache(&mut plane, 1, b"value");
         plane.entries[1].version.store(1 << 50, Relaxed);

@@ -164,7 +164,7 @@ fn a_hot_key_replaces_a_colder_one_whose_place_then_rests() {
     assert_eq!(controller.cached(), 30, "two places are kept free");
     commands(&mut controller);
     controller.step(hot(40, Protocol::Memcache, 500), &Counts(1000, true), NOW);
-    assert_eq!(commands(&mut controller), [], "it is not hotter");
+    assert_eq!(commands(&mut controller), [], "a key that is not hotter was admitted");
     controller.step(hot(40, Protocol::Memcache, 500), &COLD, NOW);
     let done = commands(&mut controller);
     let Command::Evict(evicted, _) = done[0] else { panic!("{done:?}") };
@@ -262,7 +262,7 @@ fn values_of_different_size_share_rows() {
     assert_eq!(sent(done.last().expect("an answer")).map(|said| said.op), Some(Op::Abandoned));
 }
 
-/// Clients ask whom they like, whether there is a server or not.
+/// Clients may request keys of any address, whether there is a server or not.
 #[test]
 fn servers_that_do_not_answer_take_no_place_from_those_that_do() {
     let mut controller = small();

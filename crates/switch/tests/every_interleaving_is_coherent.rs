@@ -3,10 +3,11 @@
 //! ending and the agent restarting, as far as the budgets below go.
 //!
 //! The agent is the real one. Switch and controller are models of `bpf/netcache.h` and
-//! `controller.rs`, one key wide (`interleaving/`). Checked in every state: what the switch may
-//! serve is what the server stores, whatever somebody sends who is none of them, under any of their
-//! addresses. Where somebody writes around the agent, which hears of it later, that is so once the
-//! agent has heard and waits for nothing; and it is never older than an answered write.
+//! `controller.rs`, one key wide (`interleaving/`). Checked in every state: the value that the
+//! switch may serve is the value that the server stores, whatever an attacker that is none of them
+//! sends, under any of their addresses. After a write that bypasses the agent, of which the agent
+//! learns later, this holds again once the agent has learned of it and waits for nothing; and the
+//! served value is never older than an acknowledged write.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 #[expect(unreachable_pub, reason = "a part of this test")]
@@ -19,7 +20,7 @@ use std::{
 
 use interleaving::{Broken, Budgets, State};
 
-/// How many states were seen, or the shortest way (of those tried) to a stale one.
+/// Returns the number of states seen, or the shortest path found to a stale read.
 fn explore(budgets: Budgets, broken: Broken, states_max: usize) -> Result<usize, Vec<String>> {
     let mut seen: HashSet<u64> = HashSet::new();
     let mut ways: Vec<(usize, String)> = vec![(0, "begin".into())];
@@ -105,8 +106,8 @@ fn messages_of_somebody_who_may_send_none() {
     holds(hostile);
     holds(Budgets { evictions: 1, inserts: 2, ..hostile });
     holds(Budgets { writes: 0, restarts: 1, ..hostile });
-    // The rule of interfaces keeps strangers from being served; that nobody guesses keeps it
-    // coherent.
+    // The rule of interfaces keeps values of strangers from being served; versions that cannot be
+    // guessed keep it coherent.
     let takes_all = Broken { takes_all: true, ..Broken::default() };
     explore(hostile, takes_all, 5_000_000).expect("what fits is not to be guessed");
 }
@@ -154,7 +155,8 @@ fn each_rule_is_needed() {
             Broken { believes_tags: true, ..Broken::default() },
             Budgets { writes: 0, forgeries: 1, ..SMALL },
         ),
-        // What is trusted: nobody reads what switch, agent and controller say to each other.
+        // The trusted part: an attacker cannot read the messages between switch, agent and
+        // controller.
         (
             Broken { readable: true, ..Broken::default() },
             Budgets { writes: 1, forgeries: 1, ..SMALL },

@@ -212,7 +212,7 @@ impl World {
                 Do::Fill(place, version, value) => drop(self.plane.fill(place, version, &value)),
                 Do::Evict(place, name) => self.plane.evict(place, &name),
                 Do::Lease(lease, until) => self.leases[lease as usize] = until,
-                Do::Ask(..) => unreachable!("nobody speaks memcached's protocol"),
+                Do::Ask(..) => unreachable!("memcached's protocol is not used"),
                 Do::ClearStatistics => {
                     self.plane.counters.clear();
                     self.plane.sketch.clear();

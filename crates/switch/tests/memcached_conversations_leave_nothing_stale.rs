@@ -1,8 +1,8 @@
-//! Random conversations with a memcached that takes its time, through the real programs: commands
-//! are pipelined, cut anywhere and repeated, answers too, values look like either, and the cache
-//! asks for keys at any time, whatever it is told. Nobody is served what was written over by a
-//! write whose answer has left. Where all writes have answers, and the cache asks only when it may,
-//! nobody is served what was written over at all.
+//! Random conversations with a slow memcached, through the real programs: commands are pipelined,
+//! cut anywhere and repeated, answers too, values look like either, and the cache asks for keys at
+//! any time, whatever it is told. No client is served a value that was replaced by a write whose
+//! answer has left. Where all writes have answers, and the cache asks only when it may, no client
+//! is served a replaced value at all.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -45,9 +45,9 @@ impl Random {
 
 /// A command on its way.
 struct Asked {
-    /// Where it ends in what the client says.
+    /// Its end in the bytes sent by the client.
     end: usize,
-    /// What is written, to which key; `None`: it is read, or there is no key.
+    /// The key and the value written; `None` for a read, or where there is no key.
     write: Option<(usize, u32)>,
     /// Key that is read.
     read: Option<usize>,
@@ -58,7 +58,7 @@ struct Asked {
 
 /// A command that was carried out.
 struct Done {
-    /// Where its answer ends in what the server says.
+    /// The end of its answer in the bytes sent by the server.
     end: usize,
     /// Which write of which key it was.
     write: Option<(usize, usize)>,
@@ -74,18 +74,18 @@ struct Connection {
     done: VecDeque<Done>,
     /// Done, without an answer of their own that has left.
     quiet: Vec<(usize, usize)>,
-    /// Where the last answer that left whole ended.
+    /// The end of the last answer that was sent completely.
     told: usize,
     /// Segments that may come again: where they begin and end.
     segments: Vec<(usize, usize)>,
     answered: Vec<(usize, usize)>,
 }
 
-/// What a key was, after each of its writes; the first is what it was before.
+/// The value of a key after each of its writes; the first is the value before them.
 #[derive(Default)]
 struct History {
     values: Vec<u32>,
-    /// The last write of which somebody was told.
+    /// The last write that some client has seen.
     told: usize,
 }
 
@@ -158,7 +158,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// What passed before the program was there.
+    /// Traffic from before the program was attached.
     fn pass_unseen(&mut self, number: usize) {
         for _ in 0..self.random.below(UNSEEN_MAX + 1) {
             self.say(number);
@@ -213,13 +213,13 @@ impl<'a> World<'a> {
             8 => ("version\r\n".into(), None, None, "VERSION 1.6.18\r\n"),
             4 | 9..13 => (format!("get k{key}\r\n"), None, Some(key), ""),
             13 => (format!("ms k{key} {bytes} q\r\n{value}\r\n"), write, None, ""),
-            // Nobody can tell whether it will be answered.
+            // Whether it will be answered is unknown.
             14 => {
                 is_meta = true;
                 (format!("mg k{key} v q\r\n"), None, Some(key), "")
             }
             15 => (format!("mg none{key} v q\r\n"), None, None, ""),
-            // What is not stored says so all the same.
+            // A failed store is reported despite the quiet flag.
             _ => (format!("ms k{key} {bytes} q C7\r\n{value}\r\n"), None, None, "NS\r\n"),
         };
         let one = &mut self.connections[number];
@@ -345,7 +345,7 @@ impl<'a> World<'a> {
             });
             assert!(
                 current,
-                "k{key} is {} to somebody, of {:?}, of which {} were told of",
+                "k{key}: a client received {}; its values are {:?}, and clients had seen {} of them",
                 said.escape_ascii(),
                 history.values,
                 history.told

@@ -1,7 +1,7 @@
-//! Mutated packets through the real program: what is answered is answered as the server would, well
-//! formed; everything else passes byte for byte, or is dropped where the protocol says so; what is
-//! nobody's to send on that side changes nothing. And through the same source compiled for this
-//! machine, where sanitizers look at every access.
+//! Mutated packets through the real program: every answer is well-formed and is the server's;
+//! everything else passes byte for byte, or is dropped where the protocol says so; packets that no
+//! sender on that side may send change nothing. The same source is also compiled for this machine,
+//! where sanitizers check every access.
 //!
 //! A failure prints the frame; frames that failed once belong into [`REGRESSIONS`].
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
@@ -33,7 +33,7 @@ const ITEMS: [(&str, &str); 3] = [("a", "1"), ("bb", "two"), ("key:12345", "the 
 /// Places of the items, behind those of NetCache's keys.
 const FIRST: u32 = 16;
 const MUTANTS: u32 = 30_000;
-/// What everything is cached under.
+/// The version under which everything is cached.
 const ADMITTED: u64 = 100;
 
 /// Frames a mutation found once, in hexadecimal.
@@ -77,7 +77,7 @@ fn fill(plane: &mut DataPlane) {
     }
 }
 
-/// What a memcached with [`ITEMS`] answers to the gets that may be answered.
+/// The answer of a memcached with [`ITEMS`] to the gets that the cache may answer.
 fn memcached_says(text: &[u8]) -> Option<Vec<u8>> {
     let item = |key: &[u8]| {
         let (_, value) = ITEMS.iter().find(|(known, _)| known.as_bytes() == key)?;
@@ -139,7 +139,8 @@ fn is_right(frame: &[u8], side: Side, verdict: u32, out: &[u8]) -> Result<(), St
     if asked.destination == at(MEMCACHED) {
         let request = Datagram::decode(&payload).map_err(|why| why.to_string())?;
         let reply = Datagram::decode(&said).map_err(|why| why.to_string())?;
-        let expected = memcached_says(request.payload).ok_or("an answer to what is no get")?;
+        let expected =
+            memcached_says(request.payload).ok_or("an answer to a command other than get")?;
         let whole = (request.sequence, request.datagrams, reply.request) == (0, 1, request.request);
         return if whole && reply.payload == expected {
             Ok(())

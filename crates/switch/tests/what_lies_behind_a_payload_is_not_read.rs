@@ -50,7 +50,7 @@ fn cache_all(plane: &mut DataPlane) {
     }
 }
 
-/// What a frame comes to after `before`: verdict, frame, and which keys are forgotten.
+/// Returns the result of a frame after `before`: verdict, frame, and the keys that are forgotten.
 fn outcome(plane: &mut DataPlane, before: &[u8], frame: &[u8]) -> (u32, Vec<u8>, Vec<u64>) {
     let earlier = Frame { transport: Transport::Tcp, ..udp(40_999) };
     plane.run(&earlier.bytes(before), 1).expect("it runs");

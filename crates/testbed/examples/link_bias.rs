@@ -1,4 +1,4 @@
-//! How true the relay is: its bias (what a round trip takes beyond the asked time) and its
+//! Accuracy of the relay: its bias (the excess of a round trip over the configured delay) and its
 //! throughput. `cargo run --release -p testbed --example link_bias`
 #![allow(clippy::print_stdout)]
 

@@ -12,6 +12,7 @@
 //! | [`command`] | the subcommands of the laboratory: arguments and help |
 //! | [`demo`] | demonstrations on one machine: the program, an emulated path, clients |
 //! | [`fabric`] | experiments with simulated data-center fabrics |
+//! | [`keyserver`] | load for a key server, and what its operations cost |
 //! | [`link`] | an emulated path: delay, jitter, loss, bandwidth, cut |
 //! | [`measure`] | what the data plane of `enroute switch` costs and saves |
 //! | [`rack`] | the rack of the NetCache paper in network namespaces |
@@ -25,6 +26,7 @@
 pub mod command;
 pub mod demo;
 pub mod fabric;
+pub mod keyserver;
 pub mod link;
 pub mod measure;
 pub mod rack;

@@ -3,12 +3,13 @@
 
 use std::{
     net::{IpAddr, UdpSocket},
+    path::PathBuf,
     sync::atomic::AtomicBool,
     time::Duration,
 };
 
 use switch::{agent::Store, install::Key, plane::DataPlane};
-use wire::netcache::Message;
+use wire::{netcache::Message, ski};
 
 /// `enroute switch`: the controller of one data plane, and the agent of a server.
 pub trait Switch: Sized {
@@ -42,4 +43,44 @@ pub trait Switch: Sized {
         takes: impl FnMut(&Message<'_>) -> bool,
         stop: &AtomicBool,
     ) -> anyhow::Result<()>;
+}
+
+/// Fills its argument with random bytes of the system.
+pub type Random = fn(&mut [u8]);
+
+/// A key server, and the identity of the edge that asks it. All files are PEM.
+#[derive(Debug, Clone)]
+pub struct KeyServer {
+    /// Host and port.
+    pub address: String,
+    /// The name in the key server's certificate, if it is not the host of `address`.
+    pub name: Option<String>,
+    /// Certificates of the authorities that may have signed the key server's.
+    pub authorities: PathBuf,
+    /// The edge's certificate.
+    pub certificate: PathBuf,
+    /// The key of `certificate`.
+    pub key: PathBuf,
+    /// Connections of one client.
+    pub connections: usize,
+    /// Longest wait for an answer, connecting included.
+    pub patience: Duration,
+}
+
+/// The client of `enroute keyserver`. Clones share its connections.
+pub trait KeyClient: Clone + Send + 'static {
+    /// Reads the files. Connects when first asked.
+    ///
+    /// # Errors
+    /// A file cannot be read, or an address or name is not valid.
+    fn new(server: &KeyServer) -> anyhow::Result<Self>;
+
+    /// Sends one request; returns whether the key server refused it.
+    ///
+    /// # Errors
+    /// There was no answer.
+    fn ask(
+        &self,
+        request: &ski::Request,
+    ) -> impl Future<Output = anyhow::Result<Result<(), ski::Refusal>>> + Send;
 }

@@ -1,4 +1,4 @@
-//! What a request costs the codec, in nanoseconds: `cargo run --release --example resp_cost`.
+//! Cost of a request in the codec, in nanoseconds: `cargo run --release --example resp_cost`.
 //!
 //! The rounds are short and the best one counts, so that a busy machine does not spoil the figure.
 #![allow(clippy::print_stdout, reason = "printing is what it is for")]

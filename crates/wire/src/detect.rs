@@ -118,7 +118,7 @@ pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
     }
 }
 
-/// Do `bytes` begin with a request of `protocol` that is none of `expected`?
+/// Returns whether `bytes` begin with a request of `protocol` that is none of `expected`.
 fn begins(protocol: Protocol, expected: Protocol, bytes: &[u8]) -> bool {
     match protocol {
         Protocol::Tls => is_client_hello(bytes),
@@ -229,8 +229,8 @@ fn is_http_line(bytes: &[u8], get_is_enough: bool) -> bool {
     is_http_words(bytes.get(..end).unwrap_or_default())
 }
 
-/// Is a whole line one of HTTP: a request line, or the first header that browsers send? Redis
-/// closes connections at the same words.
+/// Returns whether a line is one of HTTP: a request line, or the first header that browsers send.
+/// Redis closes connections at the same words.
 fn is_http_words(line: &[u8]) -> bool {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let Some(first) = words.next() else { return false };

@@ -13,7 +13,7 @@ pub enum Error {
         protocol: &'static str,
         /// Offset in bytes from the start of the frame.
         offset: usize,
-        /// What the protocol expects here.
+        /// What the protocol requires at this position.
         expected: &'static str,
         /// What was found, short enough to log.
         got: String,
@@ -35,7 +35,7 @@ pub enum Error {
         protocol: &'static str,
         /// Offset in bytes from the start of the frame.
         offset: usize,
-        /// What is too large, with its unit, for example `"frame bytes"`.
+        /// The quantity that is too large, with its unit, for example `"frame bytes"`.
         what: &'static str,
         /// The limit in force.
         limit: u64,

@@ -8,7 +8,7 @@ const DATA: u8 = 0;
 /// Position in a client's bytes: it counts frames without parsing them.
 #[derive(Debug)]
 pub struct Frames {
-    /// The head of the next frame, as far as it has come.
+    /// The received part of the next frame's head.
     head: [u8; HEAD_BYTES],
     come: usize,
     /// Bytes before it.
@@ -52,7 +52,7 @@ mod tests {
 
     fn frame(kind: u8, bytes: usize) -> Vec<u8> {
         let [_, length @ ..] = (bytes as u32).to_be_bytes();
-        // What is in it looks like frames of bodies.
+        // The payload looks like frames of bodies.
         [&length[..], &[kind, 0, 0, 0, 0, 1], &[0, 0, 1].repeat(bytes)[..bytes]].concat()
     }
 

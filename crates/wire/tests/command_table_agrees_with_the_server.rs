@@ -87,7 +87,7 @@ impl Drop for Server {
     }
 }
 
-/// What the server says about one command.
+/// The server's description of one command.
 struct Row {
     name: String,
     arity: i64,

@@ -56,7 +56,7 @@ pub(super) fn set_p16(run: &Run) -> anyhow::Result<Vec<Figure>> {
     in_memory(run, "set-p16", Operation::Set, 16, KEYS)
 }
 
-/// So many keys that neither side's index stays in the processor's caches.
+/// Measures with a number of keys at which neither side's index stays in the processor's caches.
 pub(super) fn many_keys(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let mut figures = in_memory(run, "get-p16-1M", Operation::Get, 16, MANY_KEYS)?;
     figures.extend(in_memory(run, "set-p16-1M", Operation::Set, 16, MANY_KEYS)?);

@@ -1,5 +1,5 @@
-//! What the distance of the key costs: full TLS 1.3 handshakes a second at an edge whose key is at
-//! a key server, beside the same edge with the same key in a file.
+//! Cost of a remote key: full TLS 1.3 handshakes per second at an edge whose key is at a key
+//! server, compared with the same edge with the same key in a file.
 //!
 //! The edge has a core of its own; its clients (`openssl s_time`) and the key server share the
 //! other, so the key server's work is paid for by the client's side, as a machine of its own would.

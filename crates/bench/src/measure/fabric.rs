@@ -19,7 +19,7 @@ use crate::{
     run::{Run, Side},
 };
 
-/// Where a program that ended is looked at, and how often one that has not.
+/// Interval at which running programs are polled for their end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Two racks joined by one spine.
@@ -32,7 +32,7 @@ cores = 0
 vms_per_server = 80
 ";
 
-/// What of a result is looked at.
+/// The fields of a result that are used.
 #[derive(Debug, Deserialize)]
 struct Result {
     packets_sent: f64,
@@ -158,9 +158,9 @@ pub(super) fn ft16(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![Figure::alone("ft16-peak-gib", gib, "GiB resident at most", 8.0).note(note)])
 }
 
-/// What a packet at a switch costs with 12,800 servers, against 128: the same flows, once between
-/// all VMs of the small fabric, once between as many that are spread over the large one. Starting
-/// the program and reading the trace do not count.
+/// Measures the cost of one packet at a switch with 12,800 servers, against 128: the same flows,
+/// once between all VMs of the small fabric, once between as many that are spread over the large
+/// one. Starting the program and reading the trace are not included.
 pub(super) fn hop_cost(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let name = "hop-cost-12800-over-128";
     let small = draw(run, "hadoop", "ft8-10k", if run.short { 0.05 } else { 0.2 })?;
@@ -250,8 +250,8 @@ fn spread(trace: &Path, factor: u32) -> anyhow::Result<PathBuf> {
     Ok(spread)
 }
 
-/// What `enroute fabric run` says of its own cost at the end: "1.23 s of one core, 4 packets and 5
-/// packet-hops a second".
+/// Parses the cost that `enroute fabric run` prints at the end: "1.23 s of one core, 4 packets and
+/// 5 packet-hops a second".
 fn said_per_s(said: &str, what: &str) -> anyhow::Result<f64> {
     let cost = said.lines().rfind(|line| line.ends_with(" packet-hops a second"));
     let words: Vec<&str> = cost.context("no cost was printed")?.split(' ').collect();

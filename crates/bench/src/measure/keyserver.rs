@@ -22,8 +22,8 @@ use crate::{
 
 /// Requests under way at once, over all connections, when the most is asked for.
 const OUTSTANDING: &str = "256";
-/// The most under way when so many are due a second: half a second of them at 30,000. If the server
-/// falls behind, that shows as latency and does not end the run.
+/// Maximum number of outstanding requests: half a second of them at 30,000 per second. If the
+/// server falls behind, that shows as latency and does not end the run.
 const OUTSTANDING_MAX: &str = "16384";
 const ECDSA: &str = "ecdsa_secp256r1_sha256";
 const RSA: &str = "rsa_pss_rsae_sha256";
@@ -90,8 +90,8 @@ fn describe(padding: &Value) -> String {
     faults.collect::<Vec<_>>().join(", ")
 }
 
-/// What `openssl speed -mr` gives: operations a second in the fourth field of 1.x and 3.x alike, or
-/// seconds for one.
+/// Parses the output of `openssl speed -mr`: operations per second in the fourth field of 1.x and
+/// 3.x alike, or seconds for one.
 fn rate(report: &str, prefix: &str) -> anyhow::Result<f64> {
     let line = report.lines().find(|line| line.starts_with(prefix));
     let line = line.with_context(|| format!("openssl speed: no {prefix} in:\n{report}"))?;
@@ -105,7 +105,7 @@ struct Site {
     directory: PathBuf,
     server: Server,
     _database: Database,
-    /// Of a client: as many as it has cores.
+    /// Threads of a client: one for each of its cores.
     client_threads: &'static str,
     ecdsa: String,
     rsa: String,
@@ -150,8 +150,8 @@ pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// How long answers take of a server that has one core, while the client has the other: at 70 % of
-/// the most it answers, and at half of that with and without a flood of RSA.
+/// Measures the latency of a server that has one core, while the client has the other: at 70 % of
+/// its peak rate, and at half of that with and without a flood of RSA.
 pub(super) fn latency(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let site = Site::start(run, SERVER)?;
     let latencies = process::on(CLIENT, || site.latencies(run))??;

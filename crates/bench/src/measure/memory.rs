@@ -1,4 +1,4 @@
-//! What items and connections cost in memory, and what many items cost in speed.
+//! Memory cost of items and connections, and the effect of many items on speed.
 
 use std::{thread, time::Duration};
 

@@ -45,7 +45,7 @@ pub(super) async fn insert(collection: &Collection<Document>, count: i32) -> any
     Ok(())
 }
 
-/// How long a read of the document `key` takes, in nanoseconds; it must be there.
+/// Returns the duration of a read of the document `key`, in nanoseconds; the document must exist.
 pub(super) async fn read(collection: &Collection<Document>, key: i32) -> anyhow::Result<u64> {
     let key = key.to_string();
     let began = Instant::now();

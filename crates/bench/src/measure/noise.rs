@@ -97,15 +97,17 @@ mod tests {
             (within(&waits, ms(1_000), load, share).as_secs_f64() * 1e3).round()
         };
         assert_eq!(wait(&[], 0.7, 0.99), 0.0);
-        // Nobody else there: 10 of 1,000 moments are in the gap, and half of those wait for 5 ms at least.
+        // An idle machine: 10 of 1,000 moments are in the gap, and half of those wait for at least
+        // 5 ms.
         assert_eq!(wait(&[(100, 10)], 0.0, 0.99), 0.0);
         assert_eq!(wait(&[(100, 10)], 0.0, 0.995), 5.0);
         // At half load it takes 20 ms until the queue is empty, and in 10 of those the wait is at
         // least 5 ms.
         assert_eq!(wait(&[(100, 10)], 0.5, 0.99), 5.0);
-        // The second gap comes before the first is made up for: 10 and 5 ms are left when 10 ms are over.
+        // The second gap comes before the first is made up for: 10 and 5 ms are left when 10 ms are
+        // over.
         assert_eq!(wait(&[(100, 10), (110, 10)], 0.5, 0.99), 10.0);
-        // What is left at the end is cut off.
+        // A stall at the end is cut off.
         assert_eq!(wait(&[(995, 10)], 0.5, 0.995), 0.0);
     }
 }

@@ -100,7 +100,8 @@ pub(super) fn nutcracker(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure.note(note)])
 }
 
-/// What `start` starts beside nutcracker, both before one redis-server.
+/// Measures the servers that `start` starts, compared with nutcracker, both in front of one
+/// redis-server.
 fn proxied_hits(
     run: &Run,
     name: &str,
@@ -150,7 +151,8 @@ fn misses(run: &Run, name: &str, servers: Cores, client: Cores) -> anyhow::Resul
     })
 }
 
-/// What a read takes through twemproxy, which stores nothing: the price of any hop, in µs.
+/// Returns the duration of a read through twemproxy, which stores nothing: the price of any hop, in
+/// µs.
 fn proxied(run: &Run) -> anyhow::Result<f64> {
     let redis = run.servers.redis(SERVER)?;
     Session::connect(redis.address)?.set_all(KEYS, 64)?;
@@ -253,7 +255,7 @@ pub(super) fn throughput(server: &Server, load: &Load, client: Cores) -> anyhow:
         .with("client_busy", outcome.client_seconds / outcome.seconds))
 }
 
-/// What a hit costs either server.
+/// Formats the processor time of a hit at either server.
 pub(super) fn processor(rounds: &Rounds) -> String {
     let (ours, peer) = rounds.medians_of("server_us");
     let (busy, peer_busy) = rounds.medians_of("server_busy");

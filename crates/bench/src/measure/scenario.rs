@@ -27,8 +27,8 @@ const CAPACITIES: [usize; 4] = [10, 30, 70, 100];
 #[derive(Debug, Default, Serialize)]
 struct Replica {
     reads: Vec<f64>,
-    /// How many reads it took until as many different keys as fit were read, and how many those
-    /// are.
+    /// The number of reads until the cache's capacity in distinct keys had been read, and that
+    /// number of keys.
     filled: (usize, usize),
 }
 

@@ -85,7 +85,7 @@ pub(super) fn monitors(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure.note("64 B, 50 connections, no pipeline; a report every 500 ms".into())])
 }
 
-/// How many GETs a second of a server's processor time allows.
+/// Returns the number of GETs that a second of a server's processor time allows.
 fn carried(run: &Run, name: &str, ours: &Server, peer: &Server) -> anyhow::Result<Rounds> {
     run.interleave(name, |side, round| {
         let server = if side == Side::Ours { ours } else { peer };

@@ -17,7 +17,7 @@ struct Reading {
     values: Vec<f64>,
 }
 
-/// What a rack is said to have done.
+/// Reported results of a rack.
 #[derive(Debug, Deserialize)]
 struct Outcome {
     throughput_qps: f64,
@@ -186,7 +186,8 @@ pub(super) fn racks(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// How long throughput is down after 200 cold keys became the hottest (Figure 11 a).
+/// Measures for how long throughput is reduced after 200 cold keys became the hottest (Figure 11
+/// a).
 pub(super) fn hot_in(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let outcome = rack(run, &["--change", "hot-in", "--settle", SETTLE_S, "--seconds", "50"])?;
     let recovery = median(outcome.recovery_s.iter().copied());

@@ -145,9 +145,9 @@ pub struct Write<'a> {
     pub name: &'static str,
     /// All it can touch.
     pub scopes: SmallVec<[Scope<'a>; 1]>,
-    /// The whole value it gives to its only key, if it says so. In a box, like all that few
-    /// requests have: requests are handed on by value, and most are reads.
-    pub states: Option<Box<States<'a>>>,
+    /// The whole values it gives to its scopes, which are keys, in their order, if it says so. In a
+    /// box, like all that few requests have: requests are handed on by value, and most are reads.
+    pub states: Option<Box<[States<'a>]>>,
 }
 
 impl<'a> Write<'a> {
@@ -228,6 +228,15 @@ pub struct Cut {
     pub answers: bool,
     /// More messages answer the same request (MongoDB's exhaust).
     pub continues: bool,
+}
+
+/// A reply that waits for its probe.
+#[derive(Debug, Clone, Copy)]
+pub struct Kept<'a> {
+    /// What it answers, as in [`Read`].
+    pub variant: &'a [u8],
+    /// What [`Filter::admit`] has made of it; empty if it will not be stored.
+    pub packed: &'a [u8],
 }
 
 /// Result of a probe.
@@ -316,18 +325,26 @@ pub trait Filter {
 
     /// Writes a request of our own that asks what must be known before the reply to `read` may be
     /// stored, and gives its tag; `None` if nothing is missing.
+    ///
+    /// # Errors
+    /// [`NotFilled`] if that cannot be learned, so that the reply must not be stored.
     fn probe(
         &mut self,
         read: &Read<'_>,
         character: Character,
         out: &mut Vec<u8>,
-    ) -> Option<Self::Tag>;
+    ) -> Result<Option<Self::Tag>, NotFilled>;
 
-    /// Reads the reply to a probe sent at `asked_at`.
+    /// Reads the reply to a probe sent at `asked_at`, for which `kept` waits.
     ///
     /// # Errors
-    /// [`NotFilled`] if the reply that waits for it must not be stored.
-    fn probed(&self, reply: &[u8], asked_at: Duration) -> Result<Probed, NotFilled>;
+    /// [`NotFilled`] if that must not be stored.
+    fn probed(
+        &mut self,
+        reply: &[u8],
+        kept: Kept<'_>,
+        asked_at: Duration,
+    ) -> Result<Probed, NotFilled>;
 
     /// Did the origin accept the write of `tag`?
     fn accepts(&self, tag: &Self::Tag, reply: &[u8]) -> bool;

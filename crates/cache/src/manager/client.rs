@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::{
     expected::{Action, Expected, Fill, Merge, Part, Stated},
     filter::{self, Ends, Filter, Flow, Hush, Read, ReadMany, Reply, Request},
-    lease::Closed,
+    lease::{Closed, Lease},
     session::{Hold, Reading, Session},
     stats::WhyNot,
     storage::{Answer, Grant, Question, Refusal, Storage, Write},
@@ -92,31 +92,50 @@ impl<F: Filter> Session<F> {
                     .as_ref()
                     .map_or_else(|refusal| (*refusal).into(), |_| WhyNot::NotStored);
                 storage.stats().why_not(reason);
-                self.fetch(read, granted.ok(), tag, original, now);
+                let fillable = self.prepare(read, granted.ok(), storage);
+                self.fetch(read, fillable, tag, original, now);
             }
         }
         true
     }
 
-    /// Passes a read whose answer may be stored if there is a grant.
+    /// Passes a read whose answer may be stored if it is fillable.
     fn fetch(
         &mut self,
         read: &Read<'_>,
-        grant: Option<Grant>,
+        fillable: Option<Fillable<F::Tag>>,
         tag: &F::Tag,
         original: &[u8],
         now: Duration,
     ) {
         self.forward(original);
-        let Some(grant) = grant else { return self.expect(tag.clone(), Action::Forward) };
-        let mut probe = Vec::new();
-        let probe_tag = self.filter.probe(read, grant.character, &mut probe);
-        let probed = probe_tag.is_some();
-        let fill = Fill::new(read.key, read.variant, Some(grant.lease), probed, now);
+        let Some(Fillable { lease, probe, probe_tag }) = fillable else {
+            return self.expect(tag.clone(), Action::Forward);
+        };
+        let fill = Fill::new(read.key, read.variant, Some(lease), probe_tag.is_some(), now);
         self.expect(tag.clone(), Action::Fill(Box::new(fill)));
         if let Some(probe_tag) = probe_tag {
             self.forward(&probe);
             self.expect(probe_tag, Action::Probe { asked_at: now });
+        }
+    }
+
+    /// What is sent with a read so that its reply can be stored; none if it cannot be.
+    fn prepare<S: Storage>(
+        &mut self,
+        read: &Read<'_>,
+        grant: Option<Grant>,
+        storage: &mut S,
+    ) -> Option<Fillable<F::Tag>> {
+        let Grant { lease, character } = grant?;
+        let mut probe = Vec::new();
+        match self.filter.probe(read, character, &mut probe) {
+            Ok(probe_tag) => Some(Fillable { lease, probe, probe_tag }),
+            Err(reason) => {
+                storage.stats().not_filled(reason);
+                storage.release(lease);
+                None
+            }
         }
     }
 
@@ -140,7 +159,8 @@ impl<F: Filter> Session<F> {
                 grant = Some(granted);
             }
         }
-        self.fetch(read, grant, tag, original, now);
+        let fillable = self.prepare(read, grant, storage);
+        self.fetch(read, fillable, tag, original, now);
     }
 
     /// Asks storage for every key; what is missing is fetched alone, and put in its place.
@@ -178,14 +198,19 @@ impl<F: Filter> Session<F> {
                 continue;
             };
             missing.push(key.bytes);
-            let mut probed = false;
-            if let Some(grant) = &grant {
-                let single = Read { key, variant, place: ("", "") };
-                let probe_tag = self.filter.probe(&single, grant.character, &mut probes);
-                probed = probe_tag.is_some();
-                probe_tags.extend(probe_tag);
-            }
-            let lease = grant.map(|grant| grant.lease);
+            let single = Read { key, variant, place: ("", "") };
+            let fillable = self.prepare(&single, grant, storage);
+            let lease = fillable.and_then(|Fillable { lease, probe, probe_tag }| {
+                let Some(probe_tag) = probe_tag else {
+                    // Null may stand for no record or for one of another type.
+                    storage.release(lease);
+                    return None;
+                };
+                probes.extend_from_slice(&probe);
+                probe_tags.push(probe_tag);
+                Some(lease)
+            });
+            let probed = lease.is_some();
             merge.parts.push(Part::Missing(Fill::new(key, variant, lease, probed, now)));
         }
         storage.stats().hits.add(hits);
@@ -267,13 +292,17 @@ impl<F: Filter> Session<F> {
         if let Flow::Write(write) = flow {
             expected.name = write.name;
             expected.writes = self.send_writes(&write, storage);
-            if let (Some(states), 1, Reply::Plain) = (write.states, expected.writes.len(), reply) {
-                expected.action = Action::State(Box::new(Stated {
+            if let Some(states) = write.states
+                && states.len() == expected.writes.len()
+                && reply == Reply::Plain
+            {
+                let stated = states.into_iter().map(|states| Stated {
                     key: states.key.into(),
                     variant: SmallVec::from_slice(states.variant),
                     answer: states.answer,
                     expires_at: states.lives.map(|lives| now + lives),
-                }));
+                });
+                expected.action = Action::State(stated.collect());
             }
         }
         if ends != Ends::Nothing {
@@ -346,6 +375,14 @@ impl<F: Filter> Session<F> {
         self.waiting_bytes += action.held_bytes();
         self.expected.push_back(Expected::new(tag, action));
     }
+}
+
+/// A read whose reply may be stored.
+struct Fillable<T> {
+    lease: Lease,
+    /// The request that asks what must be known first, and its tag.
+    probe: Vec<u8>,
+    probe_tag: Option<T>,
 }
 
 impl From<Refusal> for WhyNot {

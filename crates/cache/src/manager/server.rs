@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::{
     Error,
     expected::{Action, Expected, Fill},
-    filter::{Cut, Ends, Filter, Hush, VERDICT_BYTES, Verdict},
+    filter::{Cut, Ends, Filter, Hush, Kept, VERDICT_BYTES, Verdict},
     session::{Captured, Reading, Session},
     stats::NotFilled,
     storage::{Storage, Write},
@@ -177,9 +177,10 @@ impl<F: Filter> Session<F> {
                 let receiver = self.standing.receiver();
                 if let Some(receiver) = receiver.filter(|receiver| receiver.is_unrestricted())
                     && self.filter.accepts(tag, whole)
-                    && let Some(write) = writes.pop()
                 {
-                    storage.write_settled_with(write, stated.given_to(receiver, now), now);
+                    for (write, stated) in writes.drain(..).zip(&stated) {
+                        storage.write_settled_with(write, stated.given_to(receiver, now), now);
+                    }
                 }
             }
         }
@@ -269,8 +270,10 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) {
         let Some(mut fill) = self.probing.pop_front() else { return };
+        let kept = Kept { variant: &fill.variant, packed: &fill.packed };
+        let probed = self.filter.probed(reply, kept, asked_at);
         let Some(lease) = fill.lease.take() else { return };
-        match self.filter.probed(reply, asked_at) {
+        match probed {
             Ok(probed) => {
                 storage.learn(&lease, probed.character);
                 fill.lease = Some(lease);

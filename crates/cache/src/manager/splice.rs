@@ -52,7 +52,9 @@ impl<F: Filter> Session<F> {
     /// The reply is longer than what may be held: from now on it passes, with what is stored in
     /// between.
     pub(crate) fn begin_to_splice(&mut self, part: &[u8]) {
-        let captured = std::mem::take(&mut self.captured.bytes);
+        // Its first part alone may be longer than what may be held.
+        let mut begun = std::mem::take(&mut self.captured.bytes);
+        begun.extend_from_slice(part);
         self.captured.overflowed = true;
         let Some(Expected { tag, action: Action::Merge(merge), .. }) = self.expected.front_mut()
         else {
@@ -61,16 +63,15 @@ impl<F: Filter> Session<F> {
         let mut unheard = Vec::new();
         let out = if self.hush == Hush::Off { self.to_client.buffer() } else { &mut unheard };
         let missing = merge.parts.iter().filter(|part| matches!(part, Part::Missing(_))).count();
-        let begun = self.filter.elements(tag, &captured).filter(|&(count, _)| count == missing);
-        let rest = begun.and_then(|(_, head)| captured.get(head..));
+        let elements = self.filter.elements(tag, &begun).filter(|&(count, _)| count == missing);
+        let rest = elements.and_then(|(_, head)| begun.get(head..));
         if rest.is_some() {
             self.filter.answer_many(tag, merge.parts.len(), out);
             merge.splice = Some(Splice::Elements { cut: Elements::default(), sent: 0 });
         } else {
             merge.splice = Some(Splice::Whole);
         }
-        merge.splice(rest.unwrap_or(&captured), out);
-        merge.splice(part, out);
+        merge.splice(rest.unwrap_or(&begun), out);
     }
 
     /// Some more of such a reply.

@@ -30,7 +30,7 @@
 //! in whole messages and once more byte by byte; at its end, when all have gone and every
 //! quarantine is over, nothing may be under way in storage.
 
-use std::{collections::BTreeMap, fs, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use cache::{
     Error, Session, Side,
@@ -54,14 +54,14 @@ pub(crate) trait Speech {
 
     type Settings;
 
-    /// What all connections of a conversation share.
+    /// Settings shared by all connections of a conversation.
     fn settings(config: &Config) -> Self::Settings;
     fn open(settings: &Arc<Self::Settings>) -> (Self, Self::Filter)
     where
         Self: Sized;
-    /// What the client sends.
+    /// Returns the bytes that the client sends.
     fn client(&mut self, text: &str) -> Vec<u8>;
-    /// What the origin sends.
+    /// Returns the bytes that the origin sends.
     fn origin(&mut self, text: &str) -> Vec<u8>;
     /// The bytes that `text` must have become on their way to the origin, given what is leaving.
     fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
@@ -83,24 +83,8 @@ pub(crate) trait Speech {
 
 /// Holds every conversation of `folder`.
 pub(crate) fn hold_all<S: Speech>(folder: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/conversations").join(folder);
-    let entries = fs::read_dir(&folder).expect("the conversations are committed");
-    let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty());
-    let mut failed = Vec::new();
-    for path in &paths {
-        let text = fs::read_to_string(path).expect("readable");
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        for chunk_bytes in [usize::MAX, 1] {
-            let held = std::panic::catch_unwind(|| hold::<S>(&name, &text, chunk_bytes));
-            if held.is_err() {
-                failed.push(format!("{name} in chunks of {chunk_bytes}"));
-                break;
-            }
-        }
-    }
-    assert!(failed.is_empty(), "{} of {}: {failed:#?}", failed.len(), paths.len());
+    let ways = [("in whole messages", usize::MAX), ("byte by byte", 1)];
+    steps::hold_all(&format!("testdata/conversations/{folder}"), &ways, hold::<S>);
 }
 
 fn hold<S: Speech>(name: &str, text: &str, chunk_bytes: usize) {
@@ -348,7 +332,7 @@ impl<S: Speech> Play<S> {
                 let place = &self.place;
                 assert!(
                     leaving.is_empty(),
-                    "before {place}\nnobody expected this to {to} {number}: {}",
+                    "before {place}\nunexpected bytes to {to} {number}: {}",
                     S::show(leaving)
                 );
             }

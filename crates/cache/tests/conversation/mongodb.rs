@@ -1,4 +1,4 @@
-//! How MongoDB conversations are written.
+//! Notation of MongoDB conversations.
 //!
 //! A message is a document in the shell's notation, and behind it any kind-1 sections:
 //! `client> {insert: "users", $db: "shop"} documents: {_id: 1} {_id: 2}`. Words before it say how
@@ -34,7 +34,7 @@ const EXHAUST_ALLOWED: u32 = 1 << 16;
 pub(crate) struct MongoDb {
     requests: i32,
     replies: i32,
-    /// What the client sent and has not left for the origin; hits never do.
+    /// Requests of the client that have not been sent to the origin; hits never are.
     from_client: VecDeque<Vec<u8>>,
     /// Requests that left for the origin: number, legacy.
     at_origin: VecDeque<(i32, bool)>,
@@ -130,7 +130,7 @@ impl Speech for MongoDb {
             self.at_origin.push_back((head(4), head(12) == QUERY));
         }
         if text == "same" {
-            // What was answered from storage never leaves.
+            // Requests answered from storage are never sent.
             while let Some(sent) = self.from_client.pop_front() {
                 if field(&sent, 4) == head(4) {
                     return sent;

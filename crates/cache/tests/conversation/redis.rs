@@ -1,8 +1,8 @@
-//! How Redis conversations are held; `notation.rs` says how they are written.
+//! Execution of Redis conversations; `notation.rs` has their notation.
 
 use std::sync::Arc;
 
-use cache::filter::resp::{Resp, Scripts, Settings};
+use cache::filter::resp::{Expiry, Resp, Scripts, Settings};
 use wire::resp::{Limits, request::decode};
 
 use self::notation::{replies, requests};
@@ -23,6 +23,10 @@ impl Speech for Redis {
         if config.word("scripts") == Some("declared-keys") {
             settings.scripts = Scripts::DeclaredKeys;
         }
+        if config.word("unknown-expiry") == Some("ttl") {
+            settings.unknown_expiry = Expiry::Ttl;
+        }
+        settings.on_write = config.word("population") == Some("on-write");
         settings.keys.exclude.extend(config.word("exclude").map(Into::into));
         settings
     }

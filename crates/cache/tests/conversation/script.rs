@@ -1,4 +1,4 @@
-//! What the `config` lines of a conversation set.
+//! The `config` lines of a conversation.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -15,11 +15,11 @@ use cache::{
     storage::{self, MemoryStorage},
 };
 
-/// So many bytes in a piece stand for a happening.
+/// A piece of this many bytes stands for an event.
 pub(crate) const CONTROL: u8 = 127;
 
 const BUFFERED_BYTES_MAX: usize = 2_000;
-/// Nobody guesses it.
+/// A name that cannot be guessed.
 const NEIGHBOUR: &str = "a user whose name is in no corpus 0d4b7a";
 
 /// Puts bytes through one connection of either protocol, beside a connection that behaves. Panics
@@ -83,7 +83,7 @@ fn hold<F: Filter>(filter: F, mut conversation: &[u8], storage: &mut MemoryStora
             said += piece.len();
             session.receive(side, piece, storage, now)
         };
-        // What is buffered follows from what was said, with an answer or two from storage on top.
+        // The buffered bytes follow from the received bytes, plus an answer or two from storage.
         for side in [Side::Client, Side::Server] {
             let buffered = session.output(side).len();
             assert!(buffered <= 4 * BUFFERED_BYTES_MAX + 60 * said, "{buffered} of {said}");

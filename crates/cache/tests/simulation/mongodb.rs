@@ -29,11 +29,11 @@ pub(crate) struct Client {
 #[derive(Debug, Default)]
 pub(crate) struct Server {
     replies: i32,
-    /// What an open transaction has written.
+    /// The writes of an open transaction.
     transaction: Vec<(KeyNumber, Value)>,
 }
 
-// How a read is answered.
+// Forms of the reply to a read.
 const WHOLE: usize = 0;
 const KEY_ONLY: usize = 1;
 const VIEW: usize = 2;
@@ -160,7 +160,7 @@ impl Protocol for MongoDb {
         if request.acknowledged() {
             let asks_who = request.namespace.database == "enroute";
             let body = match random.below(60) {
-                // What says who is logged in is consistent with what is carried out then.
+                // The reported login is consistent with what is executed at that moment.
                 _ if asks_who => run(server, &request, origin),
                 // Some refusals prove that nothing was done, some do not.
                 0..5 => refused(),
@@ -303,7 +303,7 @@ fn key(filter: &Document<'_>) -> KeyNumber {
     (0..KEYS).find(|number| key == canonical(*number)).expect("a key")
 }
 
-/// What a document says the value is.
+/// Returns the value in a document.
 fn value(document: &Document<'_>) -> Value {
     document.element("v").expect("well-formed").and_then(|v| v.integer()).map(|v| v as u32)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Records of the origin, by number.
 pub(crate) const KEYS: usize = 6;
 pub(crate) type KeyNumber = usize;
-/// What a key holds: the number of the write that gave it.
+/// The value of a key: the number of the write that set it.
 pub(crate) type Value = Option<u32>;
 
 /// The origin: the truth, and all of its history.
@@ -58,7 +58,7 @@ impl Origin {
         }
     }
 
-    /// What `key` held at any moment from `from` on.
+    /// Returns the values that `key` had at any moment from `from` on.
     pub(crate) fn since(&self, key: KeyNumber, from: u64) -> Vec<Value> {
         let history = &self.history[key];
         let first = history.partition_point(|(moment, _)| *moment <= from).saturating_sub(1);

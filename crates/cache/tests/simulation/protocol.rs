@@ -1,4 +1,4 @@
-//! What a protocol brings to the simulation: a client's end and the origin's.
+//! The protocol-specific part of the simulation: a client's end and the origin's.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -9,23 +9,23 @@ use crate::{
     random::Random,
 };
 
-/// What a client asked, as far as the oracle must know.
+/// A client's request, as far as the oracle must know it.
 #[derive(Debug, Clone)]
 pub(crate) enum Ask {
-    /// What these keys hold, in `form` of the protocol's own.
+    /// A read of these keys, in a `form` of the protocol's own.
     Read { keys: Vec<KeyNumber>, form: usize },
     /// Anything else that is answered once.
     Other,
 }
 
-/// What a client needs to ask.
+/// The state from which a client makes a request.
 pub(crate) struct Asking<'w> {
     pub(crate) random: &'w mut Random,
     /// Requests without a reply must reach the origin before this time, or never.
     pub(crate) until: Duration,
-    /// One in so many of the writes above a key is made.
+    /// Fraction of the writes above a key that is made: one in this number.
     pub(crate) calm: usize,
-    /// One in so many of the other writes is made.
+    /// Fraction of the other writes that is made: one in this number.
     pub(crate) idle: usize,
     pub(crate) values: &'w mut u32,
 }
@@ -37,7 +37,7 @@ impl Asking<'_> {
         *self.values
     }
 
-    /// Which of so many reads, writes to a key, and writes above a key to make.
+    /// Chooses one of the given numbers of reads, writes to a key, and writes above a key.
     pub(crate) fn choose(&mut self, reads: usize, narrow: usize, wide: usize) -> usize {
         let choice = self.random.below(reads + narrow + wide);
         if choice >= reads + narrow && !self.random.one_in(self.calm)
@@ -66,7 +66,8 @@ pub(crate) trait Protocol: Sized {
     }
     /// Takes one whole reply off `bytes`; false if there is none.
     fn reply(client: &mut Self::Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool;
-    /// Is `reply` the answer to a read of keys that hold one of `values` each? None if it is an error.
+    /// Returns whether `reply` is the answer to a read of keys that hold one of `values` each; None
+    /// if it is an error.
     fn is_answer(
         client: &Self::Client,
         form: usize,
@@ -74,8 +75,8 @@ pub(crate) trait Protocol: Sized {
         values: &[Vec<Value>],
         reply: &[u8],
     ) -> Option<bool>;
-    /// Carries out the next whole request in `bytes`; false if there is none. The reply, if any, goes
-    /// to `out`.
+    /// Carries out the next whole request in `bytes`; false if there is none. The reply, if any,
+    /// goes to `out`.
     fn serve(
         server: &mut Self::Server,
         bytes: &mut Vec<u8>,

@@ -21,7 +21,7 @@ pub(crate) struct Client {
     database: usize,
     resp3: bool,
     greeted: bool,
-    /// What a reply is to: does it change the connection's state?
+    /// For each expected reply: whether its request changes the connection's state.
     changes: VecDeque<bool>,
     gave_up: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Server {
 const RIGHTS: &[u8] = b"*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
     $4\r\nkeys\r\n$2\r\n~*\r\n";
 
-// How a read is answered.
+// Forms of the reply to a read.
 const GET: usize = 0;
 const STRLEN: usize = 1;
 const MGET: usize = 2;
@@ -196,7 +196,7 @@ impl Protocol for Redis {
             return true;
         }
         server.refuses_code = false;
-        let changes_state: [&[u8]; 4] = [b"SELECT", b"HELLO", b"EXEC", b"DISCARD"];
+        let changes_state: [&[u8]; 3] = [b"HELLO", b"EXEC", b"DISCARD"];
         if random.one_in(12) && !changes_state.contains(&words[0].as_slice()) {
             server.aborted |= server.queued.is_some();
             server.refuses_code = runs_code && random.one_in(2);
@@ -294,7 +294,7 @@ fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Ve
     let read = |form: usize, at: usize| answer(form, key(at), origin.value(key(at)), server.resp3);
     match said.word(0).to_uppercase().as_str() {
         "HELLO" => {
-            // The cache asks who may not ask for its rights by the protocol it speaks already.
+            // The cache asks by the protocol in use if the user may not read its own rights.
             server.resp3 = said.word(1) == "3";
             out.extend_from_slice(b"%1\r\n+proto\r\n:3\r\n");
         }

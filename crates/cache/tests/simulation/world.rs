@@ -46,7 +46,7 @@ struct Connection<P: Protocol> {
     server: P::Server,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// When it was cut, if it was.
+    /// The time at which it was cut, if it was.
     cut_at: Duration,
 }
 
@@ -67,15 +67,15 @@ pub(crate) struct World<P: Protocol> {
     origin: Origin,
     values: u32,
     reads: usize,
-    /// How rarely connections break and whole databases are written.
+    /// Rarity of broken connections and of writes of whole databases.
     calm: usize,
-    /// How rarely a key is written.
+    /// Rarity of writes of a key.
     idle: usize,
     /// No more faults and no more requests.
     ending: bool,
 }
 
-/// What a run has seen, to know that it was not idle.
+/// Counters that show that a run was not idle.
 pub(crate) struct Seen {
     pub(crate) reads: usize,
     pub(crate) hits: u64,
@@ -327,7 +327,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// What was written just before a connection breaks still arrives, or not.
+    /// Bytes written just before a connection breaks may or may not arrive.
     fn write_last_words(&mut self, at: usize) {
         if self.random.one_in(2) {
             self.client_to_session(at);

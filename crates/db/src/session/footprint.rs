@@ -6,6 +6,7 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::selection::Selection;
 use crate::{
     command,
     connection::{Queue, Queued},
@@ -46,24 +47,27 @@ pub(super) struct Footprint<'q> {
     values: HashMap<(u8, &'q [u8]), usize>,
     /// They may write to a database other than 0.
     others: bool,
-    /// How often they drop everything.
-    clears: usize,
+    /// They drop everything.
+    clears: bool,
     /// They only remove.
     frees: bool,
 }
 
 impl<'q> Footprint<'q> {
-    /// Of a transaction that begins in `database`; its keys are loaded in `keys`.
-    pub(super) fn new(queue: &'q Queue, mut database: u8, keys: &mut Keyspace<'_>) -> Self {
+    /// Of a transaction whose commands run in these databases; its keys are loaded in `keys`.
+    pub(super) fn new(
+        queue: &'q Queue,
+        mut selection: Selection<'_>,
+        keys: &mut Keyspace<'_>,
+    ) -> Self {
         let parts = vec![Part::default(); keys.count];
         let values = HashMap::new();
-        let mut footprint = Self { parts, values, others: false, clears: 0, frees: true };
+        let mut footprint = Self { parts, values, others: false, clears: false, frees: true };
         for queued in &queue.commands {
-            if queued.row.name() == "select" {
-                database = command::selected(&queued.args[1]).unwrap_or(database);
-            } else if queued.row.is(Flags::WRITE) {
+            let databases = selection.pass(queued);
+            if queued.row.is(Flags::WRITE) {
                 footprint.frees &= queued.row.frees;
-                footprint.add(queued, database, keys);
+                databases.iter().for_each(|&database| footprint.add(queued, database, keys));
             }
         }
         footprint
@@ -78,7 +82,7 @@ impl<'q> Footprint<'q> {
                 entries += 1;
                 bytes += COUNTS_ENTRY_BYTES;
             }
-            let writes = entries > 0 || self.clears > 0;
+            let writes = entries > 0 || self.clears;
             if writes && !shard.reserve(entries, bytes, self.clears, self.frees)? {
                 return Ok(false);
             }
@@ -89,7 +93,7 @@ impl<'q> Footprint<'q> {
     fn add(&mut self, queued: &'q Queued, database: u8, keys: &mut Keyspace<'_>) {
         match queued.row.name() {
             "flushdb" => return self.add_flush(database, keys),
-            "flushall" => self.clears += 1,
+            "flushall" => self.clears = true,
             _ => {}
         }
         let touched: SmallVec<[(usize, Touch); 8]> =
@@ -124,11 +128,11 @@ impl<'q> Footprint<'q> {
     fn add_flush(&mut self, database: u8, keys: &mut Keyspace<'_>) {
         let now = keys.now;
         if database == 0 && !self.others && keys.held().all(|shard| shard.only_database_0(now)) {
-            self.clears += 1;
+            self.clears = true;
             return;
         }
         // It drops everything if a FLUSHALL before it has left only database 0.
-        self.clears += usize::from(database == 0);
+        self.clears |= database == 0;
         for (index, shard) in keys.held_with_index() {
             let count = shard.store.len() as usize + self.parts[index].entries;
             self.parts[index].add(count, 0, database);

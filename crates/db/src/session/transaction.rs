@@ -6,7 +6,12 @@
 
 use std::time::Duration;
 
-use super::{Scene, Session, Step, execution::spread, footprint::Footprint};
+use super::{
+    Scene, Session, Step,
+    execution::spread,
+    footprint::Footprint,
+    selection::{Selection, changes_rights},
+};
 use crate::{
     command,
     connection::{Progress, Queue, Queued},
@@ -94,8 +99,6 @@ impl Session {
         scene: &mut Scene<'_, S>,
     ) -> Outcome {
         let start = scene.out.len();
-        // A command before it in the transaction may have changed users, or logged in as another one.
-        self.connection.refresh(&scene.server.acl);
         let permitted = self.permit_queued(row, args);
         let outcome = permitted.and_then(|()| loop {
             // SELECT inside the transaction.
@@ -113,6 +116,9 @@ impl Session {
             }
         });
         self.connection.progress = Progress::default();
+        if changes_rights(row) {
+            self.connection.refresh(&scene.server.acl);
+        }
         outcome.unwrap_or_else(|failure| {
             keys.release_missing();
             scene.out.truncate(start);
@@ -150,12 +156,11 @@ impl Session {
         queue: &Queue,
         keys: &mut Keyspace<'_>,
     ) -> Result<Option<Outcome>, Failure> {
-        let mut database = self.connection.database;
+        let mut selection = Selection::new(&self.connection);
         let (mut writes, mut only_frees) = (false, true);
-        for Queued { row, args } in &queue.commands {
-            if row.name() == "select" {
-                database = command::selected(&args[1]).unwrap_or(database);
-            }
+        for queued in &queue.commands {
+            let databases = selection.pass(queued);
+            let Queued { row, args } = queued;
             if row.scope == Scope::None {
                 continue;
             }
@@ -165,9 +170,11 @@ impl Session {
             let writes_now = row.is(Flags::WRITE);
             writes |= writes_now;
             only_frees &= !writes_now || row.frees;
-            for at in row.keys.of(args.len()) {
-                // A later command may write what this one reads.
-                keys.load(database, &args[at], true)?;
+            for &database in databases {
+                for at in row.keys.of(args.len()) {
+                    // A later command may write what this one reads.
+                    keys.load(database, &args[at], true)?;
+                }
             }
             if let Some(other) = command::other_database(row, args) {
                 keys.load(other, &args[if row.name() == "move" { 1 } else { 2 }], true)?;
@@ -182,9 +189,9 @@ impl Session {
         if !writes {
             return Ok(None);
         }
-        let own = self.connection.database;
+        let selection = Selection::new(&self.connection);
         let accepted =
-            keys.accept(only_frees)? && Footprint::new(queue, own, keys).reserve(keys)?;
+            keys.accept(only_frees)? && Footprint::new(queue, selection, keys).reserve(keys)?;
         Ok((!accepted).then_some(Outcome::Busy))
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn exercise(bytes: &[u8]) -> usize {
             serve_disk();
         }
     }
-    // What was answered is whole replies.
+    // The output consists of complete replies.
     let mut rest = &out[..];
     while !rest.is_empty() {
         let decoded = frame::decode(rest, &Limits::default()).expect("a reply");

@@ -27,7 +27,7 @@
 #[path = "../../../wire/tests/conversation/steps.rs"]
 mod steps;
 
-use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use store::elastic::Sync;
 
@@ -42,24 +42,15 @@ const TURNS_MAX: usize = 10_000;
 
 /// Holds every conversation.
 pub(crate) fn hold_all() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/conversations");
-    let entries = fs::read_dir(&folder).expect("the conversations are committed");
-    let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
-    paths.sort();
-    assert!(!paths.is_empty());
-    let mut failed = Vec::new();
-    for path in &paths {
-        let text = fs::read_to_string(path).expect("readable");
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        for (shards, ahead) in [(1, false), (1, true), (3, false), (3, true)] {
-            if std::panic::catch_unwind(|| hold(&name, &text, shards, ahead)).is_err() {
-                let batch = if ahead { " in batches" } else { "" };
-                failed.push(format!("{name} on {shards} shards{batch}"));
-                break;
-            }
-        }
-    }
-    assert!(failed.is_empty(), "{} of {}: {failed:#?}", failed.len(), paths.len());
+    let ways = [
+        ("on one shard", (1, false)),
+        ("on one shard, in batches", (1, true)),
+        ("on three shards", (3, false)),
+        ("on three shards, in batches", (3, true)),
+    ];
+    steps::hold_all("testdata/conversations", &ways, |name, text, (shards, ahead)| {
+        hold(name, text, shards, ahead);
+    });
 }
 
 fn hold(name: &str, text: &str, shards: usize, ahead: bool) {

@@ -20,7 +20,7 @@ use store::{
 };
 use wire::resp::{Limits, request};
 
-/// What shards get of a budget for the whole process: one part in this many.
+/// The shards' divisor of the budget for the whole process.
 const SHARDS_SHARE: u64 = 16;
 /// Turns in which a disk has to come to rest, and a client to be answered.
 const TURNS_MAX: usize = 100_000;
@@ -78,7 +78,7 @@ impl Shards for Cells {
     }
 }
 
-/// How a database is made.
+/// Parameters of a database.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) shards: usize,
@@ -156,7 +156,7 @@ impl Machine {
                 return;
             }
         }
-        panic!("it never comes to rest");
+        panic!("the device does not become idle");
     }
 
     /// Ends the process as it should, and starts it again.
@@ -222,7 +222,7 @@ fn start(setup: &Setup, devices: &[SimulatedDevice], now: Duration) -> (Cells, S
 
 /// An answer that must not leave before what it says is durable.
 struct Hold {
-    /// Where it begins, counted from the first byte ever.
+    /// Its start, counted from the first byte ever.
     start: u64,
     shard: usize,
     position: Position,
@@ -231,7 +231,7 @@ struct Hold {
 /// A client and what the program keeps for it.
 pub(crate) struct Client {
     pub(crate) session: Session,
-    /// What it sent that is not done yet.
+    /// Requests sent and not completed.
     given: VecDeque<Vec<Vec<u8>>>,
     output: Vec<u8>,
     holds: VecDeque<Hold>,
@@ -239,7 +239,7 @@ pub(crate) struct Client {
     past: u64,
 }
 
-/// How a turn of a client ended.
+/// The result of a client's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// It has nothing left to say.
@@ -285,7 +285,7 @@ impl Client {
         self.past
     }
 
-    /// Is there something that it sent and that is not done?
+    /// Returns whether it has sent a request that is not completed.
     pub(crate) fn is_busy(&self) -> bool {
         !self.given.is_empty()
     }
@@ -334,7 +334,7 @@ impl Client {
         Turn::Answered(pause)
     }
 
-    /// What may have left for it, and was not taken yet.
+    /// Returns the output that may have been sent to it and was not taken yet.
     pub(crate) fn heard(&mut self, machine: &Machine) -> &[u8] {
         while self.holds.front().is_some_and(|hold| machine.is_durable(hold)) {
             self.holds.pop_front();

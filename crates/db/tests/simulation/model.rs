@@ -7,7 +7,7 @@ pub(crate) type Name = (u8, Vec<u8>);
 /// The words of a command.
 pub(crate) type Words = Vec<Vec<u8>>;
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) value: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct Held {
     version: u64,
 }
 
-/// What one client has said about itself.
+/// The connection state of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Talk {
     pub(crate) database: u8,
@@ -25,7 +25,7 @@ pub(crate) struct Talk {
     watched: Vec<(Name, Option<u64>)>,
 }
 
-/// What has to be answered.
+/// The expected reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Exactly(Vec<u8>),
@@ -48,12 +48,12 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// What the key holds now.
+    /// Returns the present value of the key.
     pub(crate) fn held(&mut self, name: &Name, now_ms: u64) -> Option<&Held> {
         self.keys.get(name).filter(|held| held.ends.is_none_or(|ends| ends > now_ms))
     }
 
-    /// What the key was last given, be its end past.
+    /// Returns the last value of the key, even if it has expired.
     pub(crate) fn raw(&self, name: &Name) -> Option<(Vec<u8>, Option<u64>)> {
         self.keys.get(name).map(|held| (held.value.clone(), held.ends))
     }

@@ -25,7 +25,7 @@ const KEYS: usize = 60;
 /// Turns after which a command has to be answered.
 const TURNS_MAX: usize = 200_000;
 
-/// What a run has seen, to know that it was not idle.
+/// Counters that show that a run was not idle.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) answers: usize,
@@ -50,7 +50,7 @@ struct Seat {
     talk: Talk,
     /// It is in a transaction after what it said.
     queues: bool,
-    /// Where answers end, and what they told: the keys looked at, and the number of the last change.
+    /// Ends of the replies, and their content: the keys read, and the number of the last change.
     told: Vec<(u64, Vec<Name>, u64)>,
 }
 
@@ -128,9 +128,7 @@ impl World {
             for _ in 0..1 + self.random.below(PIPELINE) {
                 let mut words = self.command();
                 let queues = &mut self.seats[at].queues;
-                // FLUSHALL divides a transaction, see docs/protocols/db.md: a crash may show a state
-                // within it, which the history does not have.
-                if *queues && (walks(&words) || words[0] == b"FLUSHALL") {
+                if *queues && walks(&words) {
                     words = vec![b"PING".to_vec()];
                 }
                 *queues = match words[0].as_slice() {
@@ -318,7 +316,7 @@ impl World {
         names.into_iter().map(read).collect()
     }
 
-    /// What a client of its own is answered.
+    /// Returns the reply to a client of its own.
     fn ask(&self, commands: &[Words]) -> Vec<u8> {
         let mut client = self.machine.client();
         let mut bytes = Vec::new();
@@ -381,7 +379,7 @@ impl World {
     }
 }
 
-/// Is it done in portions, while others see a part of it done?
+/// Returns whether it is executed in portions, so that other clients see a part of it.
 fn walks(words: &[Vec<u8>]) -> bool {
     matches!(words[0].as_slice(), b"KEYS" | b"RANDOMKEY" | b"DBSIZE" | b"FLUSHDB")
 }
@@ -408,7 +406,7 @@ fn is_answer(answer: &[u8], expected: &Answer) -> bool {
     }
 }
 
-/// What was answered and what was expected, from a little before where they differ.
+/// Returns the actual and the expected reply, from a little before the first difference.
 fn difference(answer: &[u8], expected: &Answer) -> String {
     let Answer::Exactly(bytes) = expected else {
         return format!("was answered {}, not {expected:?}", answer.escape_ascii());

@@ -1,8 +1,9 @@
 //! The statistics of the cache as metrics.
 
+use endpoint::{Exposition, Samples};
+
 use super::{
-    Exposition, Statistics,
-    exposition::Samples,
+    Statistics,
     statistics::{Fills, Listener, Reads, Storage, Writes},
 };
 

@@ -7,15 +7,13 @@
 
 use std::{io, net::TcpListener, sync::Arc};
 
-use crate::endpoint::Endpoint;
+use endpoint::Endpoint;
 
-mod exposition;
 mod metrics;
 mod observed;
 mod service;
 mod statistics;
 
-pub(crate) use exposition::Exposition;
 pub use metrics::exposition;
 pub use observed::{Observed, Room};
 pub use statistics::Statistics;

@@ -1,5 +1,6 @@
 //! The paths of the endpoint, their responses and errors.
 
+use endpoint::{Answer, json, refuse, text};
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     Method, Request, StatusCode,
@@ -10,10 +11,7 @@ use serde::{Deserialize, Serialize};
 use tracing::info;
 
 use super::{Observed, Room};
-use crate::{
-    config,
-    endpoint::{Answer, json, refuse, text},
-};
+use crate::config;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.

@@ -1,21 +1,17 @@
 //! `enroute cache`: the cache on the path.
 
-use std::{
-    net::{SocketAddr, TcpListener},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use cache::stats::{NotFilled, WhyNot};
 use clap::{Args, builder::RangedU64ValueParser};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 mod tls;
 
-use super::{reload, signal::EndSignal};
+use super::{admin::Admin, reload, signal::EndSignal};
 use crate::{
-    admin, certificate,
+    certificate,
     config::{
         Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
         Replacement, Time,
@@ -88,7 +84,7 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, value_name = "POLICY")]
     replacement: Option<Replacement>,
 
-    /// What is stored [default: on-miss]
+    /// Replies to store [default: on-miss]
     #[arg(long, value_enum, value_name = "WHEN")]
     population: Option<Population>,
 
@@ -172,20 +168,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = arguments.document()?;
     let end = EndSignal::listen()?;
     raise_open_files();
-    let admin = document.admin.as_ref().map(listen_for_admin).transpose()?;
-    let admin_names = document.admin.as_ref().map(|admin| admin.names.clone()).unwrap_or_default();
+    let admin = Admin::listen(document.admin.as_ref())?;
     let runtime = Runtime::start(document.setup()?)?;
     for listener in &runtime.shared().listeners {
         let tls = if listener.origin.tls().is_some() { " (TLS)" } else { "" };
         eprintln!("{} -> {}{tls}", listener.url(), listener.origin);
     }
-    let admin = admin
-        .map(|socket| admin::start(socket, Arc::clone(runtime.shared()), admin_names))
-        .transpose()
-        .context("cannot start the admin endpoint")?;
-    if let Some(admin) = &admin {
-        eprintln!("admin: http://{}/", admin.address());
-    }
+    let shared = Arc::clone(runtime.shared());
+    let admin = admin.map(|admin| admin.serve(shared)).transpose()?;
     let shared = runtime.shared();
     if arguments.config.is_some() || shared.uses_tls() {
         let certificates = certificate::Watch::start(shared.certificates()?)?;
@@ -204,16 +194,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         print_statistics(&shared);
     }
     Ok(())
-}
-
-pub(super) fn listen_for_admin(document: &AdminDocument) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(document.listen).with_context(|| {
-        let address = document.listen;
-        format!(
-            "cannot listen on {address} for the admin endpoint; check that no other process uses \
-             the address"
-        )
-    })
 }
 
 /// Lets the process open as many files as the system allows: each client takes two, and the initial

@@ -8,10 +8,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
-use db::{
-    goal::Goal,
-    parameters::{MEMORY_BYTES_MIN, parse_sync},
-};
+use db::{goal::Goal, memory::MEMORY_BYTES_MIN, parameters::parse_sync};
 use serde::Deserialize;
 use store::elastic::{Sync, Warming};
 use tracing::info;
@@ -21,12 +18,12 @@ mod advise;
 mod orchestrator;
 
 use super::{
+    admin::Admin,
     cache::raise_open_files,
     signal::{EndSignal, on_hangup},
 };
 use crate::{
-    admin,
-    config::Bytes,
+    config::{AdminDocument, Bytes},
     database::{Database, Setup, Shared, orchestrator::Place},
     private_file, tls,
 };
@@ -105,7 +102,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "WHEN", default_value = "everysec")]
     sync: String,
 
-    /// What is read ahead into free memory while the disk is idle: useful (the entries that are
+    /// Data to read ahead into free memory while the disk is idle: useful (the entries that are
     /// looked up most), sequential (the order of the storage table, as in the dReDBox paper), off
     #[arg(long, value_name = "WHAT", default_value = "useful", value_parser = warming)]
     warming: Warming,
@@ -300,15 +297,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
-    let admin = arguments.admin.map(TcpListener::bind).transpose();
-    let admin = admin
-        .context("cannot listen on the address of --admin; check that no other process uses it")?;
-    let admin = admin
-        .map(|socket| admin::start(socket, Arc::clone(database.shared()), Vec::new()))
-        .transpose()?;
-    if let Some(admin) = &admin {
-        eprintln!("admin: http://{}/", admin.address());
-    }
+    let document = arguments.admin.map(|listen| AdminDocument { listen, names: Vec::new() });
+    let admin = Admin::listen(document.as_ref())?;
+    let shared = Arc::clone(database.shared());
+    let _admin = admin.map(|admin| admin.serve(shared)).transpose()?;
     if arguments.config.is_some() {
         reload(arguments.clone(), Arc::clone(database.shared()))?;
     }

@@ -31,8 +31,8 @@ EXAMPLES:
 docs/guide/edge.md describes all options.
 
 SIGTERM and Ctrl-C wait for requests in progress (drain_timeout, 10 s), then exit. SIGHUP reads the
-file, certificates and keys again: changes of sites and [edge.identity] apply to new connections; the
-log names changes that need a restart. If any file has a mistake, nothing changes.";
+file, certificates and keys again: changes of sites and [edge.identity] apply to new connections;
+the log names changes that need a restart. If any file has a mistake, nothing changes.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -59,19 +59,18 @@ fn serve(_: &Arguments, _: &Document, _: &EdgeDocument) -> anyhow::Result<()> {
 fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> anyhow::Result<()> {
     use std::sync::Arc;
 
-    use anyhow::Context;
     use tracing::{info, warn};
 
     use super::{
+        admin::Admin,
         cache,
         signal::{EndSignal, on_hangup},
     };
-    use crate::{admin, edge::Edge};
+    use crate::edge::Edge;
 
     let end = EndSignal::listen()?;
     cache::raise_open_files();
-    let admin = document.admin.as_ref().map(cache::listen_for_admin).transpose()?;
-    let admin_names = document.admin.as_ref().map(|admin| admin.names.clone()).unwrap_or_default();
+    let admin = Admin::listen(document.admin.as_ref())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let drain = document.drain_timeout.map(crate::config::Time::duration);
     let serving = Edge::start(edge.setup(document.workers.unwrap_or(cores), drain)?)?;
@@ -98,13 +97,8 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
         eprintln!("https://{} -> {}", site.domain, site.origin.0);
     }
     eprintln!("edge: https://{}", serving.address());
-    let admin = admin
-        .map(|socket| admin::start(socket, Arc::clone(serving.shared()), admin_names))
-        .transpose()
-        .context("cannot start the admin endpoint")?;
-    if let Some(admin) = &admin {
-        eprintln!("admin: http://{}/", admin.address());
-    }
+    let shared = Arc::clone(serving.shared());
+    let admin = admin.map(|admin| admin.serve(shared)).transpose()?;
     end.wait(None);
     serving.stop();
     drop(admin);

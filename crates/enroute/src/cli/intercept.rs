@@ -4,11 +4,9 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use intercept::{Local, MARK, Name, Network, Plan};
 
-use crate::{
-    config::Scheme,
-    intercept::{self, Local, MARK, Mode, Name, Network, Plan},
-};
+use crate::{config::Scheme, intercept as kernel};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -26,9 +24,27 @@ EXAMPLES:
     enroute intercept --protocol redis --to 127.0.0.1:6380 --local --cache-user enroute apply
 
 Set `origin = \"mongodb://original\"` in the configuration of the cache: the origin of each client is
-then its original destination. While no cache listens, new connections go directly to the database in
-mode tproxy and are refused in mode redirect; `remove` ends the diversion. See
+then its original destination. While no cache listens, new connections go directly to the database
+in mode tproxy and are refused in mode redirect; `remove` ends the diversion. See
 docs/guide/intercept.md.";
+
+/// How a connection is diverted.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Mode {
+    /// Rewrite the destination; new connections are refused while no cache listens
+    Redirect,
+    /// Deliver the packet unchanged; new connections go to the database while no cache listens
+    Tproxy,
+}
+
+impl From<Mode> for intercept::Mode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Redirect => Self::Redirect,
+            Mode::Tproxy => Self::Tproxy,
+        }
+    }
+}
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -68,7 +84,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "USER", requires = "local")]
     cache_user: Option<Name>,
 
-    /// How connections are diverted
+    /// Method of diverting connections
     #[arg(long, value_enum, default_value = "redirect", value_name = "MODE")]
     mode: Mode,
 
@@ -120,7 +136,7 @@ impl Arguments {
             .map(|cache_user| Local { cache_user, only: self.interface.is_empty() });
         let plan = Plan {
             name: self.name.clone(),
-            mode: self.mode,
+            mode: self.mode.into(),
             port: self.port.or(usual).context("expected --protocol or --port")?,
             to: self.to.context(
                 "expected --to, the address that the cache listens on, for example 0.0.0.0:27018",
@@ -148,13 +164,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         Action::Apply => {
             let plan = arguments.plan()?;
-            intercept::apply(&plan)?;
+            kernel::apply(&plan)?;
             eprintln!("connections to port {} are diverted to {}", plan.port, plan.to);
             Ok(())
         }
-        Action::Remove => intercept::remove(&arguments.name, arguments.mark),
+        Action::Remove => kernel::remove(&arguments.name, arguments.mark),
         Action::Status => {
-            print!("{}", intercept::status(&arguments.name, arguments.mark)?);
+            print!("{}", kernel::status(&arguments.name, arguments.mark)?);
             Ok(())
         }
     }

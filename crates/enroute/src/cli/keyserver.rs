@@ -4,12 +4,20 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand};
+use notation::DatabaseUrl;
+use testbed::{
+    command,
+    services::{KeyClient, KeyServer},
+};
+use wire::ski;
 
-mod load;
 mod serve;
 mod vault;
 
-use crate::keyserver::{database, harden, speed, vault::KEK_VARIABLE};
+use crate::{
+    keyserver::{Client, ClientConfiguration, ClientError, database, harden, vault::KEK_VARIABLE},
+    random,
+};
 
 /// The environment variable with the database's address.
 const DATABASE_VARIABLE: &str = "ENROUTE_DATABASE";
@@ -64,9 +72,9 @@ enum Command {
     Audit(vault::Audit),
     /// Measure operations per second of one core, and whether the time of an RSA decryption depends
     /// on its padding
-    Speed(Speed),
+    Speed(command::speed::Arguments),
     /// Generate load for a key server, at its maximum throughput or at a fixed rate
-    Load(load::Arguments),
+    Load(command::load::Arguments),
 }
 
 /// Location of the sealed keys.
@@ -76,7 +84,7 @@ struct Storage {
     /// Prefer the environment variable for a password: `ps` shows options to every user [default:
     /// $ENROUTE_DATABASE]
     #[arg(long, value_name = "ADDRESS")]
-    database: Option<database::Address>,
+    database: Option<DatabaseUrl>,
 
     /// Authorities that may have signed the certificate of the database, PEM; required with
     /// rediss://
@@ -114,26 +122,12 @@ impl Storage {
                     anyhow!("expected --database or the environment variable {DATABASE_VARIABLE}")
                 })?
                 .parse()
+                .map_err(anyhow::Error::msg)
                 .context(DATABASE_VARIABLE)?,
         };
         let identity = self.database_certificate.as_deref().zip(self.database_key.as_deref());
         database::Place::new(address, self.database_authorities.as_deref(), identity)
     }
-}
-
-#[derive(Debug, Args)]
-struct Speed {
-    /// CPU time for each operation, in seconds
-    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
-    seconds: f64,
-
-    /// Number of decryptions that are compared for each kind of invalid padding; at least 100
-    #[arg(long, default_value_t = 2000, value_name = "COUNT", value_parser = at_least_100)]
-    samples: usize,
-}
-
-fn at_least_100(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count >= 100).ok_or_else(|| "expected 100 or more".into())
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -145,16 +139,36 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Remove(arguments) => vault::remove(arguments),
         Command::Rotate(arguments) => vault::rotate(arguments),
         Command::Audit(arguments) => vault::audit(arguments),
-        Command::Speed(arguments) => measure(arguments),
-        Command::Load(arguments) => load::run(arguments),
+        Command::Speed(arguments) => {
+            harden::harden()?;
+            arguments.run(random::fill)
+        }
+        Command::Load(arguments) => arguments.run::<Client>(),
     }
 }
 
-#[allow(clippy::print_stdout, reason = "the report is what was asked for")]
-fn measure(arguments: &Speed) -> anyhow::Result<()> {
-    harden::harden()?;
-    let each = std::time::Duration::try_from_secs_f64(arguments.seconds)?;
-    let report = speed::measure(each, arguments.samples)?;
-    println!("{}", serde_json::to_string_pretty(&report)?);
-    Ok(())
+/// The client, for load.
+impl KeyClient for Client {
+    fn new(server: &KeyServer) -> anyhow::Result<Self> {
+        let KeyServer { address, name, authorities, certificate, key, connections, patience } =
+            server.clone();
+        let server_name = name;
+        Self::new(ClientConfiguration {
+            address,
+            server_name,
+            authorities,
+            certificate,
+            key,
+            connections,
+            patience,
+        })
+    }
+
+    async fn ask(&self, request: &ski::Request) -> anyhow::Result<Result<(), ski::Refusal>> {
+        match Self::ask(self, request).await {
+            Ok(_) => Ok(Ok(())),
+            Err(ClientError::Refused(refusal)) => Ok(Err(refusal)),
+            Err(error) => Err(error.into()),
+        }
+    }
 }

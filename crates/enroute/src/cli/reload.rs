@@ -1,7 +1,7 @@
 //! Reads the configuration again on SIGHUP while the cache serves.
 //!
-//! The limits of storage and the files of TLS change at once; any other change is logged as requiring a restart. A file
-//! with a mistake changes nothing.
+//! The limits of storage and the files of TLS change at once; any other change is logged as
+//! requiring a restart. A file with a mistake changes nothing.
 
 use std::sync::Arc;
 

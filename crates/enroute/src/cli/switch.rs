@@ -12,16 +12,18 @@ use clap::{Args, Subcommand};
 use switch::{
     agent::{Memory, Store},
     attach::{self, Side},
+    explain::{explain, first_of_capture, from_hexadecimal},
     install::Key,
     layout::COUNTERS,
     plane::{DataPlane, Mode},
+    saved::{LAYOUT, Saved},
 };
 
 use testbed::{command, services};
 use wire::netcache::Message;
 
 use super::signal::EndSignal;
-use crate::switch::{LAYOUT, Saved, Switch, agent, explain, frame_of, mount, remove, saved};
+use crate::switch::{Switch, agent, mount, remove, save, saved};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -48,9 +50,9 @@ EXAMPLES:
   Remove the program and its maps:
     enroute switch detach
 
-`attach` runs until interrupted. After that the program stays attached: items of memcached are served
-and invalidated as before, items of NetCache's protocol are served until their lease ends (5 s). A new
-`attach` begins with an empty cache. See docs/guide/switch.md.";
+`attach` runs until interrupted. After that the program stays attached: items of memcached are
+served and invalidated as before, items of NetCache's protocol are served until their lease ends
+(5 s). A new `attach` begins with an empty cache. See docs/guide/switch.md.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -227,13 +229,11 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     }
     mount(pins)?;
     // Maps of another size cannot be reused.
-    let same =
-        |found: Saved| serde_json::to_value(found).ok() == serde_json::to_value(&loaded).ok();
-    if !saved(pins).is_ok_and(same) {
+    if !saved(pins).is_ok_and(|found| found == loaded) {
         detach(pins)?;
     }
     let mut plane = DataPlane::load(loaded.config(pins.into()))?;
-    loaded.save(pins)?;
+    save(&loaded, pins)?;
     plane.clear()?;
     let clients = arguments.interface.iter().map(|name| (name, Side::Clients));
     let servers = arguments.server_interface.iter().map(|name| (name, Side::Servers));
@@ -277,6 +277,15 @@ fn open(pins: &Path) -> anyhow::Result<DataPlane> {
     Ok(DataPlane::open(saved(pins)?.config(pins.into()))?)
 }
 
+/// A frame from hexadecimal digits, or the first one of a capture.
+fn frame_of(argument: &str) -> anyhow::Result<Vec<u8>> {
+    if !Path::new(argument).exists() {
+        return Ok(from_hexadecimal(argument)?);
+    }
+    let file = std::fs::read(argument).with_context(|| format!("cannot read {argument}"))?;
+    first_of_capture(&file).with_context(|| argument.to_owned())
+}
+
 /// With the program, to run packets through it.
 fn loaded(pins: &Path) -> anyhow::Result<DataPlane> {
     Ok(DataPlane::load(saved(pins)?.config(pins.into()))?)
@@ -316,7 +325,7 @@ fn show_top(pins: &Path, arguments: &Top) -> anyhow::Result<()> {
             }
         }
         out.push('\n');
-        for (count, place) in Switch::hottest(&plane, arguments.keys) {
+        for (count, place) in plane.hottest(arguments.keys) {
             let entry = &plane.entries[place as usize];
             let key = if entry.key_bytes.load(Relaxed) == 0 {
                 entry.name().to_vec()

@@ -1,8 +1,9 @@
 //! `[edge]`: configuration of `enroute edge`.
 
-use std::{net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{net::SocketAddr, path::PathBuf};
 
-use serde::{Deserialize, Deserializer, de};
+use notation::{KeyPlace, OriginUrl};
+use serde::Deserialize;
 
 use super::{Bytes, Time, value};
 
@@ -106,71 +107,6 @@ pub struct SiteDocument {
     #[serde(default)]
     pub rsa_key_exchange: bool,
 }
-
-/// Place of a private key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum KeyPlace {
-    /// `keyserver:HOST:PORT`: the key of the site's certificate at this key server.
-    KeyServer(String),
-    /// `file:PATH`: a local file.
-    File(PathBuf),
-}
-
-impl FromStr for KeyPlace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| {
-            format!(
-                "`{text}` {why}; write for example keyserver:keys.example:7443 or file:shop.key"
-            )
-        };
-        match text.split_once(':') {
-            Some(("file", path)) if !path.is_empty() => Ok(Self::File(path.into())),
-            Some(("keyserver", place)) => {
-                let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-                let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
-                port.ok_or_else(|| wrong("has no HOST:PORT"))?;
-                Ok(Self::KeyServer(place.to_owned()))
-            }
-            _ => Err(wrong("is neither keyserver:HOST:PORT nor file:PATH")),
-        }
-    }
-}
-
-/// Where a site's content comes from: `http://host:port` or `https://host:port`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OriginUrl(pub String);
-
-impl FromStr for OriginUrl {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| {
-            format!("`{text}` {why}; write for example http://10.0.0.7:8080 or https://www.example")
-        };
-        let place = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-        let place = place.ok_or_else(|| wrong("does not begin with http:// or https://"))?;
-        let place = place.strip_suffix('/').unwrap_or(place);
-        if place.is_empty() || place.contains(['/', '?', '#', '@', ' ']) {
-            return Err(wrong("is not one HOST:PORT"));
-        }
-        Ok(Self(text.trim_end_matches('/').to_owned()))
-    }
-}
-
-/// Implements reading from a string for values that parse themselves.
-macro_rules! from_string {
-    ($($name:ty),*) => {$(
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-                String::deserialize(source)?.parse().map_err(de::Error::custom)
-            }
-        }
-    )*};
-}
-
-from_string!(KeyPlace, OriginUrl);
 
 impl EdgeDocument {
     /// An inconsistency: the site (or `[edge]`), the field, and the reason.

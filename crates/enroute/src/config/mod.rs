@@ -21,13 +21,11 @@ mod setup;
 mod tls;
 mod value;
 
-pub use edge::{
-    ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, OriginUrl,
-    SiteDocument,
-};
+pub use edge::{ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, SiteDocument};
 use mistake::Mistake;
-pub use tls::{AddressTls, OriginTlsDocument, TlsDocument};
-pub use value::{Address, Bytes, Population, Replacement, Scheme, Scripts, Time, UniqueField};
+pub use notation::{Address, AddressTls, Bytes, KeyPlace, OriginUrl, Scheme, Time};
+pub use tls::{OriginTlsDocument, TlsDocument};
+pub use value::{Population, Replacement, Scripts, UniqueField, UnknownExpiry};
 
 /// A configuration file.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -143,6 +141,10 @@ pub struct ListenerDocument {
     /// Redis: what a script is assumed to write; default: everything.
     #[serde(default)]
     pub scripts: Scripts,
+    /// Redis: what becomes of replies to users without the right to run PTTL; default: they are not
+    /// stored.
+    #[serde(default)]
+    pub unknown_expiry: UnknownExpiry,
     /// Redis: the origin reports writes that bypass the cache (`CLIENT TRACKING`); while it does
     /// not, nothing is cached. Default: no feed.
     pub feed: Option<FeedDocument>,
@@ -180,6 +182,7 @@ impl ListenerDocument {
             cluster: None,
             transparent: false,
             scripts: Scripts::default(),
+            unknown_expiry: UnknownExpiry::default(),
             feed: None,
             tls: None,
             origin_tls: None,

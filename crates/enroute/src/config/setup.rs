@@ -177,6 +177,8 @@ impl Document {
                     limits,
                     keys: rules,
                     scripts: written.scripts.into(),
+                    on_write: self.storage().population == storage::Population::OnWrite,
+                    unknown_expiry: written.unknown_expiry.into(),
                     feed: written.feed.is_some(),
                     databases: resp::Databases::default(),
                     greetings: Arc::default(),

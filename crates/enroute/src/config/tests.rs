@@ -63,7 +63,9 @@ fn the_guide_shows_every_option() {
         };
         ca.is_some() && cert.is_some() && key.is_some() && name.is_some()
     }));
-    for shown in ["transparent = false", "scripts = \"everything\""] {
+    let defaults =
+        ["transparent = false", "scripts = \"everything\"", "unknown_expiry = \"not-stored\""];
+    for shown in defaults {
         assert!(GUIDE.contains(shown), "{shown}");
     }
 }
@@ -93,6 +95,7 @@ fn the_guide_shows_the_defaults() {
     assert!(GUIDE.contains(&format!("default for Redis: {written}MiB")), "{written}");
     let listener = &shown.listeners[1];
     assert_eq!(listener.scripts, super::Scripts::default());
+    assert_eq!(listener.unknown_expiry, super::UnknownExpiry::default());
     assert!(!listener.transparent);
 }
 

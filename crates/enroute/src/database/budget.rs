@@ -7,14 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use db::{goal::Goal, parameters::MEMORY_BYTES_MIN};
+use db::{goal::Goal, lookups::Counts, memory::MEMORY_BYTES_MIN};
 use store::elastic::{
     Advice,
     autoscale::{Autoscale, Config, Observation},
 };
 use tracing::{info, warn};
 
-use super::{Shared, cgroup, lookups::Counts, orchestrator::Orchestrator};
+use super::{Shared, cgroup, orchestrator::Orchestrator};
 use crate::memory::heap;
 
 /// Interval at which requests are checked.

@@ -4,17 +4,16 @@
 //! that is incomplete, or has to wait, is kept in a separate buffer.
 
 use std::{
-    collections::VecDeque,
     io,
     net::SocketAddr,
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
-use db::{Session, Step, batch::Batch, keyspace::Shards};
+use db::{Session, Step, batch::Batch, keyspace::Shards, output::Output};
 use reactor::Channel;
 use smallvec::SmallVec;
-use store::elastic::{Position, Sync};
+use store::elastic::Sync;
 use tracing::debug;
 use wire::{
     detect::{self, Protocol},
@@ -52,14 +51,6 @@ pub(super) enum Parked {
     Until(Instant),
 }
 
-/// Output that must not leave before something is durable.
-struct Hold {
-    /// Where it begins, counted from the first byte ever written to this client.
-    start: u64,
-    shard: usize,
-    position: Position,
-}
-
 /// One client connection.
 pub(super) struct Connection {
     pub(super) session: Session,
@@ -68,12 +59,7 @@ pub(super) struct Connection {
     peer: SocketAddr,
     decoder: request::Decoder,
     input: Vec<u8>,
-    output: Vec<u8>,
-    /// How much of `output` is written.
-    sent: usize,
-    /// How much was written before `output` began.
-    past: u64,
-    holds: VecDeque<Hold>,
+    output: Output,
     /// Since when its lookup waits for the disk.
     waits_since: Option<Instant>,
     /// The client sent invalid protocol data, or closed.
@@ -110,10 +96,7 @@ impl Connection {
             peer,
             decoder: request::Decoder::default(),
             input: Vec::new(),
-            output: Vec::new(),
-            sent: 0,
-            past: 0,
-            holds: VecDeque::new(),
+            output: Output::default(),
             waits_since: None,
             ended: false,
             output_bytes_max: OUTPUT_BYTES_MAX,
@@ -123,8 +106,7 @@ impl Connection {
 
     /// Updates its waiting bytes; returns those of all clients.
     pub(super) fn count(&mut self, shared: &Shared) -> usize {
-        let unsent = self.output.len() - self.sent;
-        let bytes = self.input.len() + unsent + self.session.queued_bytes();
+        let bytes = self.input.len() + self.output.unsent() + self.session.queued_bytes();
         // The usual case has no waiting bytes and returns early.
         self.recount(if bytes < COUNTED_BYTES_MIN { 0 } else { bytes }, shared)
     }
@@ -213,7 +195,7 @@ impl Connection {
         self.parked == Parked::No
             && !self.ended
             && !self.session.is_closing()
-            && self.output.len() - self.sent < self.output_bytes_max
+            && self.output.unsent() < self.output_bytes_max
     }
 
     /// Whether it can read, and data may be available.
@@ -275,7 +257,7 @@ impl Connection {
         if let Ok(listen) = self.channel.local_addr() {
             shared.foreigners.tell(listen, self.peer, error);
         }
-        self.output.extend_from_slice(&request::error_line(error));
+        self.output.bytes().extend_from_slice(&request::error_line(error));
         self.ended = true;
     }
 
@@ -306,14 +288,14 @@ impl Connection {
     /// Executes one command; false when it has to be given again.
     fn command<S: Shards>(&mut self, args: &[&[u8]], shards: &S, turn: &mut Turn<'_>) -> bool {
         // Messages pushed before the command precede its answer.
-        self.session.hear(&mut self.output);
-        let start = self.past + self.output.len() as u64;
+        self.session.hear(self.output.bytes());
+        let start = self.output.end();
         let server = &turn.shared.server;
-        let step = self.session.execute(args, server, shards, &mut self.output, turn.now);
+        let step = self.session.execute(args, server, shards, self.output.bytes(), turn.now);
         for (shard, position) in self.session.take_unsynced() {
             turn.touched[shard] = true;
             if server.parameters.sync() == Sync::Always {
-                self.holds.push_back(Hold { start, shard, position });
+                self.output.hold(start, shard, position);
             }
         }
         if self.session.has_looked_up() {
@@ -350,28 +332,12 @@ impl Connection {
 
     /// Whether output is waiting for the client.
     pub(super) fn has_output(&self) -> bool {
-        self.sent < self.output.len() || self.channel.has_unsent()
+        self.output.unsent() > 0 || self.channel.has_unsent()
     }
 
     /// Whether output waits for the disk.
     pub(super) fn is_held(&self) -> bool {
-        !self.holds.is_empty()
-    }
-
-    /// Number of bytes of output that may be sent now.
-    fn releasable(&mut self, shared: &Shared) -> io::Result<usize> {
-        while let Some(hold) = self.holds.front() {
-            if shared.disk.durable.is_durable(hold.shard, hold.position) {
-                self.holds.pop_front();
-                continue;
-            }
-            if shared.disk.durable.has_failed(hold.shard) {
-                // It is unknown whether the write survives, so it is not acknowledged.
-                return Err(io::Error::other("its writes did not reach the disk"));
-            }
-            return Ok((hold.start - self.past) as usize);
-        }
-        Ok(self.output.len())
+        self.output.is_held()
     }
 
     /// Writes as much as may leave and the client takes.
@@ -379,23 +345,29 @@ impl Connection {
     /// # Errors
     /// The connection is lost.
     pub(super) fn send(&mut self, shared: &Shared) -> io::Result<()> {
-        self.session.hear(&mut self.output);
-        let end = self.releasable(shared)?;
+        self.session.hear(self.output.bytes());
+        let durable = &shared.disk.durable;
+        let end = self.output.release(|shard, position| {
+            let is_durable = durable.is_durable(shard, position);
+            if !is_durable && durable.has_failed(shard) {
+                // It is unknown whether the write survives, so it is not acknowledged.
+                return Err(io::Error::other("its writes did not reach the disk"));
+            }
+            Ok(is_durable)
+        })?;
         self.channel.flush()?;
-        while self.sent < end {
-            match self.channel.write(&self.output[self.sent..end])? {
+        loop {
+            let bytes = self.output.next(end);
+            if bytes.is_empty() {
+                break;
+            }
+            match self.channel.write(bytes)? {
                 0 => break,
-                count => self.sent += count,
+                count => self.output.advance(count),
             }
         }
-        if self.sent == self.output.len() {
-            shared.server.stats.output_bytes.fetch_add(self.sent as u64, Relaxed);
-            self.past += self.sent as u64;
-            self.sent = 0;
-            self.output.clear();
-            if self.output.capacity() > BUFFER_BYTES_KEPT {
-                self.output = Vec::new();
-            }
+        if let Some(sent) = self.output.clear() {
+            shared.server.stats.output_bytes.fetch_add(sent as u64, Relaxed);
         }
         Ok(())
     }
@@ -408,6 +380,6 @@ impl Connection {
 
     /// Whether it is between two commands, without waiting output.
     pub(super) fn is_idle(&self) -> bool {
-        self.parked == Parked::No && !self.has_output() && self.holds.is_empty()
+        self.parked == Parked::No && !self.has_output() && !self.is_held()
     }
 }

@@ -5,7 +5,6 @@
 //! database out. Its file `shards` lists the shards; see docs/formats/elastic-store.md.
 
 use std::{
-    collections::BTreeMap,
     fs::{self, DirBuilder, File},
     io::{ErrorKind, Read, Write},
     os::{
@@ -21,34 +20,21 @@ use rustix::{
     io::Errno,
 };
 
+use store::elastic::Listing;
+
 use crate::lock::{Lock, Refused};
 
-/// Maximum number of shards; a larger number is invalid.
-const SHARDS_MAX: usize = 256;
 /// Longest file `shards`, in bytes.
 const LISTING_BYTES_MAX: u64 = 64 << 10;
 const LISTING: &str = "shards";
 const LISTING_NEW: &str = "shards.new";
 const LOCK: &str = "LOCK";
-const TITLE: &str = "enroute-db ";
-const VERSION: u64 = 2;
 
 /// The locked directory.
 pub(super) struct Directory {
     path: PathBuf,
     descriptor: OwnedFd,
     _lock: Lock,
-}
-
-/// Shards listed in the directory.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Listing {
-    /// None: the directory is empty.
-    Empty,
-    /// Their number only: they are being created, or were created by an earlier version.
-    Count(usize),
-    /// Each shard with its identity.
-    Shards(Vec<u32>),
 }
 
 impl Directory {
@@ -91,7 +77,7 @@ impl Directory {
                     .take(LISTING_BYTES_MAX)
                     .read_to_string(&mut text)
                     .with_context(|| format!("cannot read {}", file.display()))?;
-                parse(&text).map_err(|wrong| anyhow!("{}: {wrong}", file.display()))
+                Listing::parse(&text).map_err(|wrong| anyhow!("{}: {wrong}", file.display()))
             }
             Err(Errno::NOENT) => {
                 for entry in fs::read_dir(&self.path)? {
@@ -117,7 +103,7 @@ impl Directory {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
             let file = openat(&self.descriptor, LISTING_NEW, flags, Mode::RUSR | Mode::WUSR)?;
             let mut file = File::from(file);
-            file.write_all(text(listing).as_bytes())?;
+            file.write_all(listing.text().as_bytes())?;
             file.sync_all()?;
             renameat(&self.descriptor, LISTING_NEW, &self.descriptor, LISTING)?;
             Ok(fsync(&self.descriptor)?)
@@ -163,79 +149,4 @@ fn why(error: &std::io::Error) -> String {
         _ => return error.to_string(),
     };
     format!("{error}; {next}")
-}
-
-/// The name of a shard's directory.
-pub(super) fn shard_name(index: usize) -> String {
-    format!("shard-{index:03}")
-}
-
-fn text(listing: &Listing) -> String {
-    match listing {
-        Listing::Empty => String::new(),
-        Listing::Count(count) => format!("{count}\n"),
-        Listing::Shards(shards) => {
-            let mut text = format!("{TITLE}{VERSION}\n");
-            for (index, identity) in shards.iter().enumerate() {
-                text += &format!("{} {identity:08x}\n", shard_name(index));
-            }
-            let checksum = crc32c::crc32c(text.as_bytes());
-            text + &format!("checksum {checksum:08x}\n")
-        }
-    }
-}
-
-fn parse(text: &str) -> Result<Listing, String> {
-    let is_count = |count: &usize| (1..=SHARDS_MAX).contains(count);
-    let Some(rest) = text.strip_prefix(TITLE) else {
-        let count = text.trim().parse().ok().filter(is_count);
-        return count.map(Listing::Count).ok_or_else(|| {
-            format!("found {text:?}, expected a list of shards; restore the file from a backup")
-        });
-    };
-    let version = rest.lines().next().unwrap_or_default();
-    if version.parse().ok() != Some(VERSION) {
-        return Err(format!(
-            "version {version:?}, expected {VERSION}; start the version of enroute that wrote it"
-        ));
-    }
-    let damaged = || format!("found {text:?}, which is damaged; restore the file from a backup");
-    let (listed, checksum) = text.split_once("checksum ").ok_or_else(damaged)?;
-    if u32::from_str_radix(checksum.trim_end(), 16) != Ok(crc32c::crc32c(listed.as_bytes())) {
-        return Err(damaged());
-    }
-    let mut shards = BTreeMap::new();
-    for line in listed.lines().skip(1) {
-        let (name, identity) = line.split_once(' ').ok_or_else(damaged)?;
-        shards.insert(name, u32::from_str_radix(identity, 16).map_err(|_| damaged())?);
-    }
-    let in_order = shards.keys().enumerate().all(|(index, name)| *name == shard_name(index));
-    if !in_order || !is_count(&shards.len()) {
-        return Err(damaged());
-    }
-    Ok(Listing::Shards(shards.into_values().collect()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listing_is_read_back_and_a_changed_byte_is_found() {
-        let listing = Listing::Shards(vec![7, 0xdead_beef, 0]);
-        let written = text(&listing);
-        assert_eq!(parse(&written), Ok(listing));
-        assert_eq!(parse("4\n"), Ok(Listing::Count(4)));
-        for at in 0..written.len() {
-            let mut bytes = written.clone().into_bytes();
-            bytes[at] ^= 1;
-            let changed = String::from_utf8(bytes).expect("ASCII");
-            let found = parse(&changed);
-            // The case of a digit, or what follows the last, changes nothing.
-            assert!(found.is_err() || found == parse(&written), "{changed:?}");
-        }
-        let newer = written.replace("enroute-db 2", "enroute-db 3");
-        let error = parse(&newer).expect_err("a newer version");
-        assert!(error.contains("version \"3\", expected 2"), "{error}");
-    }
 }

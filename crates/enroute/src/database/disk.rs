@@ -17,12 +17,12 @@ use std::{
 use db::Shard;
 use smallvec::SmallVec;
 use store::{
-    FileDevice,
+    FileDevice, Ring,
     device::{Completion, DeviceCommand, FileName, Operation, carry_out},
     elastic::Error,
 };
 
-use super::{Shared, durable::Durable, queue::Queue, ring::Ring};
+use super::{Shared, durable::Durable, queue::Queue};
 
 /// Threads that write and sync: one for each of the usual number of shards.
 pub(super) const WRITERS: usize = 4;
@@ -33,7 +33,7 @@ pub(super) type Commands = Queue<(usize, DeviceCommand)>;
 /// Origin of a shard's commands.
 pub(super) enum By<'a> {
     /// A worker, which has a ring for its reads, or upkeep for what it reads ahead.
-    Ring(&'a mut Ring),
+    Ring(&'a mut Ring<Begun>),
     /// A thread that takes its next command from this queue.
     Serving(&'a Commands),
     /// Any other thread.
@@ -65,12 +65,15 @@ impl Disk {
     pub(super) fn pump_by(&self, mut by: By<'_>, index: usize, shard: &mut Shard, now: Duration) {
         while let Some(command) = shard.poll_device(now) {
             let left = match &mut by {
-                By::Ring(ring) => ring.push(index, &self.devices[index], command),
+                By::Ring(ring) => {
+                    let (file, is_read) = (command.file, is_read(&command));
+                    let begun = || Begun { shard: index, file, at: is_read.then(Instant::now) };
+                    ring.push(begun, &self.devices[index], command)
+                }
                 By::Serving(_) | By::Others => Err(command),
             };
             if let Err(command) = left {
-                let is_read = matches!(command.operation, Operation::Read { .. });
-                let queue = if is_read { &self.reads } else { &self.writes };
+                let queue = if is_read(&command) { &self.reads } else { &self.writes };
                 let serves = matches!(by, By::Serving(own) if ptr::eq(own, queue));
                 queue.push((index, command), serves);
             }
@@ -105,31 +108,36 @@ pub(super) fn write(shared: &Shared) {
 fn serve(shared: &Shared, queue: &Commands) {
     let disk = &shared.disk;
     while let Some((index, command)) = queue.pop() {
-        let began = Instant::now();
+        let at = is_read(&command).then(Instant::now);
+        let begun = Begun { shard: index, file: command.file, at };
         let completion = carry_out(&*disk.devices[index], &command);
-        let is_read = matches!(command.operation, Operation::Read { .. });
-        let (file, began) = (command.file, is_read.then_some(began));
         // The store uses the buffer again.
         drop(command);
-        complete(shared, By::Serving(queue), Ended { shard: index, file, completion, began });
+        complete(shared, By::Serving(queue), begun, completion);
         disk.durable.holders().for_each(|worker| shared.post.inbox(worker).wake());
     }
 }
 
-/// A command that was carried out.
-pub(super) struct Ended {
-    pub(super) shard: usize,
-    pub(super) file: FileName,
-    pub(super) completion: Completion,
-    /// When it was begun, if it was a read.
-    pub(super) began: Option<Instant>,
+fn is_read(command: &DeviceCommand) -> bool {
+    matches!(command.operation, Operation::Read { .. })
 }
+
+/// A command that is carried out, or was.
+pub(super) struct Begun {
+    shard: usize,
+    file: FileName,
+    /// When it was begun, if it is a read.
+    at: Option<Instant>,
+}
+
+/// What a ring has carried out.
+pub(super) type Ended = (Begun, Completion);
 
 /// Returns a result to its shard, wakes the workers concerned, and takes the next commands of the
 /// shard.
-pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
-    let Ended { shard: index, file, completion, began } = ended;
-    if let Some(began) = began {
+fn complete(shared: &Shared, by: By<'_>, begun: Begun, completion: Completion) {
+    let Begun { shard: index, file, at } = begun;
+    if let Some(began) = at {
         let stats = &shared.server.stats;
         stats.disk_reads.fetch_add(1, SeqCst);
         stats.disk_read_ns.fetch_add(began.elapsed().as_nanos() as u64, SeqCst);
@@ -161,10 +169,17 @@ pub(super) fn complete(shared: &Shared, by: By<'_>, ended: Ended) {
 }
 
 /// Passes completed reads of a ring to the shards; `ended` is empty before and after.
-pub(super) fn take_reads(shared: &Shared, ring: &mut Ring, ended: &mut Vec<Ended>) {
+pub(super) fn take_reads(shared: &Shared, ring: &mut Ring<Begun>, ended: &mut Vec<Ended>) {
     ring.take(ended);
-    for ended in ended.drain(..) {
-        complete(shared, By::Ring(ring), ended);
+    for (begun, completion) in ended.drain(..) {
+        complete(shared, By::Ring(ring), begun, completion);
+    }
+}
+
+/// Hands the commands in a ring over to the kernel.
+pub(super) fn submit(ring: &mut Ring<Begun>) {
+    if let Err(error) = ring.submit() {
+        tracing::debug!("io_uring accepts no request, retrying: {error}");
     }
 }
 

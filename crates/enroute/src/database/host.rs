@@ -20,26 +20,19 @@ use rustix::{
 
 use crate::{
     memory::{self, Overhead},
-    private_file,
+    private_file, random,
 };
 
 /// Cryptographically random bytes.
-pub(super) fn random(count: usize) -> Vec<u8> {
+fn random_bytes(count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
-    let mut filled = 0;
-    while filled < count {
-        match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
-            Ok(got) => filled += got,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => panic!("the system gives no random bytes: {error}"),
-        }
-    }
+    random::fill(&mut bytes);
     bytes
 }
 
 /// A cryptographically random number.
 pub(super) fn random_number() -> u64 {
-    u64::from_le_bytes(random(8).try_into().unwrap_or_default())
+    u64::from_le_bytes(random_bytes(8).try_into().unwrap_or_default())
 }
 
 /// Parameters that clients ask for and that never change.
@@ -110,7 +103,7 @@ impl Host for ProcessHost {
     }
 
     fn random_bytes(&self, count: usize) -> Vec<u8> {
-        random(count)
+        random_bytes(count)
     }
 
     fn read_users(&self) -> io::Result<Option<String>> {

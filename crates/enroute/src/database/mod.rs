@@ -20,7 +20,8 @@ use std::{
 };
 
 use anyhow::Context;
-use db::{Server, goal::Goal, parameters::Parameters};
+use db::{Server, goal::Goal, lookups::Lookups, parameters::Parameters};
+use endpoint::Foreigners;
 use reactor::Post;
 use store::{
     FileDevice,
@@ -35,12 +36,10 @@ mod directory;
 mod disk;
 mod durable;
 mod host;
-mod lookups;
 mod netcache;
 mod observed;
 pub mod orchestrator;
 mod queue;
-mod ring;
 mod shards;
 mod upkeep;
 mod worker;
@@ -51,12 +50,10 @@ use budget::Budget;
 use directory::Directory;
 use disk::Disk;
 use host::ProcessHost;
-use lookups::Lookups;
 use orchestrator::Orchestrator;
 use worker::{Note, Worker};
 
 use crate::{
-    foreign::Foreigners,
     memory::{Overhead, heap},
     sync, tls,
 };
@@ -164,7 +161,7 @@ pub struct Database {
 /// Heaps that all threads share.
 const HEAPS: i32 = 2;
 /// With the reserve of the budget it is what clients may keep waiting
-/// (`db::parameters::clients_bytes_max`).
+/// (`db::memory::clients_bytes_max`).
 const CLIENTS_BYTES: u64 = 8 << 20;
 /// Files and sockets open at most besides clients and what the shards keep.
 const FILES_BESIDES: usize = 128;
@@ -224,7 +221,7 @@ impl Database {
         let shared = Arc::new(Shared {
             server,
             locks,
-            lookups: Lookups::new(),
+            lookups: Lookups::default(),
             overhead,
             clients_bytes: AtomicUsize::new(0),
             disk,

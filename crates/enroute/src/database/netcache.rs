@@ -1,11 +1,8 @@
 //! The NetCache protocol for keys of the database: the server agent.
 //!
-//! The agent (`switch::agent`) is a client without a socket, which executes commands. A value is
-//! the string `netcache:` and its key's 16 bytes; each writer's last sequence number is at
-//! `netcache-writers:`, the same and its address, so that a write repeated after a restart is
-//! applied once. Both are in one shard and are written by one EXEC, so a crash cannot separate
-//! them. Writes of Redis clients to such a key reach the agent by client tracking, after they are
-//! done; the agent then invalidates the old value in the switch.
+//! The agent (`switch::agent`) is a client without a socket, which executes the commands of
+//! [`db::netcache`]. Writes of Redis clients to such a key reach the agent by client tracking, after
+//! they are done; the agent then invalidates the old value in the switch.
 
 use std::{
     cell::RefCell,
@@ -15,23 +12,15 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context, bail, ensure};
-use db::{Session, Step, keyspace::shard_of};
+use anyhow::{Context, anyhow, ensure};
+use db::{Session, Step, netcache};
 use store::elastic::Sync;
 use switch::agent::Store;
-use wire::{
-    netcache::Key,
-    resp::{Frame, Limits, frame},
-};
+use wire::{netcache::Key, resp::Frame};
 
 use super::{Database, Shared};
 use crate::switch::agent;
 
-/// Prefix of the keys of values.
-const PREFIX: &[u8] = b"netcache:";
-const WRITERS_PREFIX: &[u8] = b"netcache-writers:";
-/// Time after a writer's last write to a key for which a repeated write is detected.
-const WRITERS_LIVE_S: &[u8] = b"600";
 /// Maximum interval of checks for awaited events.
 const REST: Duration = Duration::from_millis(1);
 /// Pause after a failure.
@@ -129,17 +118,9 @@ impl Client {
         args: &[&[u8]],
         read: impl FnOnce(Frame<'_>) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let name = String::from_utf8_lossy(args[0]).into_owned();
         let out = self.ask(args)?;
-        let decoded = frame::decode(&out, &Limits::default())
-            .context("cannot decode the reply of the database")?;
-        let (answer, _) =
-            decoded.with_context(|| format!("{name}: the reply of the database is incomplete"))?;
-        let refused = answer.elements().chain([answer]).find_map(|part| part.error());
-        if let Some(why) = refused {
-            bail!("{name}: {}", String::from_utf8_lossy(why));
-        }
-        read(answer)
+        let named = |why| anyhow!("{}: {why}", String::from_utf8_lossy(args[0]));
+        read(netcache::reply(&out).map_err(named)?)
     }
 
     /// Both are written atomically: a number without its value would acknowledge a lost write; a
@@ -151,37 +132,20 @@ impl Client {
         writer: SocketAddr,
         sequence: u32,
     ) -> anyhow::Result<()> {
-        let (name, sequence) = (name(PREFIX, key), sequence.to_string());
-        let last = self.last_name(key, writer);
-        self.ask(&[b"multi"])?;
-        match value {
-            Some(value) => self.ask(&[b"set", &name, value])?,
-            None => self.ask(&[b"del", &name])?,
-        };
-        self.ask(&[b"set", &last, sequence.as_bytes(), b"ex", WRITERS_LIVE_S])?;
-        self.answer(&[b"exec"], |_| Ok(()))
+        let last = self.last_write(key, writer);
+        let out = netcache::write(key, value, &last, sequence, |args| self.ask(args))?;
+        netcache::reply(&out).map(drop).map_err(|why| anyhow!("exec: {why}"))
     }
 
-    fn last_name(&self, key: &Key, writer: SocketAddr) -> Vec<u8> {
-        last_name(key, writer, self.shared.locks.len())
+    fn last_write(&self, key: &Key, writer: SocketAddr) -> Vec<u8> {
+        netcache::last_write(key, writer, self.shared.locks.len())
     }
 
     /// Keys of the agent that other clients changed.
     fn changed(&mut self) -> anyhow::Result<Vec<Key>> {
         let mut said = Vec::new();
         self.session.hear(&mut said);
-        let (mut rest, mut changed) = (&said[..], Vec::new());
-        while let Some((push, bytes)) = frame::decode(rest, &Limits::default())? {
-            rest = &rest[bytes..];
-            let names = push
-                .elements()
-                .nth(1)
-                .context("expected an invalidation message with keys, got one without")?;
-            ensure!(!names.is_null(), "all keys were invalidated (FLUSHALL or FLUSHDB)");
-            let keys = names.elements().filter_map(|name| name.payload()?.strip_prefix(PREFIX));
-            changed.extend(keys.filter_map(|key| Key::try_from(key).ok()));
-        }
-        Ok(changed)
+        netcache::changed(&said).map_err(anyhow::Error::msg)
     }
 }
 
@@ -196,9 +160,7 @@ impl Records {
     fn open(shared: &Arc<Shared>) -> anyhow::Result<Self> {
         let mut client = Client::enter(shared);
         client.answer(&[b"hello", b"3"], |_| Ok(()))?;
-        let track: [&[u8]; 7] =
-            [b"client", b"tracking", b"on", b"bcast", b"noloop", b"prefix", PREFIX];
-        client.answer(&track, |_| Ok(()))?;
+        client.answer(&netcache::TRACK, |_| Ok(()))?;
         Ok(Self { client: RefCell::new(client), failure: RefCell::default() })
     }
 
@@ -210,7 +172,7 @@ impl Records {
 
 impl Store for Records {
     fn read(&self, key: &Key) -> Option<Vec<u8>> {
-        let said = self.client.borrow_mut().answer(&[b"get", &name(PREFIX, key)], |answer| {
+        let said = self.client.borrow_mut().answer(&[b"get", &netcache::value(key)], |answer| {
             Ok(answer.payload().map(<[u8]>::to_vec))
         });
         self.kept(said).flatten()
@@ -223,7 +185,7 @@ impl Store for Records {
 
     fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32> {
         let mut client = self.client.borrow_mut();
-        let ask: [&[u8]; 2] = [b"get", &client.last_name(key, writer)];
+        let ask: [&[u8]; 2] = [b"get", &client.last_write(key, writer)];
         let said = client.answer(&ask, |answer| {
             let text = answer.payload().map(std::str::from_utf8).transpose()?;
             Ok(text.map(str::parse).transpose()?)
@@ -243,37 +205,4 @@ impl Store for Records {
 
 fn pump(shared: &Shared, shard: usize) {
     shared.disk.pump(shard, &mut shared.locks.hold(shard), shared.now());
-}
-
-fn name(prefix: &[u8], key: &Key) -> Vec<u8> {
-    [prefix, key].concat()
-}
-
-/// The first of a few names of a writer's number that lies in the shard of the value.
-fn last_name(key: &Key, writer: SocketAddr, shards: usize) -> Vec<u8> {
-    let beside = shard_of(0, &name(PREFIX, key), shards);
-    let writer = writer.to_string();
-    let names = (0u32..).map(|attempt| {
-        [WRITERS_PREFIX, key, b":", writer.as_bytes(), b":", attempt.to_string().as_bytes()]
-            .concat()
-    });
-    let mut names = names.skip_while(|name| shard_of(0, name, shards) != beside);
-    names.next().expect("one in so many names as there are shards does, about")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_writer_s_number_lies_beside_the_value() {
-        for number in 0..1_000u16 {
-            let mut key = [7; 16];
-            key[..2].copy_from_slice(&number.to_le_bytes());
-            let writer = SocketAddr::from(([10, 0, 0, 1], number));
-            let (value, last) = (name(PREFIX, &key), last_name(&key, writer, 4));
-            assert_eq!(shard_of(0, &value, 4), shard_of(0, &last, 4), "{number}");
-            assert!(!last.starts_with(PREFIX), "Redis's clients are not told of it");
-        }
-    }
 }

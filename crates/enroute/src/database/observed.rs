@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use db::parameters::MEMORY_BYTES_MIN;
+use db::memory::MEMORY_BYTES_MIN;
+use endpoint::Exposition;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::Shared;
-use crate::admin::{Exposition, Observed, Room};
+use crate::admin::{Observed, Room};
 
 /// Content of `GET /stats`; sizes are in bytes.
 #[derive(Debug, Default, Serialize)]

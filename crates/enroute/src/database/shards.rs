@@ -10,10 +10,10 @@ use db::{Shard, keyspace::Shards};
 use store::{
     FileDevice,
     device::FileName,
-    elastic::{Config, Elastic},
+    elastic::{Config, Elastic, Listing, shard_name},
 };
 
-use super::directory::{Directory, Listing, shard_name};
+use super::directory::Directory;
 
 /// Shards of a new database: few, because with `--sync always` each has syncs of its own; enough
 /// that two workers rarely want the same lock.

@@ -7,10 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use store::Ring;
+
 use super::{
     Shared,
-    disk::{self, By},
-    ring::Ring,
+    disk::{self, Begun, By},
 };
 
 /// Maximum interval between checks.
@@ -63,16 +64,20 @@ pub(super) fn run(shared: &Shared) {
 }
 
 /// Sleeps until the timeout or until it is woken. Completed reads are passed to the shards at once.
-fn pause(shared: &Shared, ring: &mut Option<Ring>, rest: Duration) {
+fn pause(shared: &Shared, ring: &mut Option<Ring<Begun>>, rest: Duration) {
     let until = Instant::now() + rest;
     let left = || until.saturating_duration_since(Instant::now());
     let mut ended = Vec::new();
     if let Some(ring) = ring {
-        ring.submit();
+        disk::submit(ring);
         while ring.is_busy() && !left().is_zero() {
-            ring.wait_for(left());
+            let left = left();
+            if let Err(error) = ring.wait_for(left) {
+                tracing::debug!("io_uring: cannot wait for completions: {error}");
+                thread::sleep(left);
+            }
             disk::take_reads(shared, ring, &mut ended);
-            ring.submit();
+            disk::submit(ring);
         }
     }
     thread::park_timeout(left());

@@ -14,6 +14,7 @@ use std::{
 };
 
 use reactor::{Acceptor, Drain, Events, Inbox, Reactor, Seats, Token};
+use store::Ring;
 use wire::resp::Limits;
 
 use crate::tls;
@@ -21,8 +22,7 @@ use crate::tls;
 use super::{
     Shared,
     connection::{Connection, OUTPUT_BYTES_MAX, Parked, Turn},
-    disk::{self, By, Ended},
-    ring::Ring,
+    disk::{self, Begun, By, Ended},
 };
 
 /// Bytes read from a socket at once.
@@ -70,7 +70,7 @@ pub(super) struct Worker {
     done: u64,
     at_once: u64,
     /// For its reads, if the system allows one.
-    ring: Option<Ring>,
+    ring: Option<Ring<Begun>>,
     ended: Vec<Ended>,
     /// Longest output that waits for one client, in bytes.
     output_bytes_max: usize,
@@ -309,7 +309,7 @@ impl Worker {
             }
         }
         if let Some(ring) = &mut self.ring {
-            ring.submit();
+            disk::submit(ring);
         }
     }
 
@@ -323,7 +323,9 @@ impl Worker {
     /// Waits for its reads: clients of other workers may wait for them, too.
     fn end_reads(&mut self) {
         while let Some(ring) = self.ring.as_mut().filter(|ring| ring.is_busy()) {
-            ring.wait();
+            if let Err(error) = ring.wait() {
+                tracing::debug!("io_uring: cannot wait for completions: {error}");
+            }
             self.take_reads();
         }
     }

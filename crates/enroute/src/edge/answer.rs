@@ -19,8 +19,8 @@ use std::{
 };
 
 use content::{
-    Added, BadTarget, Entry, Ground, Receiver, Record, Released, Selecting, Target, end_to_end,
-    forwarded, primary_key, secondary_key,
+    Added, BadTarget, Entry, Ground, How, Outcome, Receiver, Record, Released, Selecting, Target,
+    Unforwardable, Waited, check_framing, end_to_end, forwarded, primary_key, secondary_key,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request};
 use http_body_util::Limited;
@@ -35,7 +35,7 @@ use super::{
     Shared, Site,
     body::{Body, RequestBody, full, passing},
     content::NoRoom,
-    fetch::{How, Outcome, Own, Wanted},
+    fetch::{Own, Wanted},
     flights::{self, Place},
     now,
     room::{Account, Counted, InRoom, PASSING_BYTES},
@@ -47,8 +47,6 @@ const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const NAME: &str = "enroute";
 /// Its name in `Via`.
 const VIA: &str = "1.1 enroute";
-/// Maximum number of edges that a request may have passed; above it, a loop is assumed.
-const HOPS_MAX: usize = 8;
 
 /// One header in a map, beside its bytes.
 const HEADER_BYTES: usize = 128;
@@ -108,7 +106,13 @@ impl Connection {
             return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "unsupported method"));
         }
         let target = self.target(&head)?;
-        check_framing(&head.headers)?;
+        check_framing(&head.headers, VIA).map_err(|why| {
+            let status = match why {
+                Unforwardable::Loop => StatusCode::LOOP_DETECTED,
+                _ => StatusCode::NOT_IMPLEMENTED,
+            };
+            refuse(status, &why.to_string())
+        })?;
         let limit = self.shared.limits.request_bytes_max;
         if body.size_hint().lower() > limit as u64 {
             let why = format!("expected a body of at most {limit} bytes (request_bytes_max)");
@@ -263,25 +267,18 @@ impl Connection {
         let own = match place {
             Place::Own(own) => own,
             Place::Behind(told) => match self.waited(&wanted.receiver, told, reason).await {
-                Waited::Answered(answer) => return answer,
+                Ok(answer) => return answer,
                 // Not for this client: the origin is asked on its behalf.
-                Waited::NotForIt(news) => {
-                    let news = news.filter(|entry| entry.answers(&wanted.receiver));
-                    flights::alone(shared, site, wanted.clone(), news.or(stored))
-                }
+                Err(news) => flights::alone(shared, site, wanted.clone(), news.or(stored)),
             },
         };
         match own.await {
             Ok(Own::Response(response)) => Ok(finish(response, &format!("fwd={reason}"))),
             Ok(Own::Entry { entry, how, cookies }) => {
-                let (ground, how) = match how {
-                    How::Fetched => (Ground::OwnRequest, format!("fwd={reason}; stored")),
-                    How::NotModified { stored } => {
-                        let stored = if stored { "; stored" } else { "" };
-                        (Ground::OwnRequest, format!("fwd={reason}; fwd-status=304{stored}"))
-                    }
-                    How::CoversError => (Ground::OriginFailed, self.covered()),
-                };
+                if how == How::CoversError {
+                    self.shared.stats.errors_covered.count();
+                }
+                let (ground, how) = (how.ground(), how.cache_status(reason));
                 let Ok(mut released) = entry.release(&wanted.receiver, ground, now()) else {
                     return Err(no_answer(StatusCode::BAD_GATEWAY));
                 };
@@ -294,41 +291,29 @@ impl Connection {
         }
     }
 
-    /// The response for a request that waited for the fetch of another.
+    /// The response for a request that waited for the fetch of another. If the origin must be asked,
+    /// what it may confirm for this client.
     async fn waited(
         &self,
         receiver: &Receiver,
         mut told: watch::Receiver<Option<Outcome>>,
         reason: &str,
-    ) -> Waited {
+    ) -> Result<Answer, Option<Arc<Entry>>> {
         let outcome = match told.wait_for(Option::is_some).await {
             Ok(outcome) => outcome.clone().unwrap_or(Outcome::NotShared),
             Err(_) => Outcome::Failed(None, Some(StatusCode::BAD_GATEWAY)),
         };
-        match outcome {
-            Outcome::Stored(entry) => match entry.release(receiver, Ground::Stored, now()) {
-                Ok(released) => {
-                    let how = format!("fwd={reason}; stored; collapsed");
-                    Waited::Answered(Ok(respond(released, &how)))
-                }
-                Err(_) => Waited::NotForIt(Some(entry)),
-            },
-            Outcome::Failed(stored, status) => {
-                let covers =
-                    |entry: Arc<Entry>| entry.release(receiver, Ground::OriginFailed, now()).ok();
-                match (stored.and_then(covers), status) {
-                    (Some(released), _) => Waited::Answered(Ok(respond(released, &self.covered()))),
-                    (None, Some(status)) => Waited::Answered(Err(no_answer(status))),
-                    (None, None) => Waited::NotForIt(None),
-                }
+        match outcome.to_waiting(receiver, now()) {
+            Waited::Shared(released) => {
+                Ok(Ok(respond(released, &format!("fwd={reason}; stored; collapsed"))))
             }
-            Outcome::NotShared => Waited::NotForIt(None),
+            Waited::Covered(released) => {
+                self.shared.stats.errors_covered.count();
+                Ok(Ok(respond(released, &How::CoversError.cache_status(reason))))
+            }
+            Waited::Refused(status) => Ok(Err(no_answer(status))),
+            Waited::Asks(news) => Err(news),
         }
-    }
-
-    fn covered(&self) -> String {
-        self.shared.stats.errors_covered.count();
-        "hit; detail=stale-if-error".to_owned()
     }
 
     /// Hands a request to the origin as it is, and its answer to the client.
@@ -365,34 +350,6 @@ fn kept_of_head(head: &request::Parts) -> usize {
 fn kept_of_body(body: &RequestBody) -> usize {
     let length = body.size_hint().upper().and_then(|length| usize::try_from(length).ok());
     length.unwrap_or(usize::MAX).min(PASSING_BYTES)
-}
-
-/// Result of waiting.
-enum Waited {
-    Answered(Answer),
-    /// The origin must be asked; it may confirm this response for this client, too.
-    NotForIt(Option<Arc<Entry>>),
-}
-
-/// Rejects requests that this edge cannot forward: with an unsupported transfer coding, or in a
-/// forwarding loop.
-fn check_framing(headers: &HeaderMap) -> Result<(), Box<Response<Body>>> {
-    let is_chunked = |line: &HeaderValue| line.as_bytes().eq_ignore_ascii_case(b"chunked");
-    let codings = || headers.get_all(header::TRANSFER_ENCODING).into_iter();
-    if codings().count() > 1 || !codings().all(is_chunked) {
-        return Err(refuse(StatusCode::NOT_IMPLEMENTED, "expected the transfer coding chunked"));
-    }
-    let via = headers
-        .get_all(header::VIA)
-        .into_iter()
-        .flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
-    if via.filter(|hop| hop.trim_ascii() == VIA.as_bytes()).count() >= HOPS_MAX {
-        return Err(refuse(
-            StatusCode::LOOP_DETECTED,
-            "the request has passed this edge before (Via)",
-        ));
-    }
-    Ok(())
 }
 
 /// A response released for a request.

@@ -6,7 +6,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use content::{Entry, NotStored, Receiver, Record, Refreshed, for_the_origin, secondary_key};
+use content::{
+    Entry, Ground, How, MARKED_AFTER, NotStored, Outcome, Receiver, Refreshed, for_the_origin,
+    is_failure, places,
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, response};
 use http_body_util::BodyExt;
 use hyper::{
@@ -19,7 +22,7 @@ use tracing::{debug, info};
 use super::{
     Shared, Site,
     body::{Body, FromOrigin, Resumed, full, passing},
-    marks, now,
+    now,
     origin::Failure,
     room::{Counted, Room},
 };
@@ -54,29 +57,6 @@ pub(super) enum Own {
     Failed(StatusCode),
 }
 
-/// How an answer came about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
-    /// The origin sent it, and it is stored.
-    Fetched,
-    /// The origin confirmed the stored response.
-    NotModified { stored: bool },
-    /// The origin failed, and what was stored may be used (stale-if-error).
-    CoversError,
-}
-
-/// Result of a fetch for requests that waited for it.
-#[derive(Clone)]
-pub(super) enum Outcome {
-    /// A response that was stored.
-    Stored(Arc<Entry>),
-    /// The origin failed; a stored response may be used instead. The status is that of a refusal,
-    /// where there was no answer.
-    Failed(Option<Arc<Entry>>, Option<StatusCode>),
-    /// The answer is for the client that asked.
-    NotShared,
-}
-
 /// A fetch.
 pub(super) struct Fetch {
     shared: Arc<Shared>,
@@ -94,7 +74,7 @@ impl Fetch {
         wanted: Wanted,
         stored: Option<Arc<Entry>>,
     ) -> Self {
-        let changes = shared.content.changes(&wanted.key);
+        let changes = shared.content.memory().changes(&wanted.key);
         Self { shared: Arc::clone(shared), site: Arc::clone(site), wanted, stored, changes }
     }
 
@@ -224,7 +204,7 @@ impl Fetch {
     /// What is stored, if it may be used although the origin failed.
     fn covered(&self, why: &str) -> Option<Own> {
         let entry = Arc::clone(self.stored.as_ref()?);
-        entry.release(&self.wanted.receiver, content::Ground::OriginFailed, now()).ok()?;
+        entry.release(&self.wanted.receiver, Ground::OriginFailed, now()).ok()?;
         info!("{} is answered from storage because the origin failed: {why}", self.wanted.target);
         self.shared.stats.origin_failures.count();
         Some(Own::Entry { entry, how: How::CoversError, cookies: Vec::new() })
@@ -236,7 +216,7 @@ impl Fetch {
             self.wanted.target, self.site.body_bytes_max
         );
         self.withdraw().await;
-        self.mark(marks::ANSWERS);
+        self.mark(MARKED_AFTER);
     }
 
     /// The origin no longer lets the target be stored.
@@ -268,21 +248,13 @@ impl Fetch {
             return;
         }
         let kept_for = entry.useful_for(now);
-        let names: Vec<_> = entry.selecting().names().cloned().collect();
-        let record = Record::Entry(entry.clone());
-        if names.is_empty() {
-            content.store(&wanted.key, &record, kept_for, room, now).await;
-        } else {
-            let generation = match content.lookup(&wanted.key, room, now).await {
-                Ok(Some(Record::Variants { names: known, generation })) if known == names => {
-                    generation
-                }
-                _ => now.as_micros() as u64,
-            };
-            let key = secondary_key(&wanted.key, generation, entry.selecting());
+        let varies = entry.selecting().names().next().is_some();
+        let known = match varies {
+            true => content.lookup(&wanted.key, room, now).await.ok().flatten(),
+            false => None,
+        };
+        for (key, record) in places(entry, &wanted.key, known.as_ref(), now) {
             content.store(&key, &record, kept_for, room, now).await;
-            let variants = Record::Variants { names, generation };
-            content.store(&wanted.key, &variants, kept_for, room, now).await;
         }
         // The target may have been invalidated between the check and the store.
         if self.is_revoked() {
@@ -291,13 +263,8 @@ impl Fetch {
     }
 
     fn is_revoked(&self) -> bool {
-        self.shared.content.changes(&self.wanted.key) != self.changes
+        self.shared.content.memory().changes(&self.wanted.key) != self.changes
     }
-}
-
-/// RFC 5861 §4: what counts as an error.
-fn is_failure(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 500 | 502 | 503 | 504)
 }
 
 /// A body, or what was read of it before it was found that it cannot be kept whole.

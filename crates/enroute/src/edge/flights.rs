@@ -6,13 +6,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use content::Entry;
+use content::{Entry, Outcome};
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
 use super::{
     Shared, Site,
-    fetch::{Fetch, Outcome, Own, Wanted},
+    fetch::{Fetch, Own, Wanted},
 };
 
 /// Fetches under way that requests may wait for: one for each key at most, so there are never more

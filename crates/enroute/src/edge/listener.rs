@@ -10,6 +10,7 @@ use std::{
 };
 
 use edge_tls::{HandshakeFailure, Protocol, Session, TlsStream};
+use endpoint::Listener;
 use hyper::{
     Request,
     body::Incoming,
@@ -34,7 +35,6 @@ use super::{
     taking::Taking,
     unread::Unread,
 };
-use crate::endpoint::{self, Listener};
 
 /// What a connection of HTTP/2 may send of requests' bodies before they are read.
 const WINDOW_BYTES: u32 = 256 << 10;

@@ -14,6 +14,7 @@
 
 use std::{
     collections::HashMap,
+    hash::RandomState,
     net::{SocketAddr, TcpListener},
     sync::{
         Arc,
@@ -22,12 +23,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use ::content::Marks;
+use endpoint::Foreigners;
 use parking_lot::RwLock;
 use tokio::{runtime, sync::watch};
 
 use crate::{
     certificate::{Life, Watch},
-    foreign::Foreigners,
     memory::{self, Budget},
 };
 
@@ -39,7 +41,6 @@ mod fetch;
 mod flights;
 mod keys;
 mod listener;
-mod marks;
 mod observed;
 mod origin;
 mod room;
@@ -48,7 +49,7 @@ mod stats;
 mod taking;
 mod unread;
 
-pub use content::{Content, ContentLimits};
+pub use content::Content;
 pub use database::Database;
 pub use keys::KeyServer;
 pub use origin::Origin;
@@ -152,7 +153,7 @@ pub struct Shared {
     sites: RwLock<ByDomain>,
     acceptor: edge_tls::Acceptor,
     flights: flights::Flights,
-    marks: marks::Marks,
+    marks: Marks,
     room: Arc<room::Room>,
     /// Where it listens; a client names this port or none.
     port: u16,
@@ -215,7 +216,7 @@ impl Edge {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         memory::heap::share(i32::try_from(workers).unwrap_or(HEAPS_MAX).clamp(2, HEAPS_MAX));
-        let room = room::Room::new(room::share(content.bytes_max()));
+        let room = room::Room::new(room::share(content.memory().bytes_max()));
         let shared = Arc::new(Shared {
             limits,
             content,
@@ -224,7 +225,7 @@ impl Edge {
             acceptor: edge_tls::Acceptor::new(&sites.tls)?,
             sites: RwLock::new(by_domain(sites.served)),
             flights: flights::Flights::default(),
-            marks: marks::Marks::default(),
+            marks: Marks::new(RandomState::new()),
             room,
             port: address.port(),
             connections: AtomicUsize::new(0),
@@ -285,9 +286,9 @@ async fn keep_within_memory(shared: Arc<Shared>) {
     let (content, clients) = (&shared.content, shared.room.clients());
     let mut budget = Budget::new(clients);
     loop {
-        let process = room::process_bytes(content.bytes_max(), &shared.limits);
+        let process = room::process_bytes(content.memory().bytes_max(), &shared.limits);
         budget.keep(content, clients, process);
-        while content.advance(now()) {
+        while content.memory().advance(now()) {
             tokio::task::yield_now().await;
         }
         tokio::time::sleep(MEASURE_PAUSE).await;

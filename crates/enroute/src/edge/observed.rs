@@ -1,10 +1,11 @@
 //! The edge as the admin endpoint shows it.
 
+use endpoint::Exposition;
 use serde_json::{Map, Value, json};
 
 use super::Shared;
 use crate::{
-    admin::{Exposition, Observed, Room},
+    admin::{Observed, Room},
     certificate::Life,
 };
 
@@ -19,7 +20,7 @@ impl Observed for Shared {
     }
 
     fn statistics(&self) -> Value {
-        let sizes = self.content.sizes();
+        let sizes = self.content.memory().sizes();
         let mut counters: Map<String, Value> = self
             .stats
             .all()
@@ -47,7 +48,7 @@ impl Observed for Shared {
     }
 
     fn exposition(&self) -> String {
-        let sizes = self.content.sizes();
+        let sizes = self.content.memory().sizes();
         let mut text = Exposition::new("enroute_edge");
         for (name, help, value) in self.stats.all() {
             text.counter(&format!("{name}_total"), help).value(value);
@@ -72,14 +73,14 @@ impl Observed for Shared {
     }
 
     fn flush(&self) -> bool {
-        self.content.clear();
+        self.content.memory().clear();
         true
     }
 
     fn resize(&self, wanted: Room) -> Room {
         if let Some(bytes_max) = wanted.bytes_max {
-            self.content.resize(bytes_max);
+            self.content.memory().resize(bytes_max);
         }
-        Room { items_max: None, bytes_max: Some(self.content.sizes().bytes_max) }
+        Room { items_max: None, bytes_max: Some(self.content.memory().sizes().bytes_max) }
     }
 }

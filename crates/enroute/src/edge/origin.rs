@@ -16,7 +16,8 @@ use std::{
     time::Duration,
 };
 
-use http::{Extensions, StatusCode, Uri, header, uri::Authority};
+use content::unusable_answer;
+use http::{Extensions, StatusCode, Uri, uri::Authority};
 use hyper::{
     Request, Response,
     body::{Body as _, Bytes, Incoming},
@@ -175,7 +176,7 @@ impl Origin {
             Uri::from_parts(target).map_err(|error| unreachable(error.to_string()))?;
         *request.version_mut() = http::Version::HTTP_11;
         match timeout_at(deadline, self.exchange(request)).await {
-            Ok(Ok(response)) => match unusable(&response) {
+            Ok(Ok(response)) => match unusable_answer(response.status(), response.headers()) {
                 None => Ok(response),
                 Some(why) => Err(Failure::Unusable(self.base.clone(), why)),
             },
@@ -202,19 +203,6 @@ impl Origin {
             Err(error) if had_answered(&error) => self.anew.request(same()).await,
             Err(error) => Err(error),
         }
-    }
-}
-
-/// Why an answer cannot be passed on: its connection became another, or its body is coded in a way
-/// that ends with this connection.
-fn unusable(response: &Response<Incoming>) -> Option<&'static str> {
-    let mut codings = response.headers().get_all(header::TRANSFER_ENCODING).into_iter();
-    let coded = codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked"));
-    let interim = response.status().is_informational();
-    match (interim, coded) {
-        (true, _) => Some("an interim status"),
-        (_, true) => Some("a transfer coding other than chunked"),
-        _ => None,
     }
 }
 

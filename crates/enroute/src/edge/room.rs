@@ -24,8 +24,10 @@ use std::{
 
 use hyper::body::Bytes;
 use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
     sync::Notify,
     time::{Sleep, sleep},
 };
@@ -191,7 +193,21 @@ impl Room {
     }
 }
 
-/// A client's stream, from which nothing is read while the share is spent.
+/// A client's stream.
+pub(super) trait Peer {
+    /// Whether the client has closed its side.
+    fn has_left(&self) -> bool;
+}
+
+impl Peer for edge_tls::TlsStream<TcpStream> {
+    fn has_left(&self) -> bool {
+        let mut socket = [PollFd::new(self.get_ref(), PollFlags::RDHUP)];
+        poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+}
+
+/// A client's stream, from which nothing is read while the share is spent. A client that has left
+/// is not waited for then: what it keeps may be what the others wait for.
 pub(super) struct Gate<S> {
     stream: S,
     room: Arc<Room>,
@@ -201,13 +217,16 @@ pub(super) struct Gate<S> {
     closed: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
-impl<S> Gate<S> {
+impl<S: Peer> Gate<S> {
     pub(super) fn new(stream: S, room: &Arc<Room>, unread: Option<Arc<Unread>>) -> Self {
         Self { stream, room: Arc::clone(room), unread, closed: None }
     }
 
-    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.room.is_full() {
+            if self.stream.has_left() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
             let looks = || (Instant::now(), Box::pin(sleep(LOOK_PAUSE)));
             let (began, pause) = self.closed.get_or_insert_with(looks);
             ready!(pause.as_mut().poll(context));
@@ -215,17 +234,17 @@ impl<S> Gate<S> {
             self.room.end_one(began.elapsed() >= WAIT_MAX / 2);
         }
         self.closed = None;
-        Poll::Ready(())
+        Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
+impl<S: AsyncRead + Peer + Unpin> AsyncRead for Gate<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(self.poll_open(context));
+        ready!(self.poll_open(context))?;
         let before = into.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(context, into);
         if let Some(unread) = &self.unread {

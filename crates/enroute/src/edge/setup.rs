@@ -6,7 +6,7 @@ use std::{collections::HashMap, fs, net::TcpListener, path::Path, time::Duration
 use anyhow::{Context, bail};
 use edge_tls::{CertificateChain, Connector, Key, LocalKey};
 
-use super::{Content, ContentLimits, Database, KeyServer, Limits, Origin, Setup, Site, Sites};
+use super::{Content, Database, KeyServer, Limits, Origin, Setup, Site, Sites};
 use crate::{
     certificate::{Life, check_domain},
     config::{
@@ -39,7 +39,7 @@ impl EdgeDocument {
         let database = self.content.database.as_ref();
         let database =
             database.map(|place| Database::new(place.host_port.clone(), record_bytes_max));
-        let content = Content::new(ContentLimits { bytes_max, record_bytes_max }, database);
+        let content = Content::new(::content::Limits { bytes_max, record_bytes_max }, database);
         let socket = TcpListener::bind(self.listen).with_context(|| {
             format!(
                 "cannot listen on {}; check that no other process uses the address",

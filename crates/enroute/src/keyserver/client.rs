@@ -110,8 +110,7 @@ impl Client {
     /// Reads the certificates. Connects when first asked.
     pub fn new(configuration: Configuration) -> anyhow::Result<Self> {
         let Configuration { authorities, certificate, key, .. } = &configuration;
-        let roots = tls::authorities(authorities)?;
-        let mut tls = tls::client_config(roots, Some((certificate, key)))?;
+        let mut tls = tls::client(authorities, Some((certificate, key)))?;
         tls.alpn_protocols = vec![b"h2".to_vec()];
         let (host, _) = configuration
             .address

@@ -24,7 +24,7 @@ use wire::resp::{Limits, Reply};
 
 use crate::resp_client::asynchronous::Connection;
 
-pub use place::{Address, Place};
+pub use place::Place;
 
 /// Longest wait for an answer, connecting included.
 const PATIENCE: Duration = Duration::from_secs(2);

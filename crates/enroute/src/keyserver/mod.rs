@@ -7,11 +7,9 @@ pub mod client;
 pub mod database;
 pub mod harden;
 pub mod lane;
-pub mod load;
 pub mod policy;
 pub mod server;
 pub mod service;
-pub mod speed;
 pub mod tls;
 pub mod vault;
 

@@ -14,6 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
+use endpoint::Foreigners;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -33,8 +34,6 @@ use tokio::{
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, error, info, warn};
 use wire::{detect::Protocol, ski};
-
-use crate::{endpoint, foreign::Foreigners};
 
 use super::{
     audit::SYNC_EVERY,

@@ -255,13 +255,3 @@ fn open(
     drop(left);
     Ok(key)
 }
-
-/// Fills `bytes` from the system's generator.
-pub(super) fn getrandom(bytes: &mut [u8]) -> anyhow::Result<()> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        filled +=
-            rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
-    }
-    Ok(())
-}

@@ -3,7 +3,7 @@
 //! Waiting data of clients are counted as they change and have their own limit ([`Clients`]).
 //! Everything else is measured, and storage shrinks by the amount that exceeds the base.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tracing::info;
 
@@ -16,8 +16,8 @@ const BASE_BYTES: u64 = (CLIENTS_BYTES as u64) + (32 << 20);
 /// The base grows by this part of `memory`.
 const BASE_PART: u64 = 16;
 
-/// Time between two times that the heap gives back what it has free.
-const TRIM_PAUSE: Duration = Duration::from_secs(1);
+/// The heap gives back what it has free during this part of the time at most: other threads wait.
+const TRIM_PART: u32 = 50;
 
 /// What a process takes at most with `memory` bytes for what it stores.
 pub(crate) fn process_bytes(memory: u64) -> u64 {
@@ -37,7 +37,8 @@ pub(crate) trait Stored {
 /// Measures the process, and shrinks storage if needed.
 pub(crate) struct Budget {
     overhead: Overhead,
-    trimmed: Instant,
+    /// When the heap may next give back what it has free.
+    trims: Instant,
     gives_way: bool,
 }
 
@@ -45,18 +46,20 @@ impl Budget {
     /// For a process that has not begun to serve `clients`.
     pub(crate) fn new(clients: &Clients) -> Self {
         let overhead = Overhead::new(resident_bytes().unwrap_or(0), clients.share() as u64);
-        Self { overhead, trimmed: Instant::now(), gives_way: false }
+        Self { overhead, trims: Instant::now(), gives_way: false }
     }
 
     /// Looks at what is resident, of which there may be `process`; call it often.
     pub(crate) fn keep(&mut self, stored: &impl Stored, clients: &Clients, process: u64) {
-        let Some(resident) = resident_bytes() else { return };
-        if resident > process && self.trimmed.elapsed() >= TRIM_PAUSE {
-            self.trimmed = Instant::now();
-            heap::trim();
+        let Some(mut resident) = resident_bytes() else { return };
+        let (wanted, held, kept) = (stored.wanted(), stored.held(), clients.bytes() as u64);
+        // Storage would shrink for it, and what is free in the heap is taken by the next burst
+        // besides, if that allocates other sizes.
+        let is_tight = self.overhead.exceeds(resident.saturating_sub(held + kept), process, wanted);
+        if is_tight && self.trims <= Instant::now() {
+            resident = self.trim().unwrap_or(resident);
         }
-        let wanted = stored.wanted();
-        self.overhead.measure(resident, stored.held(), clients.bytes() as u64);
+        self.overhead.measure(resident, held, kept);
         let granted = self.overhead.for_shards(process).min(wanted);
         let gives_way = granted < wanted;
         if gives_way && !self.gives_way {
@@ -69,6 +72,14 @@ impl Budget {
         }
         self.gives_way = gives_way;
         stored.grant(granted);
+    }
+
+    /// Gives back what is free; what is resident then.
+    fn trim(&mut self) -> Option<u64> {
+        let began = Instant::now();
+        heap::trim();
+        self.trims = Instant::now() + began.elapsed() * TRIM_PART;
+        resident_bytes()
     }
 }
 

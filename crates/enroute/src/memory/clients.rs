@@ -7,9 +7,8 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use reactor::Seldom;
 use tracing::warn;
-
-use crate::logging::Seldom;
 
 /// Room of each client's buffers while much is kept.
 const TIGHT_ROOM_BYTES: usize = 64 << 10;

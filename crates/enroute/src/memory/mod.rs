@@ -5,11 +5,10 @@ use std::fs;
 mod budget;
 mod clients;
 pub(crate) mod heap;
-mod overhead;
 
 pub(crate) use budget::{Budget, CLIENTS_BYTES, Stored, process_bytes};
 pub(crate) use clients::{COUNTED_BYTES, Clients};
-pub(crate) use overhead::Overhead;
+pub(crate) use policy::Overhead;
 
 /// Memory the process has resident, in bytes; none if the system does not tell.
 pub(crate) fn resident_bytes() -> Option<u64> {

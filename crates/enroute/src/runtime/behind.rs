@@ -10,7 +10,6 @@ use std::{
     sync::Arc,
 };
 
-use cache::filter::{mongo, resp};
 use rustix::{io::Errno, net::sockopt};
 
 use super::{Origin, Protocol};
@@ -28,27 +27,8 @@ impl Behind {
     pub(super) fn at(&self, address: SocketAddr) -> Self {
         let name = address.to_string();
         let protocol = match &self.protocol {
-            Protocol::Mongo(settings) => Protocol::Mongo(Arc::new(mongo::Settings {
-                origin: name.clone(),
-                // The greeting of another origin must not be used here.
-                greetings: Arc::default(),
-                access: Arc::default(),
-                ..mongo::Settings::clone(settings)
-            })),
-            Protocol::Resp(settings) => Protocol::Resp(Arc::new(resp::Settings {
-                origin: name.clone(),
-                secret: settings.secret,
-                limits: settings.limits.clone(),
-                keys: settings.keys.clone(),
-                scripts: settings.scripts,
-                // A feed comes from one origin; the configuration refuses it here.
-                feed: false,
-                databases: resp::Databases::default(),
-                greetings: Arc::default(),
-                greeting_age_max: settings.greeting_age_max,
-                addresses: Arc::clone(&settings.addresses),
-                access: resp::Access::default(),
-            })),
+            Protocol::Mongo(settings) => Protocol::Mongo(Arc::new(settings.at(name.clone()))),
+            Protocol::Resp(settings) => Protocol::Resp(Arc::new(settings.at(name.clone()))),
         };
         Self { protocol, origin: Arc::new(self.origin.at(name)) }
     }

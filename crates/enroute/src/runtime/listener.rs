@@ -16,10 +16,11 @@ use cache::{
     session,
     watch::Speaks,
 };
+use endpoint::Foreigners;
 use reactor::{Acceptor, Events, Reactor};
 use tracing::{debug, info, warn};
 
-use crate::{foreign::Foreigners, tls};
+use crate::tls;
 
 use super::{
     Origin, Shared,

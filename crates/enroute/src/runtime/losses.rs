@@ -8,9 +8,8 @@ use std::{
 
 use cache::{key::Sent, session::Lost};
 use parking_lot::Mutex;
+use reactor::Seldom;
 use tracing::warn;
-
-use crate::logging::Seldom;
 
 /// Causes remembered of one origin; a further one takes the place of the one seen longest ago.
 const CAUSES_MAX: usize = 64;

@@ -23,7 +23,7 @@ use cache::{feed::Feed, stats::Stats, storage};
 use reactor::{Acceptor, Reactor};
 use tokio::{sync::mpsc, time::Instant};
 
-use crate::memory::{self, Budget, CLIENTS_BYTES, Clients};
+use crate::memory::{self, Budget, CLIENTS_BYTES, Clients, Stored};
 
 mod behind;
 mod connection;
@@ -34,15 +34,14 @@ mod listener;
 mod losses;
 mod origin;
 mod reached;
-mod shards;
 mod tls;
 mod watch;
 mod worker;
 
+pub use cache::storage::shards::{Handle, Shards, StorageLimits};
 pub use listener::{Listener, Protocol};
 pub use losses::Cause;
 pub use origin::Origin;
-pub use shards::{Handle, Shards, StorageLimits};
 
 use inbox::Post;
 
@@ -200,6 +199,20 @@ impl Runtime {
     }
 }
 
+impl Stored for Shards {
+    fn wanted(&self) -> u64 {
+        self.limits().bytes_max as u64
+    }
+
+    fn held(&self) -> u64 {
+        self.memory().accounted_bytes as u64
+    }
+
+    fn grant(&self, bytes: u64) {
+        Self::grant(self, bytes);
+    }
+}
+
 /// Maximum interval of storage maintenance.
 const TICK: Duration = Duration::from_millis(50);
 
@@ -218,14 +231,15 @@ fn keep(shared: &Shared) {
         if shared.shards.advance(shared.start.elapsed()) {
             thread::yield_now();
         } else {
-            tell_strangers(shared);
+            warn(shared);
             thread::sleep(TICK);
         }
     }
 }
 
-/// Warns of nodes that clients were redirected to and that are the origin of no listener.
-fn tell_strangers(shared: &Shared) {
+/// Warns of nodes that clients were redirected to and that are the origin of no listener, and of
+/// users without the right to ask when keys expire.
+fn warn(shared: &Shared) {
     for listener in &shared.listeners {
         let Protocol::Resp(settings) = &listener.protocol else { continue };
         for node in settings.addresses.take_strangers() {
@@ -234,6 +248,15 @@ fn tell_strangers(shared: &Shared) {
                 node,
                 "clients bypass the cache: no listener has this cluster node as its origin; add a \
                  [[listener]] for it"
+            );
+        }
+        for user in settings.access.take_blind() {
+            tracing::warn!(
+                listen = %listener.address,
+                origin = settings.origin,
+                user,
+                "this user may not run PTTL at the origin, so it is not known when its keys expire, \
+                 and what it reads is stored only with unknown_expiry = \"ttl\"; grant it +pttl"
             );
         }
     }

@@ -11,18 +11,16 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use endpoint::Foreigners;
 use reactor::{Acceptor, BusyPolling, Drain, Events, Possible, Reactor, Socket};
-use state::agent::{Agent, limits};
+use state::agent::{Agent, Reporter, limits};
 use tracing::{info, warn};
 
-use super::{cluster::Access, links::Links, reporter::Reporter};
-use crate::{
-    foreign::Foreigners,
-    memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes},
-};
+use super::{cluster::Access, links::Links};
+use crate::memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes};
 
 /// Settings of an agent.
 #[derive(Debug, Clone)]
@@ -105,7 +103,10 @@ impl Service {
         let mut agent = Agent::new(seeds, login.clone(), limits(), setup.seed, Duration::ZERO);
         agent.grant(setup.memory);
         let kept = Clients::new(CLIENTS_BYTES);
-        let reporter = Reporter::new(&mut agent, address, &setup.name, setup.report_period);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (name, period, sequence) =
+            (&*setup.name, setup.report_period, since.as_millis() as u64);
+        let reporter = Reporter::new(&mut agent, address, name, period, sequence);
         Ok(Self {
             setup,
             acceptor,
@@ -161,7 +162,9 @@ impl Service {
                 self.agent.handle_timeout(now);
             }
             self.measure(now);
-            self.reporter.advance(&mut self.agent, now);
+            if let Some(error) = self.reporter.advance(&mut self.agent, now) {
+                warn!("report to the placer rejected by its node: {error}");
+            }
             self.links.give_up_late(&mut self.agent, now);
             self.links.connect(&mut self.agent, &self.reactor, now);
             let wrote = self.links.write(&mut self.agent, now);

@@ -16,10 +16,10 @@ use std::{
 
 use anyhow::{Context, bail};
 use parking_lot::Mutex;
-use state::{Node as Number, bus, members::Member};
+use state::{Node, bus, members::Member, view::View};
 
 use super::{
-    cluster::{Cluster, View, query},
+    cluster::{Cluster, query},
     wave::wave,
 };
 use crate::resp_client::blocking::Connection;
@@ -36,15 +36,15 @@ const AT_LEAST: Duration = Duration::from_millis(5);
 pub(super) struct Bus<'a> {
     cluster: &'a Cluster,
     view: &'a View,
-    sources: BTreeSet<Number>,
-    heard: OnceLock<Result<BTreeSet<Number>, String>>,
+    sources: BTreeSet<Node>,
+    heard: OnceLock<Result<BTreeSet<Node>, String>>,
 }
 
 impl<'a> Bus<'a> {
     pub(super) fn new(
         cluster: &'a Cluster,
         view: &'a View,
-        sources: impl IntoIterator<Item = Number>,
+        sources: impl IntoIterator<Item = Node>,
     ) -> Self {
         let (sources, heard) = (sources.into_iter().collect(), OnceLock::new());
         Self { cluster, view, sources, heard }
@@ -55,7 +55,7 @@ impl<'a> Bus<'a> {
     ///
     /// # Errors
     /// Some have not, or the user lacks the rights.
-    pub(super) fn is_heard(&self, source: Number, turn: u64) -> anyhow::Result<()> {
+    pub(super) fn is_heard(&self, source: Node, turn: u64) -> anyhow::Result<()> {
         let heard = self.heard.get_or_init(|| self.hear(turn).map_err(|why| format!("{why:#}")));
         match heard {
             Ok(heard) if heard.contains(&source) => Ok(()),
@@ -69,9 +69,9 @@ impl<'a> Bus<'a> {
     }
 
     /// Sources whose messages have reached all primaries.
-    fn hear(&self, turn: u64) -> anyhow::Result<BTreeSet<Number>> {
+    fn hear(&self, turn: u64) -> anyhow::Result<BTreeSet<Node>> {
         let channel = bus::channel(turn);
-        let listen = |&(_, member): &(Number, &Member)| -> anyhow::Result<Connection> {
+        let listen = |&(_, member): &(Node, &Member)| -> anyhow::Result<Connection> {
             let mut node = self.cluster.connect(member.address)?;
             query(&mut node, bus::subscribe(&channel)).with_context(|| {
                 let channels = bus::CHANNELS;
@@ -85,14 +85,14 @@ impl<'a> Bus<'a> {
             ears.into_iter().map(|node| Mutex::new((node, BTreeSet::new()))).collect();
         let until = Instant::now() + LIMIT;
         loop {
-            let by_all = |source: &Number| ears.iter().all(|ear| ear.lock().1.contains(source));
-            let (heard, missing): (Vec<Number>, Vec<Number>) =
+            let by_all = |source: &Node| ears.iter().all(|ear| ear.lock().1.contains(source));
+            let (heard, missing): (Vec<Node>, Vec<Node>) =
                 self.sources.iter().copied().partition(by_all);
             let now = Instant::now();
             if missing.is_empty() || now >= until {
                 return Ok(heard.into_iter().collect());
             }
-            let publish = |source: &Number| -> anyhow::Result<()> {
+            let publish = |source: &Node| -> anyhow::Result<()> {
                 let address = self.view.member(*source)?.address;
                 self.cluster.query(address, bus::publish(&channel, *source))
             };
@@ -104,11 +104,7 @@ impl<'a> Bus<'a> {
 }
 
 /// Receives from the given number of sources, or until the given time.
-fn listen_until(
-    (node, heard): &mut (Connection, BTreeSet<Number>),
-    sources: usize,
-    round: Instant,
-) {
+fn listen_until((node, heard): &mut (Connection, BTreeSet<Node>), sources: usize, round: Instant) {
     while heard.len() < sources {
         let left = round.saturating_duration_since(Instant::now());
         let Ok(message) = node.hear(left.max(AT_LEAST)) else {

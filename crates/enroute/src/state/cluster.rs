@@ -1,24 +1,17 @@
-//! The cluster as its nodes report it, and a connection to each.
+//! Connections to the nodes of a cluster, and what they report of it: a [`View`].
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    net::SocketAddr,
-    thread,
-    time::Duration,
-};
+use std::{collections::HashMap, net::SocketAddr, thread, time::Duration};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use parking_lot::Mutex;
 use state::{
-    Node as Number,
+    Node,
     agent::Login,
-    batch::is_settled,
     members::{self, Member},
-    migration::{Claim, Migration, resume},
     query::Query,
-    slot::{SLOTS, Slot},
+    slot::Slot,
+    view::{Claims, Directory, Look, Misplaced, View},
 };
-
 use wire::resp::{Limits, Reply};
 
 use super::wave::wave;
@@ -48,78 +41,12 @@ const LOOK_PAUSE: Duration = Duration::from_millis(200);
 pub(super) struct Cluster {
     access: Access,
     idle: Mutex<HashMap<SocketAddr, Vec<Connection>>>,
-    /// Nodes ever seen, by their id: a number stays a node's.
-    directory: Vec<String>,
-}
-
-/// Reports of nodes about slots that are not closed.
-pub(super) type Claims = Vec<(Slot, Vec<(Number, Claim)>)>;
-
-/// All primaries, each by what it says of itself.
-#[derive(Debug, Clone)]
-pub(super) struct View {
-    /// By number; nothing of a node of before that is no primary now.
-    pub(super) members: Vec<Option<Member>>,
-    /// By slot.
-    pub(super) owners: Vec<Option<Number>>,
-    /// Each node reports another owner, and none reports itself.
-    pub(super) lost: BTreeSet<Slot>,
-    /// Every primary knows an epoch at least as high as this.
-    heard: u64,
-}
-
-impl View {
-    pub(super) fn member(&self, node: Number) -> anyhow::Result<&Member> {
-        let member = self.members.get(usize::from(node.0)).and_then(Option::as_ref);
-        member.with_context(|| {
-            format!("node number {} is no longer a primary of the cluster", node.0)
-        })
-    }
-
-    pub(super) fn owner(&self, slot: Slot) -> Option<Number> {
-        self.owners.get(slot.number()).copied().flatten()
-    }
-
-    /// Primaries with their numbers.
-    pub(super) fn primaries(&self) -> impl Iterator<Item = (Number, &Member)> {
-        let number = |(at, member): (usize, &'_ Option<Member>)| member.is_some().then_some(at);
-        let numbers = self.members.iter().enumerate().filter_map(number);
-        numbers.filter_map(|at| Some((Number(at as u16), self.members.get(at)?.as_ref()?)))
-    }
-
-    /// Nodes that a slot may leave: see [`state::batch`].
-    pub(super) fn settled(&self) -> BTreeSet<Number> {
-        let members: Vec<&Member> = self.primaries().map(|(_, member)| member).collect();
-        let settled =
-            self.primaries().filter(|(_, member)| is_settled(member, &members, self.heard));
-        settled.map(|(node, _)| node).collect()
-    }
-
-    /// Slots of which some node says that they are on their way, and those that are lost.
-    pub(super) fn open(&self) -> BTreeSet<Slot> {
-        let open = |(_, member): (Number, &Member)| {
-            let open = member.migrating.iter().chain(&member.importing);
-            open.map(|(slot, _)| *slot).collect::<Vec<_>>()
-        };
-        self.primaries().flat_map(open).chain(self.lost.iter().copied()).collect()
-    }
-
-    /// What is to be done about a slot that is not closed; nothing while its owner does not answer.
-    pub(super) fn resume(
-        &self,
-        slot: Slot,
-        claims: &[(Number, Claim)],
-        turn: u64,
-    ) -> Option<Migration> {
-        let owner = self.owner(slot);
-        let known = owner.is_some() || self.lost.contains(&slot);
-        known.then(|| resume(slot, owner, claims, turn)).flatten()
-    }
+    directory: Directory,
 }
 
 impl Cluster {
     pub(super) fn new(access: &Access) -> Self {
-        Self { access: access.clone(), idle: Mutex::default(), directory: Vec::new() }
+        Self { access: access.clone(), idle: Mutex::default(), directory: Directory::default() }
     }
 
     pub(super) fn login(&self) -> Option<&Login> {
@@ -175,17 +102,6 @@ impl Cluster {
         outcome
     }
 
-    /// Says one command about `key` to the owner of its slot.
-    pub(super) fn ask_owner(
-        &self,
-        view: &View,
-        key: &[u8],
-        words: &[impl AsRef<[u8]>],
-    ) -> anyhow::Result<Reply> {
-        let owner = self.owner(view, key)?;
-        self.with(owner, |node| node.ask(words))
-    }
-
     /// Asks the owner of the slot of `key`.
     pub(super) fn query_owner<T>(
         &self,
@@ -193,13 +109,7 @@ impl Cluster {
         key: &[u8],
         query: Query<'_, T>,
     ) -> anyhow::Result<T> {
-        self.query(self.owner(view, key)?, query)
-    }
-
-    fn owner(&self, view: &View, key: &[u8]) -> anyhow::Result<SocketAddr> {
-        let slot = Slot::of(key);
-        let owner = view.owner(slot).with_context(|| without_owner(slot))?;
-        Ok(view.member(owner)?.address)
+        self.query(view.owner_of(key)?, query)
     }
 
     /// Asks every primary what it owns.
@@ -209,7 +119,7 @@ impl Cluster {
     pub(super) fn view(&mut self) -> anyhow::Result<View> {
         let mut view = self.look()?;
         for _ in 1..LOOKS_MAX {
-            if view.lost.is_empty() {
+            if view.lost().is_empty() {
                 break;
             }
             thread::sleep(LOOK_PAUSE);
@@ -220,78 +130,15 @@ impl Cluster {
 
     fn look(&mut self) -> anyhow::Result<View> {
         let told = self.anybody()?;
-        let primaries = told.iter().filter(|member| member.primary && !member.failing);
-        let primaries: Vec<SocketAddr> = primaries.map(|member| member.address).collect();
-        let (mut found, mut heard) = (Vec::new(), u64::MAX);
         let asked = |&address: &SocketAddr| self.query(address, members::oneself(address));
-        for answer in wave(&primaries, asked) {
-            let (own, latest) = answer?;
-            if let Some(own) = own.filter(|own| own.primary) {
-                found.push(own);
-                heard = heard.min(latest);
-            }
-        }
-        if found.is_empty() {
-            bail!(
-                "expected at least one primary in the cluster, found none; run `redis-cli \
-                 --cluster check`"
-            );
-        }
-        let (gone, there): (Vec<&Member>, Vec<_>) = told.iter().partition(|one| one.failing);
-        self.access.seeds = there.into_iter().chain(gone).map(|member| member.address).collect();
-        let owners = members::owners(&found);
-        // Slots of an unreachable node are not lost: one report of an owner is enough.
-        let silent = |member: &&Member| !found.iter().any(|asked| asked.id == member.id);
-        let silents: BTreeSet<Slot> = told.iter().filter(silent).flat_map(Member::owned).collect();
-        let unowned = (0..SLOTS).filter(|&slot| owners.get(slot).is_some_and(Option::is_none));
-        let unowned = unowned.filter_map(Slot::new).filter(|slot| !silents.contains(slot));
-        let lost = self.lost(&found, &unowned.collect::<Vec<_>>())?;
-        let numbers: Vec<Number> = found.iter().map(|member| self.number(&member.id)).collect();
-        let owners = owners
-            .into_iter()
-            .map(|owner| owner.and_then(|owner| numbers.get(owner).copied()))
-            .collect();
-        let mut members = vec![None; self.directory.len()];
-        for (number, member) in numbers.into_iter().zip(found) {
-            if let Some(place) = members.get_mut(usize::from(number.0)) {
-                *place = Some(member);
-            }
-        }
-        Ok(View { members, owners, lost, heard })
-    }
-
-    /// Those of `slots` that no node claims, and that no node reports as owned by a node that was
-    /// not asked.
-    fn lost(&self, found: &[Member], slots: &[Slot]) -> anyhow::Result<BTreeSet<Slot>> {
-        let (mut lost, mut kept) = (BTreeSet::new(), BTreeSet::new());
-        if slots.is_empty() {
-            return Ok(lost);
-        }
-        let told = wave(found, |asked| -> anyhow::Result<Vec<(Slot, bool)>> {
-            let members = self.members_at(asked.address)?;
-            let denied =
-                |owner: &Member| !owner.myself && found.iter().any(|member| member.id == owner.id);
-            let of = |&slot: &Slot| {
-                let owner = members.iter().find(|member| member.owns(slot))?;
-                Some((slot, denied(owner)))
-            };
-            Ok(slots.iter().filter_map(of).collect())
+        let reports = wave(&Look::primaries(&told), asked);
+        let look = Look::new(&told, reports.into_iter().collect::<anyhow::Result<_>>()?)?;
+        self.access.seeds = Look::seeds(&told);
+        let said = wave(&look.asked(), |&address| {
+            self.members_at(address).map(|members| look.denied(&members))
         });
-        for told in told {
-            for (slot, denied) in told? {
-                if denied { &mut lost } else { &mut kept }.insert(slot);
-            }
-        }
-        Ok(&lost - &kept)
-    }
-
-    /// The number of the node with this id, which it keeps.
-    pub(super) fn number(&mut self, id: &str) -> Number {
-        let known = self.directory.iter().position(|known| known == id);
-        Number(known.unwrap_or_else(|| {
-            self.directory.push(id.to_owned());
-            self.directory.len() - 1
-        }) as u16)
+        let said = said.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(look.view(said.concat(), &mut self.directory))
     }
 
     fn anybody(&self) -> anyhow::Result<Vec<Member>> {
@@ -312,45 +159,28 @@ impl Cluster {
     /// Reports of nodes about slots that are not "closed". Misplaced keys are queried for slots
     /// that are leaving or lost, or for `all`.
     pub(super) fn claims(&mut self, view: &View, all: bool) -> anyhow::Result<Claims> {
-        let leaving = view.primaries().flat_map(|(_, member)| &member.migrating);
-        let mut looked: BTreeSet<Slot> = leaving.map(|(slot, _)| *slot).collect();
-        looked.extend(&view.lost);
-        let nodes: Vec<(Number, &Member)> = view.primaries().collect();
-        let keys = wave(&nodes, |&(node, member)| -> anyhow::Result<_> {
+        let nodes: Vec<(Node, &Member)> = view.primaries().collect();
+        let misplaced = wave(&nodes, |&(node, member)| -> anyhow::Result<Misplaced> {
             let importing: Vec<Slot> = member.importing.iter().map(|(slot, _)| *slot).collect();
             let coming = self.keys_in(member.address, &importing)?;
+            let coming = coming.into_iter().map(|(_, keys)| keys).collect();
             let all = all && self.query(member.address, members::foreign_keys(member))? > 0;
-            let foreign: Vec<Slot> = (0..SLOTS)
-                .filter_map(Slot::new)
-                .filter(|slot| all || looked.contains(slot))
-                .filter(|slot| view.owner(*slot) != Some(node) && !importing.contains(slot))
-                .collect();
-            let keys = self.keys_in(member.address, &foreign)?;
-            Ok((coming, foreign.into_iter().zip(keys).collect::<Vec<_>>()))
+            let foreign = self.keys_in(member.address, &view.foreign(node, member, all))?;
+            Ok(Misplaced { coming, foreign })
         });
-        let mut claims: std::collections::BTreeMap<Slot, Vec<(Number, Claim)>> = Default::default();
-        for ((node, member), keys) in nodes.into_iter().zip(keys) {
-            let (coming, foreign) = keys?;
-            for (slot, to) in member.migrating.iter().filter(|(slot, _)| !view.lost.contains(slot))
-            {
-                let to = self.number(to);
-                claims.entry(*slot).or_default().push((node, Claim::Migrating(to)));
-            }
-            for ((slot, from), keys) in member.importing.iter().zip(coming) {
-                let from = self.number(from);
-                claims.entry(*slot).or_default().push((node, Claim::Importing(from, keys)));
-            }
-            let said = |(slot, keys): &(Slot, u64)| *keys > 0 || view.lost.contains(slot);
-            for (slot, keys) in foreign.into_iter().filter(said) {
-                claims.entry(slot).or_default().push((node, Claim::Holding(keys)));
-            }
-        }
-        Ok(claims.into_iter().collect())
+        let misplaced = misplaced.into_iter().collect::<anyhow::Result<_>>()?;
+        Ok(view.claims(misplaced, &mut self.directory))
     }
 
     /// How many keys of each slot are at the node.
-    pub(super) fn keys_in(&self, address: SocketAddr, slots: &[Slot]) -> anyhow::Result<Vec<u64>> {
-        self.query_all(address, slots.iter().map(|&slot| members::keys_in(slot)).collect())
+    pub(super) fn keys_in(
+        &self,
+        address: SocketAddr,
+        slots: &[Slot],
+    ) -> anyhow::Result<Vec<(Slot, u64)>> {
+        let queries = slots.iter().map(|&slot| members::keys_in(slot)).collect();
+        let keys = self.query_all(address, queries)?;
+        Ok(slots.iter().copied().zip(keys).collect())
     }
 }
 
@@ -369,13 +199,4 @@ pub(super) fn query_all<T>(
     let read = |(query, reply): (Query<'_, T>, Reply)| query.read(reply);
     let results: Result<Vec<T>, _> = queries.into_iter().zip(replies).map(read).collect();
     results.with_context(|| node.address().to_string())
-}
-
-/// Error if a slot has no reachable owner.
-pub(super) fn without_owner(slot: Slot) -> String {
-    let slot = slot.number();
-    format!(
-        "slot {slot} has no owner, or its owner does not reply: run `enroute state doctor` to \
-         diagnose and repair"
-    )
 }

@@ -12,10 +12,11 @@ use anyhow::bail;
 use state::{
     fence::{self, Others},
     lease::Token,
+    view::View,
 };
 
 use super::{
-    cluster::{Cluster, LIMIT, View, query},
+    cluster::{Cluster, LIMIT, query},
     wave::wave,
 };
 use crate::resp_client::blocking::Connection;

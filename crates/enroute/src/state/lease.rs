@@ -17,12 +17,13 @@ use state::{
     },
     query::{Query, Word},
     scripts::{ASKING, Call},
+    view::View,
 };
 use tracing::{info, warn};
 use wire::resp::Reply;
 
 use super::{
-    cluster::{Cluster, View},
+    cluster::Cluster,
     fence::{self, Fence},
 };
 use crate::resp_client::blocking::Connection;

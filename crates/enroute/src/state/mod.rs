@@ -2,9 +2,10 @@
 //!
 //! [`agent`] serves clients beside each host's applications. One thread, one epoll, the parts of
 //! the cache's loop (`docs/decisions/0006-event-loops.md`): what all clients ask in one round
-//! leaves for a node in one write. It leaves reports in the cluster itself (`report.rs`).
+//! leaves for a node in one write. It leaves reports in the cluster itself
+//! ([`state::agent::Reporter`]).
 //!
-//! [`placer`] reads the reports, decides with `state`, and moves slots (`mover.rs`, `step.rs`)
+//! [`placer`] carries out the rounds of [`state::placer`] and moves slots (`mover.rs`, `step.rs`)
 //! while it holds the lease, many at once (`wave.rs`). [`hand`] has the manual commands. Commands
 //! to nodes and their replies are [`state::query::Query`]s.
 //!
@@ -14,7 +15,6 @@ pub mod agent;
 mod bus;
 mod cluster;
 mod engine;
-mod explanation;
 mod fence;
 mod gate;
 pub mod hand;
@@ -22,10 +22,23 @@ mod lease;
 mod links;
 mod mover;
 pub mod placer;
-mod report;
-mod reporter;
 mod step;
 mod wave;
 
 pub use cluster::Access;
-pub(crate) use report::{default_name, default_placer};
+
+use std::net::SocketAddr;
+
+/// The name an agent has unless it is given one: of the machine, and where it listens.
+pub(crate) fn default_name(listens: SocketAddr) -> String {
+    format!("{}:{}", machine(), listens.port())
+}
+
+/// The same of a placer.
+pub(crate) fn default_placer() -> String {
+    format!("{}-{}", machine(), std::process::id())
+}
+
+fn machine() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -8,17 +8,18 @@ use std::{
 };
 
 use state::{
-    Node as Number,
+    Node,
     batch::batch,
     initiator::Move,
     members::Member,
     migration::{self, Claim, End, Migration},
     scripts,
     slot::Slot,
+    view::Claims,
 };
 use tracing::{info, warn};
 
-use super::{bus::Bus, cluster::Claims, engine, gate::Gates, lease::Actor, step::take, wave::wave};
+use super::{bus::Bus, engine, gate::Gates, lease::Actor, step::take, wave::wave};
 
 /// Interval of checks whether a failed step may be retried.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
@@ -55,7 +56,7 @@ pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome
     let later = later.into_iter().map(|one| (one, None));
     let ended: Vec<(Move, Outcome)> = ended.into_iter().flatten().chain(later).collect();
     let moved = ended.iter().filter(|(_, outcome)| matches!(outcome, Some(Ok(End::Moved))));
-    let moved: Vec<Moved> = moved.map(|(one, _)| (one.slot, one.from, one.to)).collect();
+    let moved: Vec<Move> = moved.map(|(one, _)| *one).collect();
     tell(actor, &moved);
     if !moved.is_empty() {
         info!(moved = moved.len(), lanes = lanes.len(), took = ?start.elapsed(), "batch of slot moves finished");
@@ -65,20 +66,14 @@ pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome
 
 /// Why a move failed; `None` if it succeeded.
 pub(super) fn refusal(ended: anyhow::Result<End>) -> Option<String> {
-    match ended {
-        Ok(End::Moved) => None,
-        Ok(End::Refused(why)) => Some(why),
-        Ok(End::Stayed) => Some("the move was given up".to_owned()),
-        Ok(End::Open) => Some("the slot move is left open; will retry".to_owned()),
-        Err(error) => Some(format!("{error:#}")),
-    }
+    ended.map_or_else(|error| Some(format!("{error:#}")), End::refusal)
 }
 
 /// Completes open moves; returns the slots that were rolled back, with the reasons.
 pub(super) fn close(actor: Actor<'_>, claims: &Claims) -> Vec<(Slot, String)> {
     let Actor { cluster, view, .. } = actor;
     let (mut moved, mut refused) = (Vec::new(), Vec::new());
-    let resumed = |(slot, claims): &(Slot, Vec<(Number, Claim)>)| {
+    let resumed = |(slot, claims): &(Slot, Vec<(Node, Claim)>)| {
         let migration = view.resume(*slot, claims, turn())?;
         info!(slot = slot.number(), ?claims, "resuming an open slot move");
         Some(migration)
@@ -97,7 +92,7 @@ pub(super) fn close(actor: Actor<'_>, claims: &Claims) -> Vec<(Slot, String)> {
         }
         takers.insert(to);
         match carry_out(actor, migration.clone()) {
-            End::Moved => moved.push((slot, from, to)),
+            End::Moved => moved.push(Move { slot, from, to, saves_us: 0.0 }),
             End::Refused(why) => refused.push((slot, why)),
             End::Stayed | End::Open => {}
         }
@@ -106,18 +101,12 @@ pub(super) fn close(actor: Actor<'_>, claims: &Claims) -> Vec<(Slot, String)> {
     refused
 }
 
-/// A slot, the node it was at, and the one it is at now.
-type Moved = (Slot, Number, Number);
-
 /// Announces moved slots to all nodes except source and target. Each is informed once: a node that
 /// misses it learns it from the others.
-fn tell(actor: Actor<'_>, moved: &[Moved]) {
-    let nodes: Vec<(Number, &Member)> = actor.view.primaries().collect();
+fn tell(actor: Actor<'_>, moved: &[Move]) {
+    let nodes: Vec<(Node, &Member)> = actor.view.primaries().collect();
     wave(&nodes, |&(node, member)| {
-        let news = moved.iter().filter(|&&(_, from, to)| from != node && to != node);
-        let news =
-            news.filter_map(|&(slot, _, to)| Some((slot, actor.view.member(to).ok()?.id.as_str())));
-        for news in news.collect::<Vec<_>>().chunks(TOLD_MAX) {
+        for news in actor.view.news_for(node, moved).chunks(TOLD_MAX) {
             if !actor.may() {
                 return;
             }

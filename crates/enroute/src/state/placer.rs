@@ -1,113 +1,49 @@
-//! The placer: reads what agents report, decides with `state`, and moves slots while it holds the
-//! lease. Without it slots stay where they are, and nothing else changes.
+//! Carries out the rounds of [`state::placer`]: asks nodes, moves slots while the lease is held, and
+//! publishes. Without it slots stay where they are, and nothing else changes.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    net::SocketAddr,
+    collections::BTreeSet,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
 
 use state::{
-    Host, Node as Number,
-    accesses::Accesses,
-    delays::{self, Delays},
-    initiator::{self, Initiator, Move},
-    placement::{Demand, MoveCost, Problem},
-    replicas,
+    initiator::Move,
+    placer::{Count, Placer as Decisions, Review},
+    report::{self, TAG},
     slot::Slot,
+    usage,
+    view::View,
 };
 use tracing::{info, warn};
 
 use super::{
-    cluster::{Access, Cluster, View},
+    cluster::{Access, Cluster},
     lease::{Actor, Lease},
     mover,
-    report::{COPIES, REPORTS, Report, STATUS, TAG, slots_of},
+    wave::wave,
 };
 
-mod census;
-mod status;
-
-use census::Census;
-pub(super) use status::Status;
-
-/// How the placer works.
-#[derive(Debug, Clone)]
-pub struct Config {
-    /// Its name among placers.
-    pub name: String,
-    /// Between two reviews.
-    pub period: Duration,
-    /// Half-life of the access-rate average.
-    pub half_life: Duration,
-    /// Settings that decide when a slot moves.
-    pub initiator: initiator::Config,
-    /// What a move costs.
-    pub moving: MoveCost,
-    /// Accesses a second of the slots of one node at most.
-    pub load_max: f64,
-    /// Slots that stay where they are.
-    pub pins: BTreeSet<Slot>,
-    /// Nodes that no slot moves to; their own slots stay if no other node is better.
-    pub excluded: BTreeSet<SocketAddr>,
-    /// Dry run: moves are logged and not made.
-    pub dry_run: bool,
-}
-
-/// Time after which an unchanged report counts as that of a stopped agent and is deleted.
-const GONE_AFTER: Duration = Duration::from_secs(600);
-
-/// Last report of an agent.
-struct Known {
-    host: Host,
-    sequence: u64,
-    changed: Instant,
-}
+pub use state::placer::Config;
 
 /// The loop.
 pub struct Placer {
-    config: Config,
     cluster: Cluster,
     lease: Lease,
     start: Instant,
-    /// By number; `None` for a free number.
-    hosts: Vec<Option<String>>,
-    reports: BTreeMap<String, Known>,
-    accesses: Accesses,
-    delays: Delays,
-    initiator: Initiator,
-    census: Census,
-    /// Slots that agents keep copies of; `None` before the cluster was asked.
-    copied: Option<BTreeSet<Slot>>,
-    /// Reasons of the latest failed moves, by slot.
-    refusals: BTreeMap<Slot, String>,
-    status: Status,
-    leads: bool,
+    decisions: Decisions,
 }
 
 impl Placer {
     /// A placer of this cluster.
     #[must_use]
     pub fn new(access: &Access, config: Config) -> Self {
-        let status =
-            Status { placer: config.name.clone(), dry_run: config.dry_run, ..Status::default() };
         Self {
             cluster: Cluster::new(access),
             lease: Lease::new(config.name.clone()),
             start: Instant::now(),
-            hosts: Vec::new(),
-            reports: BTreeMap::new(),
-            accesses: Accesses::new(config.half_life),
-            delays: Delays::new(delays::Config::default(), 0, 0),
-            initiator: Initiator::new(config.initiator.clone()),
-            census: Census::default(),
-            copied: None,
-            refusals: BTreeMap::new(),
-            status,
-            leads: false,
-            config,
+            decisions: Decisions::new(config),
         }
     }
 
@@ -125,107 +61,52 @@ impl Placer {
                 }
                 Err(error) => warn!("cannot read the state of the cluster: {error:#}"),
             }
-            thread::sleep(self.config.period.saturating_sub(begun.elapsed()));
+            thread::sleep(self.decisions.config().period.saturating_sub(begun.elapsed()));
         }
         if let Some(view) = view {
             self.lease.release(&self.cluster, &view);
         }
     }
 
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     fn round(&mut self, view: &View) -> anyhow::Result<()> {
         // All placers read reports, so that the next leader has the same data.
         self.listen(view)?;
-        let leads = self.config.dry_run || self.lease.assure(&self.cluster, view);
-        if leads && !self.leads {
-            // Decisions of another leader in between are unknown.
-            self.initiator = Initiator::new(self.config.initiator.clone());
-            self.copied = None;
-            self.refusals.clear();
-        }
-        self.leads = leads;
+        let dry_run = self.decisions.config().dry_run;
+        let leads = dry_run || self.lease.assure(&self.cluster, view);
+        self.decisions.set_leading(leads);
         if !leads {
             return Ok(());
         }
         for other in self.lease.fenced_off() {
-            self.status.tell(format!("took over from {other}; nodes refuse its steps"));
+            self.decisions.took_over_from(&other);
         }
-        if !view.open().is_empty() && !self.config.dry_run {
+        if !view.open().is_empty() && !dry_run {
             // The next round sees the result.
             return self.close(view);
         }
-        self.census.renew(&self.cluster, view, &self.accesses)?;
+        if self.decisions.count_is_due(self.now()) {
+            self.count(view)?;
+        }
         self.review(view)
     }
 
     /// Takes over what agents have reported since the last round.
     fn listen(&mut self, view: &View) -> anyhow::Result<()> {
-        let reply = self.cluster.ask_owner(view, TAG.as_bytes(), &["HGETALL", REPORTS])?;
-        let mut fresh = Vec::new();
-        for pair in reply.list().chunks_exact(2) {
-            let (Some(name), Some(text)) = (pair[0].text(), pair[1].text()) else { continue };
-            match serde_json::from_str::<Report>(&text) {
-                Ok(report) => fresh.push((name, report)),
+        let mut reports = Vec::new();
+        for (name, report) in self.cluster.query_owner(view, TAG.as_bytes(), report::all())? {
+            match report {
+                Ok(report) => reports.push((name, report)),
                 Err(error) => warn!(agent = name, "invalid report of an agent ignored: {error}"),
             }
         }
-        self.delays.resize(self.hosts.len(), view.members.len());
-        let now = self.start.elapsed();
-        let (mut present, mut silent) = (BTreeSet::new(), Vec::new());
-        for (name, report) in fresh {
-            present.insert(name.clone());
-            match self.reports.get_mut(&name) {
-                Some(known) if known.sequence == report.sequence => {
-                    silent.extend((known.changed.elapsed() > GONE_AFTER).then_some(name));
-                }
-                Some(known) => {
-                    (known.sequence, known.changed) = (report.sequence, Instant::now());
-                    let host = known.host;
-                    self.take(view, host, &report, now);
-                }
-                // Reports found at the start may be arbitrarily old.
-                None => self.seat(name, report.sequence),
-            }
+        for silent in self.decisions.hear(view, reports, self.now()) {
+            self.cluster.query_owner(view, TAG.as_bytes(), report::delete(&silent))?;
         }
-        for name in silent {
-            self.cluster.ask_owner(view, TAG.as_bytes(), &["HDEL", REPORTS, &name])?;
-        }
-        self.unseat(&present);
-        self.accesses.advance(now);
         Ok(())
-    }
-
-    /// Assigns a number to a new host.
-    fn seat(&mut self, name: String, sequence: u64) {
-        let free = self.hosts.iter().position(Option::is_none).unwrap_or(self.hosts.len());
-        if let Ok(number) = u16::try_from(free) {
-            self.hosts.resize(self.hosts.len().max(free + 1), None);
-            self.hosts[free] = Some(name.clone());
-            let known = Known { host: Host(number), sequence, changed: Instant::now() };
-            self.reports.insert(name, known);
-        }
-    }
-
-    /// Numbers of hosts whose reports were deleted are reused, since machines may return under new
-    /// names.
-    fn unseat(&mut self, present: &BTreeSet<String>) {
-        self.reports.retain(|name, Known { host, .. }| {
-            let stays = present.contains(name);
-            if !stays {
-                self.delays.forget(*host);
-                self.hosts[usize::from(host.0)] = None;
-            }
-            stays
-        });
-    }
-
-    fn take(&mut self, view: &View, host: Host, report: &Report, now: Duration) {
-        let period = Duration::from_millis(report.period_ms);
-        self.accesses.report(host, report.counts(), period, now);
-        for (node, member) in view.primaries() {
-            for &time in report.round_trips_us.get(&member.address).into_iter().flatten() {
-                self.delays.record(host, node, Duration::from_micros(time), now);
-            }
-        }
     }
 
     fn actor<'a>(&'a self, view: &'a View) -> Actor<'a> {
@@ -237,100 +118,78 @@ impl Placer {
         let claims = self.cluster.claims(view, false)?;
         for (slot, why) in mover::close(self.actor(view), &claims) {
             warn!(slot = slot.number(), "slot move rolled back: {why}");
-            self.refusals.insert(slot, why);
+            self.decisions.rolled_back(slot, why);
+        }
+        Ok(())
+    }
+
+    /// Counts the keys of slots in use.
+    fn count(&mut self, view: &View) -> anyhow::Result<()> {
+        let nodes = self.decisions.begin_count(view, self.now());
+        let cluster = &self.cluster;
+        let counts = wave(&nodes, |(_, address, slots)| -> anyhow::Result<Count> {
+            let memory = cluster.query(*address, usage::memory())?;
+            let keys_all = cluster.query(*address, usage::keys())?;
+            Ok(Count { memory, keys_all, keys: cluster.keys_in(*address, slots)? })
+        });
+        for ((node, ..), count) in nodes.into_iter().zip(counts) {
+            self.decisions.count(node, count?);
         }
         Ok(())
     }
 
     fn review(&mut self, view: &View) -> anyhow::Result<()> {
-        let now = self.start.elapsed();
-        let ours = Slot::of(TAG.as_bytes());
-        let demands: Vec<Demand> = self
-            .accesses
-            .slots()
-            .filter_map(|slot| {
-                Some(Demand {
-                    slot,
-                    owner: view.owner(slot)?,
-                    bytes: self.census.bytes(slot),
-                    accesses: self.accesses.of(slot, now),
-                    pinned: slot == ours || self.config.pins.contains(&slot),
-                })
-            })
-            .filter(|demand| !demand.accesses.is_empty())
-            .collect();
-        let nodes = self.census.capacities(view, &self.config);
-        let matrix = self.delays.matrix(now);
-        let problem = Problem {
-            delays: &matrix,
-            nodes: &nodes,
-            demands: &demands,
-            moving: self.config.moving,
-        };
-        self.initiator.review(&problem, now);
-        self.choose_copies(view, &problem)?;
-        self.explain(view, &problem);
-        let moves = self.initiator.ready();
-        self.relocate(view, moves);
-        if self.config.dry_run {
+        let review = self.decisions.review(view, self.now());
+        self.choose_copies(view, &review)?;
+        self.decisions.explain(view, &review, self.now());
+        let moves = self.decisions.ready();
+        if self.decisions.config().dry_run {
+            self.show(view, moves);
             return Ok(());
-        }
-        let status = serde_json::to_string(&self.status)?;
-        self.cluster.ask_owner(view, TAG.as_bytes(), &["SET", STATUS, &status])?;
-        Ok(())
-    }
-
-    /// Publishes the slots that agents keep copies of.
-    fn choose_copies(&mut self, view: &View, problem: &Problem<'_>) -> anyhow::Result<()> {
-        let before = match &self.copied {
-            Some(before) => before.clone(),
-            None => {
-                let said = self.cluster.ask_owner(view, TAG.as_bytes(), &["GET", COPIES])?;
-                slots_of(&said.text().unwrap_or_default()).into_iter().collect()
-            }
-        };
-        let mut chosen = replicas::choose(problem, &before);
-        chosen.remove(&Slot::of(TAG.as_bytes()));
-        if chosen != before && !self.config.dry_run {
-            let numbers: Vec<String> =
-                chosen.iter().map(|slot| slot.number().to_string()).collect();
-            info!("slots that agents keep copies of: {}", numbers.join(", "));
-            let words = ["SET", COPIES, &numbers.join(",")];
-            self.cluster.ask_owner(view, TAG.as_bytes(), &words)?;
-        }
-        self.status.copied = chosen.len();
-        self.copied = Some(chosen);
-        Ok(())
-    }
-
-    /// Makes those moves that can be made now.
-    fn relocate(&mut self, view: &View, moves: Vec<Move>) {
-        if self.config.dry_run {
-            for one in moves {
-                println_line(&format!("would move {}", line(view, one)));
-                self.initiator.ended(one.slot, false, self.start.elapsed());
-            }
-            return;
         }
         for (one, outcome) in mover::relocate(self.actor(view), moves) {
             match outcome {
-                None => self.initiator.put_off(one.slot),
-                Some(ended) => self.note(one.slot, line(view, one), mover::refusal(ended)),
+                None => self.decisions.put_off(one.slot),
+                Some(ended) => self.note(one.slot, &view.line(one), mover::refusal(ended)),
             }
+        }
+        self.cluster.query_owner(view, TAG.as_bytes(), self.decisions.status().publish()?)
+    }
+
+    /// Publishes the slots that agents keep copies of.
+    fn choose_copies(&mut self, view: &View, review: &Review) -> anyhow::Result<()> {
+        if !self.decisions.knows_copied() {
+            let copied = self.cluster.query_owner(view, TAG.as_bytes(), report::copied())?;
+            self.decisions.set_copied(copied);
+        }
+        let Some(chosen) = self.decisions.choose_copies(review) else { return Ok(()) };
+        if !self.decisions.config().dry_run {
+            info!("slots that agents keep copies of: {}", numbers(&chosen));
+            self.cluster.query_owner(view, TAG.as_bytes(), report::copy(&chosen))?;
+        }
+        self.decisions.set_copied(chosen);
+        Ok(())
+    }
+
+    /// A move has ended: it was refused, or succeeded.
+    fn note(&mut self, slot: Slot, line: &str, refusal: Option<String>) {
+        match &refusal {
+            None => info!("slot moved: {line}"),
+            Some(why) => warn!("slot not moved: {line}: {why}"),
+        }
+        self.decisions.ended(slot, line, refusal, self.now());
+    }
+
+    #[expect(clippy::print_stdout, reason = "what a dry run would do is its result")]
+    fn show(&mut self, view: &View, moves: Vec<Move>) {
+        for one in moves {
+            println!("would move {}", view.line(one));
+            self.decisions.not_made(one.slot, self.now());
         }
     }
 }
 
-/// A move as people read it.
-fn line(view: &View, Move { slot, from, to, saves_us }: Move) -> String {
-    let at = |node: Number| {
-        view.member(node)
-            .map_or_else(|_| format!("node {}", node.0), |member| member.address.to_string())
-    };
-    format!("slot {} {} -> {}, saves {saves_us:.0} us/s", slot.number(), at(from), at(to))
-}
-
-#[expect(clippy::print_stdout, reason = "what a dry run would do is its result")]
-fn println_line(line: &str) {
-    println!("{line}");
+fn numbers(slots: &BTreeSet<Slot>) -> String {
+    let numbers: Vec<String> = slots.iter().map(|slot| slot.number().to_string()).collect();
+    numbers.join(", ")
 }

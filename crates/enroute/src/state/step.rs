@@ -9,11 +9,10 @@ use std::{
 
 use anyhow::bail;
 use state::{
-    Node as Number,
-    members::Member,
+    Node,
     migration::{Migration, Outcome, Step},
     scripts::Call,
-    steps::{self, Names},
+    steps,
 };
 use tracing::debug;
 
@@ -31,43 +30,28 @@ const BUS_PAUSE: Duration = Duration::from_millis(5);
 pub(super) fn take(
     actor: Actor<'_>,
     migration: &Migration,
-    node: Number,
+    node: Node,
     step: &Step,
 ) -> anyhow::Result<Outcome> {
-    let view = actor.view;
-    let (slot, (from, to)) = (migration.slot(), migration.way());
-    let (source, target) = (view.member(from)?, view.member(to)?);
-    // Without a third node, clients are redirected to the target nevertheless.
-    let bounces = |(node, member): &(Number, &Member)| {
-        *node != from && *node != to && !member.importing.iter().any(|(open, _)| *open == slot)
-    };
-    let third = view.primaries().find(bounces).map_or(target, |(_, member)| member);
-    let (here, other) = if node == to { (target, source) } else { (source, target) };
-    let names = Names {
-        from: &source.id,
-        to: &target.id,
-        third: &third.id,
-        other: &other.id,
-        target: target.address,
-        login: actor.cluster.login(),
-    };
-    debug!(slot = slot.number(), address = %here.address, ?step, "slot move step");
+    let slot = migration.slot();
+    let (here, names) = steps::at(actor.view, migration, node, actor.cluster.login())?;
+    debug!(slot = slot.number(), address = %here, ?step, "slot move step");
     match step {
         Step::Settle { .. } => {
             // A new connection: those a MIGRATE opened before are older, and so are known to the
             // node.
-            let mut connection = actor.cluster.connect(here.address)?;
+            let mut connection = actor.cluster.connect(here)?;
             let kills = query(&mut connection, steps::close_senders())?;
             query_all(&mut connection, kills)?;
             let outcome = actor.run_at(&mut connection, steps::call(step, slot, names))?;
             return Ok(outcome.unwrap_or(Outcome::Failed));
         }
-        Step::Own { .. } if node == from => {
-            once_answered(actor, target.address, names.from, || steps::answered(slot, names.from))?;
+        Step::Own { .. } if node == migration.way().0 => {
+            once_answered(actor, names.target, names.from, || steps::answered(slot, names.from))?;
         }
         _ => {}
     }
-    once_answered(actor, here.address, names.other, || steps::call(step, slot, names))
+    once_answered(actor, here, names.other, || steps::call(step, slot, names))
 }
 
 /// Repeats a step until its node waits for no answer of `other` over the cluster bus.

@@ -1,4 +1,4 @@
-//! TLS towards the servers that we connect to.
+//! TLS to servers.
 
 use std::{
     fmt, io,
@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::{authorities, client_config};
+use super::{authorities, client_of};
 
 /// Where Linux distributions and BSDs keep the authorities that the machine trusts: Debian and
 /// Alpine, Fedora, SUSE, BSD.
@@ -43,7 +43,7 @@ impl Expected {
     pub fn read(&self) -> anyhow::Result<Arc<ClientConfig>> {
         let identity = self.identity.as_ref();
         let identity = identity.map(|(certificate, key)| (certificate.as_path(), key.as_path()));
-        Ok(Arc::new(client_config(self.roots()?, identity)?))
+        Ok(Arc::new(client_of(self.roots()?, identity)?))
     }
 
     fn roots(&self) -> anyhow::Result<RootCertStore> {

@@ -3,15 +3,19 @@
 //! It does not move data: event loops have [`reactor::Channel`], tasks have `tokio_rustls`. The
 //! edge has TLS of its own (`edge-tls`).
 //!
-//! Read first: [`Server`] for those who connect to us, [`Client`] for servers that we connect to.
+//! Read first: [`Server`] for connections of clients, [`Client`] for connections to servers.
 
 use std::{fs, path::Path, sync::Arc};
 
 use anyhow::{Context, bail};
 use rustls::{
-    ClientConfig, RootCertStore,
-    crypto::{CryptoProvider, aws_lc_rs},
+    ClientConfig, RootCertStore, ServerConfig,
+    crypto::{
+        CryptoProvider,
+        aws_lc_rs::{self, Ticketer},
+    },
     pki_types::{CertificateDer, pem::PemObject},
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
 };
 
 use crate::private_file;
@@ -26,8 +30,19 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-/// Configuration of a client that trusts `roots`, and has a certificate and its key to show.
-pub(crate) fn client_config(
+/// TLS of a client, from files, PEM: the authorities for the peer's certificate, and optionally its
+/// own certificate and key.
+///
+/// # Errors
+/// A file cannot be read, or does not hold what it should.
+pub(crate) fn client(
+    roots: &Path,
+    identity: Option<(&Path, &Path)>,
+) -> anyhow::Result<ClientConfig> {
+    client_of(authorities(roots)?, identity)
+}
+
+fn client_of(
     roots: RootCertStore,
     identity: Option<(&Path, &Path)>,
 ) -> anyhow::Result<ClientConfig> {
@@ -37,15 +52,51 @@ pub(crate) fn client_config(
     let Some((certificate, key)) = identity else { return Ok(tls.with_no_client_auth()) };
     let private = private_file::read_private_key(key)?;
     tls.with_client_auth_cert(certificates(certificate)?, private)
-        .with_context(|| do_not_match(certificate, key))
+        .with_context(|| mismatch(certificate, key))
 }
 
-fn do_not_match(certificate: &Path, key: &Path) -> String {
-    format!("the certificate {} and the key {} do not match", certificate.display(), key.display())
+/// TLS of a server, from files, PEM. With `roots`, clients must show a certificate that one of
+/// these authorities has signed, and no session is resumed: a resumed session does not present its
+/// certificate again, which may have expired, and its authority may have been removed.
+///
+/// # Errors
+/// A file cannot be read, or does not hold what it should.
+pub(crate) fn server(
+    certificate: &Path,
+    key: &Path,
+    roots: Option<&Path>,
+) -> anyhow::Result<ServerConfig> {
+    let chain = certificates(certificate)?;
+    let private = private_file::read_private_key(key)?;
+    let tls =
+        ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let tls = match roots {
+        None => tls.with_no_client_auth(),
+        Some(path) => {
+            let roots = Arc::new(authorities(path)?);
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(roots, provider()).build()?;
+            tls.with_client_cert_verifier(verifier)
+        }
+    };
+    let mut tls =
+        tls.with_single_cert(chain, private).with_context(|| mismatch(certificate, key))?;
+    tls.session_storage = Arc::new(NoServerSessionStorage {});
+    match roots {
+        // Keys are replaced every 6 h; a ticket is valid for up to 12 h.
+        None => tls.ticketer = Ticketer::new().context("cannot make keys for session tickets")?,
+        Some(_) => tls.send_tls13_tickets = 0,
+    }
+    Ok(tls)
+}
+
+fn mismatch(certificate: &Path, key: &Path) -> String {
+    let (certificate, key) = (certificate.display(), key.display());
+    format!("the certificate {certificate} and the key {key} do not match")
 }
 
 /// The authorities in a PEM file, at least one.
-pub(crate) fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
+fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate).with_context(|| path.display().to_string())?;
@@ -57,7 +108,7 @@ pub(crate) fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
 ///
 /// # Errors
 /// The file cannot be read, or is none of certificates.
-pub fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+pub(crate) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let pem = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()

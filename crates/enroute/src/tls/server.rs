@@ -1,17 +1,9 @@
-//! TLS towards those who connect to us.
+//! TLS to clients.
 
 use std::{path::PathBuf, sync::Arc};
 
-use anyhow::Context;
 use parking_lot::RwLock;
-use rustls::{
-    ServerConfig, ServerConnection,
-    crypto::aws_lc_rs::Ticketer,
-    server::{NoServerSessionStorage, WebPkiClientVerifier},
-};
-
-use super::{authorities, certificates, do_not_match, provider};
-use crate::private_file;
+use rustls::{ServerConfig, ServerConnection};
 
 /// Where it is written, all PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,31 +22,8 @@ impl Files {
     /// # Errors
     /// A file that cannot be read or does not hold what it should.
     pub fn read(&self) -> anyhow::Result<Arc<ServerConfig>> {
-        let chain = certificates(&self.certificate)?;
-        let secret = private_file::read_private_key(&self.key)?;
-        let builder = ServerConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()?;
-        let builder = match &self.authority {
-            None => builder.with_no_client_auth(),
-            Some(path) => {
-                let roots = Arc::new(authorities(path)?);
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(roots, provider()).build()?;
-                builder.with_client_cert_verifier(verifier)
-            }
-        };
-        let mut config = builder
-            .with_single_cert(chain, secret)
-            .with_context(|| do_not_match(&self.certificate, &self.key))?;
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        if self.authority.is_none() {
-            // Keys are replaced every 6 h; a ticket is valid for up to 12 h.
-            config.ticketer = Ticketer::new().context("cannot make keys for session tickets")?;
-        } else {
-            // A resumed session does not present its certificate again, which may have expired.
-            config.send_tls13_tickets = 0;
-        }
-        Ok(Arc::new(config))
+        let authority = self.authority.as_deref();
+        Ok(Arc::new(super::server(&self.certificate, &self.key, authority)?))
     }
 }
 

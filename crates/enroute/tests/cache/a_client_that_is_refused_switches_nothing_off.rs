@@ -1,6 +1,6 @@
-//! What the origin refuses, what it does not understand and what is cut off costs other clients
-//! nothing: 500 of 500 stored answers are still there. The quarantine is longer than any test, so
-//! that no answer comes back by waiting for it.
+//! Requests that the origin refuses, requests that it does not understand, and incomplete requests
+//! do not affect other clients: 500 of 500 stored answers remain. The quarantine is longer than any
+//! test, so that no answer can be back because the quarantine has ended.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -32,7 +32,7 @@ fn fill(cache: &Cache, reader: &mut Raw) {
     read_until_all_are_hits(cache, reader);
 }
 
-/// How many of the items are answered from storage.
+/// Returns the number of items that are answered from storage.
 fn hits(cache: &Cache, reader: &mut Raw) -> usize {
     let before = cache.hits();
     for item in 0..ITEMS {
@@ -215,7 +215,7 @@ fn of_another_origin() {
 fn longer_than_the_script_runs_that_it_left_behind() {
     let Some((_redis, cache, mut reader)) = start() else { return };
     let mut client = Raw::connect(cache.address());
-    // What it has not read when it goes makes its end a reset.
+    // Unread bytes at its close make the end a reset.
     client.command("PING");
     let busy = "local x = 0 for i = 1, 20000000 do x = x + i end return x";
     client.say(format!("*3\r\n$4\r\nEVAL\r\n${}\r\n{busy}\r\n$1\r\n0\r\n", busy.len()));

@@ -70,7 +70,7 @@ fn admin_tells_what_the_cache_did() {
     assert_eq!(moved("/fills/filled"), 10, "{after:#}");
     assert_eq!(moved("/writes/key"), 10, "{after:#}");
     assert_eq!(moved("/writes/everything"), 1, "{after:#}");
-    // What FLUSHALL has left behind is served to no client, and is replaced in time.
+    // Entries invalidated by FLUSHALL are served to no client, and are replaced later.
     assert_eq!(after["storage"]["items"], 10, "{after:#}");
     assert_eq!(after["storage"]["items_max"], Value::Null, "{after:#}");
     assert_eq!(after["storage"]["bytes_max"], 64 << 20, "{after:#}");

@@ -57,13 +57,13 @@ fn a_node_without_listener_is_named_once() {
     assert_eq!(log.matches(&stranger).count(), 1, "{log}");
 }
 
-/// Whoever still asks the old owner is told what the new one holds.
+/// A client that still asks the old owner is told what the new owner has.
 fn a_slot_moves(nodes: &[Redis], cache: &Cache) {
     let (key, slot) = ("foo", 12182);
     let mut clients: Vec<Raw> = cache.addresses().iter().map(|at| Raw::connect(*at)).collect();
     let owner = (0..NODES)
         .find(|&node| ask(&mut clients[node], &format!("SET {key} old")) == "+OK\r\n")
-        .expect("somebody owns the slot");
+        .expect("the slot has an owner");
     let other = (owner + 1) % NODES;
     let hits = cache.hits();
     while cache.hits() < hits + 1.0 {

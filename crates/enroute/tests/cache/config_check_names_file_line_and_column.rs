@@ -7,7 +7,7 @@ use crate::support::directory::TemporaryDirectory;
 
 const GOOD: &str = "[[listener]]\nlisten = \"redis://127.0.0.1:0\"\norigin = \"redis://db:6379\"\n";
 
-/// What is written before a good listener, where the mistake is, what is said of it.
+/// Text before a valid listener, position of the mistake, expected message.
 const MISTAKES: &[(&str, &str, &str)] = &[
     ("workers = 0\n", "1:11", "at least 1"),
     ("workers = -1\n", "1:11", "expected usize"),

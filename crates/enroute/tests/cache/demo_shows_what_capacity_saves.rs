@@ -24,7 +24,7 @@ fn demo_shows_what_capacity_saves() {
     // On a busy machine three seconds may not be enough to ask for some keys twice.
     let mut tables = ["3", "10", "30"].into_iter().map(|seconds| rows(&demo(seconds).wait()));
     let has_hits = |rows: &Vec<Value>| number(&rows[4], "hit_ratio") > 0.1;
-    let rows = tables.find(has_hits).expect("what was asked for is answered nearby");
+    let rows = tables.find(has_hits).expect("a table with hits");
     let capacities: Vec<f64> = rows.iter().map(|row| number(row, "capacity")).collect();
     assert_eq!(capacities, [0.0, 10.0, 30.0, 70.0, 100.0]);
     let (none, all) = (&rows[0], &rows[4]);

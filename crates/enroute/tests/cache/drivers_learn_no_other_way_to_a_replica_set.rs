@@ -108,7 +108,7 @@ reply via zlib {"ok": 1, "cursor": {"id": {"$numberLong": "0"}, "ns": "shop.user
         let batch = reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
         batch.expect("a batch")[0].as_document().expect("a document").get_i32("n").expect("n")
     };
-    // What a collection is like must be known before its records are stored.
+    // The properties of a collection must be known before its records are stored.
     let stored = || cache.statistics_once(|statistics| statistics["items"] == 1.0);
     assert_eq!(number(&ask(Compressor::Zstd, find())), 1);
     stored();

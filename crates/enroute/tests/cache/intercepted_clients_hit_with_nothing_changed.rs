@@ -71,11 +71,13 @@ impl Path {
         output
     }
 
-    /// Everything of the router's that an interception could touch. The kernel adds an interface's own
-    /// routes of IPv6 once it is sure that nobody else has its address, seconds after it is up.
+    /// The state of the router that an interception could change. The kernel adds an interface's
+    /// own IPv6 routes after duplicate address detection, seconds after it is up.
     fn traces(&self) -> String {
-        self.router.sh("nft list ruleset; ip rule; ip -6 rule; ip -4 route show table all; \
-             ip -6 route show table all | grep -vE 'fe80|ff00'")
+        let listed = self.router.sh("nft list ruleset; ip rule; ip -6 rule; \
+             ip -4 route show table all; ip -6 route show table all | grep -vE 'fe80|ff00'");
+        // The kernel reports a new link as up a little later.
+        listed.replace(" linkdown", "")
     }
 
     fn connect(&self, server: &str) -> redis::Connection {
@@ -83,7 +85,7 @@ impl Path {
         self.client.run(|| client.get_connection_with_timeout(PATIENCE)).unwrap()
     }
 
-    /// What a server says when it is asked past everything.
+    /// Returns the answer of a server that is asked directly, past the cache.
     fn ask(&self, server: &str, command: &str) -> String {
         self.servers.sh(&format!("redis-cli -h {server} {command}"))
     }
@@ -116,7 +118,7 @@ fn intercepted(listen: &str, plan: &str) {
     let mut earlier = path.connect(ONE);
     path.intercept(&format!("{plan} apply"));
     path.intercept(&format!("{plan} apply"));
-    // What stood before goes on as it was.
+    // Connections from before continue unchanged.
     set(&mut earlier, "earlier", "value");
 
     let mut one = path.connect(ONE);

@@ -44,7 +44,7 @@ fn a_pipeline_goes_to_the_origin_in_pieces() {
     client.say("PING\r\n".repeat(3 * DEPTH));
     for _ in 0..3 {
         origin.hear("PING\r\n".repeat(DEPTH));
-        assert!(origin.is_open(), "more came than may be outstanding");
+        assert!(origin.is_open(), "more requests arrived than may be outstanding");
         origin.say("+PONG\r\n".repeat(DEPTH));
         client.hear("+PONG\r\n".repeat(DEPTH));
     }

@@ -12,7 +12,7 @@ use crate::support::origins::Redis;
 use crate::support::process::{PATIENCE, Process};
 use serde_json::Value;
 
-/// So many that no shard has fewer of them than its share of any limit here.
+/// Enough keys that no shard has fewer of them than its share of any limit here.
 const KEYS: u32 = 3_000;
 
 fn client(address: SocketAddr) -> redis::Connection {

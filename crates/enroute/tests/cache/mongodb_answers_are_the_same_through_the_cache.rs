@@ -36,7 +36,7 @@ fn compare(start: fn() -> Option<Mongo>) {
     eprintln!("{} answers, {statistics:?}", answers.len());
 }
 
-/// What the driver says, in words, one for each thing asked.
+/// Returns the driver's results as text, one for each request.
 fn script(address: SocketAddr) -> Vec<String> {
     let url = format!("mongodb://{address}/?directConnection=true");
     let client = Client::with_uri_str(url).expect("a URL");

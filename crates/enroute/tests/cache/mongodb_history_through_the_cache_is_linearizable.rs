@@ -45,7 +45,7 @@ fn a_cache_of_mongodb_without_leases_is_found_out() {
     assert!(history::seeds().any(is_found), "linearizable every time");
 }
 
-/// What the checker says, and how often the cache answered.
+/// Returns the checker's verdict, and the number of hits.
 fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     history::checker()?;
     let origin = Mongo::start_java()?;

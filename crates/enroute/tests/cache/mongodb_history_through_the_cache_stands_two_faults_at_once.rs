@@ -64,7 +64,7 @@ impl Machine {
         Some(Self { origin, relay, cache, group })
     }
 
-    /// Does it for so long.
+    /// Applies the fault for this time.
     fn suffer(&self, fault: Fault, lasts: Duration) {
         match fault {
             Fault::OriginStopped => {

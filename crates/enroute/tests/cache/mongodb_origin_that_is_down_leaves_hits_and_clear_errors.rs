@@ -44,7 +44,7 @@ fn clients_go_on(start: fn() -> Option<Mongo>) {
     let hits = cache.hits();
     for _ in 0..3 {
         assert_eq!(find(&old, "42").expect("stored").expect("there")["name"], "Ada".into());
-        // Nobody can say what a new client may read.
+        // The rights of a new client cannot be determined.
         let refused = find(&users(cache.address()), "42").expect_err("not proven");
         assert_eq!(code(&refused), Some(HOST_UNREACHABLE), "{refused}");
         // Each is a new client: it greets on new connections and watches the server with another.

@@ -86,7 +86,7 @@ fn compare(script: &str, direct: SocketAddr, cache: &Cache, arguments: &[&str], 
     eprintln!("{script}: {} answers, {statistics:?}", told.lines().count());
 }
 
-/// What a script under `clients/` prints.
+/// Returns the output of a script under `clients/`.
 fn run(script: &str, address: SocketAddr, arguments: &[&str]) -> Option<String> {
     let python = installed("python/bin/python");
     if !python.is_file() {

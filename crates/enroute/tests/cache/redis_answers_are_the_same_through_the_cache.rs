@@ -248,7 +248,7 @@ fn play(connection: &mut Connection) -> Vec<Value> {
         .collect()
 }
 
-/// What changes nothing is asked again.
+/// Commands that change nothing are repeated.
 fn repetitions(command: &str) -> usize {
     let name = command.split(' ').next().unwrap_or_default();
     let reads = [

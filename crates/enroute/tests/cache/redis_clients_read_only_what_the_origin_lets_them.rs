@@ -1,5 +1,5 @@
-//! What a client of a Redis cache may read is what its own connection to the origin may read: who
-//! has not logged in is given nothing that others read, and a right that is revoked at the origin
+//! A client of a Redis cache may read what its own connection to the origin may read: a client that
+//! is not logged in receives no answer stored for others, and a right that is revoked at the origin
 //! gives no hit after the authorization lease.
 
 use crate::support::enroute::Cache;
@@ -64,7 +64,8 @@ fn later_clients_are_refused_after_the_default_user_was_switched_off() {
     later_clients_are_refused_after("ACL SETUSER default off");
 }
 
-/// What `alice` was given from storage she is refused after `change`, which goes around the cache.
+/// Checks that `alice` is refused an answer that she received from storage before `change`, which
+/// bypasses the cache.
 fn no_hit_after(rights: &str, change: &str, refusal: &str) {
     let Some(redis) = Redis::start() else { return };
     let cache = Cache::start("redis", redis.address(), SHORT);
@@ -97,7 +98,8 @@ fn no_hit_after(rights: &str, change: &str, refusal: &str) {
 #[test]
 fn no_hit_after_the_command_was_revoked() {
     no_hit_after("~* +@all", "ACL SETUSER alice -get", "-NOPERM");
-    // Who may not ask for his own rights has answers of his own, for no longer than the lease.
+    // A user without the right to read its own rights has entries of its own, for no longer than
+    // the lease.
     no_hit_after("~* +get +pttl", "ACL SETUSER alice -get", "-NOPERM");
 }
 

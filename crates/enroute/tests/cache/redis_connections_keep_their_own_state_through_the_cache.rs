@@ -185,7 +185,7 @@ fn wait_until(client: &mut Raw, words: &str, reply: &str) {
     }
 }
 
-/// How many lines the reply has that begins so: a bulk string has two.
+/// Returns the number of lines of the reply that begins with `first`: a bulk string has two.
 fn heard_lines(first: &str) -> usize {
     if first.starts_with('$') && first != "$-1\r\n" { 2 } else { 1 }
 }

@@ -53,7 +53,7 @@ fn redis() -> Option<Redis> {
     Redis::start_with(&["--appendonly", "yes", "--appendfsync", "no"])
 }
 
-/// What the checker says, and how often the cache answered.
+/// Returns the checker's verdict, and the number of hits.
 fn run(
     program: &Path,
     mut origin: impl Origin,

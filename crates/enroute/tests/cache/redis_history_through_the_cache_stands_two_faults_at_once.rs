@@ -71,7 +71,7 @@ impl Machine {
         Some(Self { redis: Mutex::new(redis), origin, relay, cache, group })
     }
 
-    /// Does it for so long.
+    /// Applies the fault for this time.
     fn suffer(&self, fault: Fault, lasts: Duration) {
         let redis = || self.redis.lock().expect("not poisoned");
         let tell = |signal| redis().running().map_or((), |process| process.signal(signal));
@@ -130,7 +130,7 @@ fn cut_feed(origin: SocketAddr) -> Option<()> {
     stream.read(&mut buffer).ok().map(drop)
 }
 
-/// The history of so many rounds of two faults; none where something is not installed.
+/// Returns the history of `rounds` rounds of two faults; none where something is not installed.
 fn history(program: &Path, seed: u64, rounds: usize) -> Option<Verdict> {
     history::checker()?;
     let seed = faults::seed(seed);

@@ -39,5 +39,5 @@ fn redis_mget_partly_stored_passes_long_values_as_they_come() {
         assert_eq!(next, "b");
     }
     let peak = cache.process().peak_bytes();
-    assert!(peak <= BOUND, "{peak} bytes were resident, and {BOUND} may be");
+    assert!(peak <= BOUND, "{peak} bytes resident, expected at most {BOUND}");
 }

@@ -36,10 +36,10 @@ fn redis_origin_that_is_down_leaves_hits_and_clear_errors() {
     until_one_is_blocked(&redis);
     redis.bring_down();
 
-    // Whoever waits for an answer that will not come is let go.
+    // A client that waits for an answer which cannot arrive is closed.
     blocked.hear_end();
     let mut new = Raw::connect(cache.address());
-    // Nobody can say what it may read.
+    // The rights of the new client cannot be determined.
     new.ask("GET k", UNREACHABLE);
     new.ask("SET other w", UNREACHABLE);
     for client in [&mut old, &mut idle] {
@@ -119,7 +119,7 @@ fn new_resp3_clients_are_greeted_and_later_connected() {
 
     let mut new = connect().expect("greeted by the cache");
     assert_eq!(all(&mut old).expect("stored"), map);
-    all(&mut new).expect_err("nobody can say what it may read");
+    all(&mut new).expect_err("its rights are unknown");
     for connection in [&mut old, &mut new] {
         let refused = set(connection, "other").expect_err("nowhere to write");
         assert!(refused.to_string().contains("the origin cannot be reached"), "{refused}");

@@ -141,7 +141,7 @@ fn without_numbers(reply: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// May the cache still answer what the server refuses?
+/// Returns whether the cache may still answer what the server refuses.
 fn may_lag(command: &str, refused: &[u8]) -> bool {
     let reads = ["GET ", "MGET ", "STRLEN ", "GETRANGE "];
     refused.starts_with(b"-NOPERM") && reads.iter().any(|read| command.starts_with(read))

@@ -1,5 +1,5 @@
-//! When an origin has lost its data and is back, no client gets what it answered before: not one
-//! that only ever hits, and not once any client has heard the new origin.
+//! When an origin has lost its data and is back, no client gets an earlier answer: not a client
+//! that only has hits, and no client after any client has received an answer of the new origin.
 
 use std::time::Instant;
 
@@ -38,7 +38,7 @@ fn a_client_that_only_hits_is_told_soon() {
             return;
         }
         client.hear("v\r\n");
-        assert!(began.elapsed() < PATIENCE, "still told what was lost");
+        assert!(began.elapsed() < PATIENCE, "still answered with a lost value");
     }
 }
 

@@ -37,7 +37,7 @@ fn outstanding_replies_arrive_and_nobody_new_is_taken() {
     let ended = cache.wait();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
     assert!(ended.stdout.lines().last().is_some_and(|line| line.contains("connections=0")));
-    assert!(std::net::TcpStream::connect(address).is_err(), "somebody still listens");
+    assert!(std::net::TcpStream::connect(address).is_err(), "the listener is still open");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn what_may_never_come_is_not_waited_for() {
     mongo.release("for ever");
 }
 
-/// What stands behind a command that waits comes later still.
+/// Requests after a command that waits would be answered later still.
 #[test]
 fn what_stands_behind_a_blocked_command_is_not_waited_for() {
     let Some(redis) = Redis::start() else { return };

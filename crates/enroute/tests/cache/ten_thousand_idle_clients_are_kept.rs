@@ -1,5 +1,5 @@
-//! 10,000 clients that say nothing cost no origin connection and little memory, and one who speaks
-//! among them is served.
+//! 10,000 idle clients cost no origin connection and little memory, and an active client among them
+//! is served.
 
 use std::fs;
 

@@ -1,6 +1,6 @@
-//! What a browser sends to a port of its own machine on behalf of any web page: an HTTP request
-//! whose body is text. Nothing of it is executed by `enroute db`, `enroute state agent` or
-//! `enroute cache`; as redis-server does, they close the connection, and their log names both ends.
+//! Requests that a browser sends to a port of its own machine on behalf of any web page: HTTP with
+//! text as the body. `enroute db`, `enroute state agent` and `enroute cache` execute nothing of it;
+//! as redis-server does, they close the connection, and their log names both ends.
 
 use std::{
     io::{Read, Write},
@@ -32,7 +32,7 @@ fn send(address: SocketAddr, head: &str) -> String {
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream.write_all([head, BODY].concat().as_bytes()).expect("it reads");
     let mut heard = Vec::new();
-    // What was not read may turn the end into a reset.
+    // Unread bytes may turn the end into a reset.
     let _ = stream.read_to_end(&mut heard);
     String::from_utf8_lossy(&heard).into_owned()
 }

@@ -56,7 +56,7 @@ const PAGE: &[u8] = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nSET
 /// Alert, version, length, fatal, unexpected_message.
 const ALERT: [u8; 7] = [21, 3, 1, 0, 2, 2, 10];
 
-/// What a listener of Redis says to TLS, HTTP and MongoDB.
+/// Checks the answers of a Redis listener to TLS, HTTP and MongoDB.
 fn is_named_where_redis_is_spoken(process: &Process, listener: SocketAddr) {
     assert_eq!(told(process, listener, &client_hello(), &["got TLS", "not support TLS"]), ALERT);
     let answer = told(process, listener, PAGE, &["got HTTP", "SECURITY ATTACK detected"]);

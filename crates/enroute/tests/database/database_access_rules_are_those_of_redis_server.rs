@@ -94,7 +94,7 @@ subscribe __redis__:invalidate
 subscribe other
 ";
 
-/// What users may do beside the commands: rights to keys and channels.
+/// Rights to keys and channels, combined with rights to commands.
 const RIGHTS: &[&str] = &[
     "~*",
     "%R~*",
@@ -128,7 +128,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// What COMMAND INFO says of one command, and of its sub-commands.
+/// Collects the output of COMMAND INFO for one command and its subcommands.
 fn describe(value: &Value, into: &mut BTreeMap<String, Vec<String>>) {
     let Value::Array(parts) = value else { return };
     let name = text(&parts[0]);
@@ -319,7 +319,7 @@ fn users_are_refused_what_redis_server_refuses() {
     both.end(10_000);
 }
 
-/// Is this the answer of a server that forbids a command?
+/// Returns whether this is the answer of a server that forbids a command.
 fn refused(answer: &[u8]) -> bool {
     answer.starts_with(b"-NOPERM")
 }

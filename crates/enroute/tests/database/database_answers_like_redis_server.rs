@@ -25,7 +25,7 @@ impl Both {
         Self { ours, theirs, queued: Vec::new(), apart: Duration::ZERO }
     }
 
-    /// What differs in the answers, if anything does.
+    /// Returns the difference between the answers, if there is one.
     fn compare(&mut self, args: &[Vec<u8>]) -> Option<String> {
         let asked = Instant::now();
         let (a, b) = (self.ours.ask(args), self.theirs.ask(args));
@@ -52,7 +52,7 @@ impl Both {
         })
     }
 
-    /// Are the answers to all that was queued the same?
+    /// Returns whether the answers to all queued commands are the same.
     fn same_all(&self, ours: &[u8], theirs: &[u8]) -> bool {
         if ours == theirs {
             return true;
@@ -69,8 +69,8 @@ impl Both {
     }
 }
 
-/// Are these answers to `name` the same, as far as they can be where each is asked so long after
-/// the other?
+/// Returns whether these answers to `name` agree, as far as possible for commands sent this time
+/// apart.
 fn same(name: &str, ours: &[u8], theirs: &[u8], apart: Duration) -> bool {
     let number = |reply: &[u8]| {
         String::from_utf8_lossy(reply).trim_start_matches(':').trim_end().parse::<i64>().ok()
@@ -159,9 +159,9 @@ fn compare_random(seed: u64) {
     let last =
         ["discard", "select 1", all, "dbsize", "keys *", "select 0", all, "dbsize", "keys *"];
     let last = last.map(words);
-    // Where the two differ on purpose: docs/protocols/db.md. A watched key that was absent, came
-    // and went has not changed to us, so what is watched is made to be there; and the least number
-    // there is saturates a field downwards.
+    // Intended differences: docs/protocols/db.md. For `enroute db` a watched key that was absent,
+    // created and removed again has not changed, so watched keys are created first; and the
+    // smallest number saturates a bit field downwards.
     let least = i64::MIN.to_string().into_bytes();
     let mut conditions = 0;
     let mut present = |mut args: Vec<Vec<u8>>| match args[0].as_slice() {

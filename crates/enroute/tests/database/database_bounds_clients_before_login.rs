@@ -15,7 +15,8 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// What is answered to `bytes` until the server closes, or until `count` bytes were heard.
+/// Returns the answer to `bytes`, until the server closes the connection or `count` bytes were
+/// received.
 fn answer(address: SocketAddr, bytes: &[u8], count: usize) -> String {
     let mut stream = connect(address);
     stream.write_all(bytes).expect("it reads");

@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use wire::resp::{Limits, frame, request};
 
-/// What is heard where a connection is closed.
+/// Stands for the end of a connection.
 const CLOSED: &[u8] = b"(closed)";
 
 /// One connection to one server.
@@ -27,7 +27,7 @@ impl Peer {
         let stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut peer = Self { stream, heard: Vec::new() };
-        // Who it is is decided when it is let in, which is certain once it is answered.
+        // Its user is determined when it is accepted, which is certain once it has an answer.
         peer.ask(&["PING"]);
         peer
     }
@@ -206,7 +206,7 @@ fn converse(seed: u64, steps: usize) {
     }
 }
 
-/// What `root` says; the words in capitals stand for others, see [`fill`].
+/// Commands of `root`; words in capitals are placeholders, see [`fill`].
 const ROOT: &[&str] = &[
     "acl setuser USER RULE",
     "acl setuser USER RULE RULE",

@@ -1,5 +1,5 @@
-//! What the database makes is for its user alone; a directory that others may read, may not be
-//! written, or belongs to another user is said, with what to do.
+//! Files of the database are accessible to its user only; a directory that others may read, that
+//! may not be written, or that belongs to another user is reported with the remedy.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -29,7 +29,7 @@ fn a_database_that_acknowledges_too_early_is_found_out() {
     assert!(history::seeds().any(is_found), "linearizable every time");
 }
 
-/// What the checker says.
+/// Returns the checker's verdict.
 fn run(sync: &str, operations: usize, seed: u64) -> Option<Verdict> {
     history::checker()?;
     let mut database = Database::start_with(&["--sync", sync, "--workers", "2"]);

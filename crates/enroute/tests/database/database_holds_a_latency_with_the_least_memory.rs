@@ -21,8 +21,8 @@ fn memory(database: &Database) -> u64 {
     answer as u64 / MIB
 }
 
-/// What the memory was at every change, in MiB, while clients look up the first `keys` keys, until
-/// `enough` or for `time`.
+/// Returns the memory after every change, in MiB, while clients look up the first `keys` keys,
+/// until `enough` or for `time`.
 fn observe(
     database: &Database,
     wanted: &AtomicU64,
@@ -44,7 +44,7 @@ fn observe(
     seen
 }
 
-/// How often a way up is followed by a way down, or the other way round.
+/// Returns the number of changes of direction.
 fn turns(seen: &[u64]) -> usize {
     let ups: Vec<bool> = seen.windows(2).map(|pair| pair[1] > pair[0]).collect();
     ups.windows(2).filter(|pair| pair[0] != pair[1]).count()

@@ -10,7 +10,7 @@ use crate::support::{
     process::Process,
 };
 
-/// What redis-cli prints.
+/// Returns the output of redis-cli.
 fn cli(database: &Database, options: &[&str], words: &[&str]) -> String {
     let port = database.address().port().to_string();
     let output = Command::new("redis-cli").args(["-p", &port]).args(options).args(words).output();

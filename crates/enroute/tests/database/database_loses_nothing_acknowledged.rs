@@ -15,15 +15,15 @@ use redis::Connection;
 
 const CLIENTS: usize = 8;
 const KEYS: u64 = 40;
-/// So many writes at least before a kill.
+/// Minimum number of writes before a kill.
 const ACKNOWLEDGED: u64 = 6;
 
-/// What one client knows of its keys.
+/// A client's knowledge of its keys.
 #[derive(Default)]
 struct Known {
     /// The last acknowledged value; `None` if the key was acknowledged to be gone.
     acknowledged: HashMap<String, Option<Vec<u8>>>,
-    /// What was said last and never acknowledged.
+    /// The last writes, if they were never acknowledged.
     doubtful: HashMap<String, Vec<Option<Vec<u8>>>>,
 }
 
@@ -61,7 +61,7 @@ fn write(address: SocketAddr, client: usize, seed: u64, known: &mut Known, count
     }
 }
 
-/// Is everything there that was acknowledged? What is found settles what was doubtful.
+/// Checks that everything acknowledged is there. The values found determine the doubtful ones.
 fn check(address: SocketAddr, known: &mut Known) -> usize {
     let mut connection = connect(address).expect("the database is back");
     let mut keys: Vec<String> =

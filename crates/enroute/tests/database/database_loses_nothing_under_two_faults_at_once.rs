@@ -33,7 +33,7 @@ const CLIENTS: usize = 4;
 const KEYS: u64 = 60;
 /// A day: the clock is stepped by no more, in seconds.
 const STEP_MAX: i64 = 86_400;
-/// Keys that expire do so much later than any clock will say, in seconds.
+/// Expiry of keys, in seconds: later than any clock of the test.
 const EXPIRE_SECONDS: u64 = 1_000_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ const FAULTS: [Fault; 7] = [
 /// Every pair once.
 const PAIRS: usize = FAULTS.len() * (FAULTS.len() - 1) / 2;
 
-/// When a fault comes, how long it stays, and a number for what else is to be drawn.
+/// Start and duration of a fault, and a number for its other random choices.
 struct Blow {
     fault: Fault,
     delay: Duration,
@@ -80,10 +80,10 @@ struct Machine {
     directory: TemporaryDirectory,
     keeper: Process,
     address: SocketAddr,
-    /// How far its clock is ahead, in seconds.
+    /// Offset of its clock, in seconds.
     ahead: AtomicI64,
     database: Mutex<Option<Running>>,
-    /// How often the system has killed it.
+    /// The number of times that the system has killed it.
     killed: usize,
     /// On the way to it from clients.
     path: Option<RelayHandle>,
@@ -237,12 +237,12 @@ fn connect(address: SocketAddr) -> Option<Connection> {
 
 type Value = Option<Vec<u8>>;
 
-/// What one client knows of its keys.
+/// A client's knowledge of its keys.
 #[derive(Default)]
 struct Known {
     /// The last acknowledged value; none if the key was acknowledged to be gone.
     acknowledged: HashMap<String, Value>,
-    /// What was said since and neither acknowledged nor refused.
+    /// Writes since then that were neither acknowledged nor refused.
     doubtful: HashMap<String, Vec<Value>>,
 }
 
@@ -290,7 +290,7 @@ struct Load {
     refused: AtomicU64,
 }
 
-/// Is everything as it was acknowledged? What is found settles what was doubtful.
+/// Checks that everything acknowledged is there. The values found determine the doubtful ones.
 fn check(machine: &Machine, known: &mut Known) -> Result<(), String> {
     let mut connection = connect(machine.address).expect("the database is back");
     let keys: BTreeSet<String> =
@@ -346,7 +346,8 @@ fn round(machine: &Machine, known: &mut [Known], random: &mut Pcg64Mcg, blows: [
     load
 }
 
-/// Rounds of every pair of faults, and for so long; says what is lost, or none where it cannot run.
+/// Runs rounds of every pair of faults for this time; returns what was lost, or none where it
+/// cannot run.
 fn suffer(sync: &'static str, seed: u64, time: Duration) -> Option<Result<(), String>> {
     if !rustix::process::geteuid().is_root() {
         return absent("a small file system of its own needs root");

@@ -25,7 +25,7 @@ fn config(database: &Database, name: &str) -> String {
     ask::<Vec<String>>(database, &["CONFIG", "GET", name]).expect("an answer")[1].clone()
 }
 
-/// Waits until the database's memory is so much.
+/// Waits until the database has this memory.
 fn becomes(database: &Database, mebibytes: u64) {
     let began = Instant::now();
     let expected = (mebibytes * MIB).to_string();
@@ -154,7 +154,7 @@ fn an_orchestrator_is_asked_before_memory_is_taken() {
         );
         thread::sleep(Duration::from_millis(10));
     }
-    // What is no request changes nothing.
+    // An invalid request changes nothing.
     let address: SocketAddr =
         url.trim_start_matches("http://").trim_end_matches("/rescale").parse().expect("an address");
     assert!(post(address, "/rescale", "{\"memory_bytes\": 1}").starts_with("HTTP/1.1 400"));
@@ -173,7 +173,7 @@ fn an_orchestrator_is_asked_before_memory_is_taken() {
 fn a_request_without_an_orchestrator_is_refused() {
     let database = Database::start();
     let answer = ask::<String>(&database, &["RESCALE", "REQUEST", "64MiB"]);
-    assert!(answer.expect_err("nobody to ask").to_string().contains("no orchestrator"));
+    assert!(answer.expect_err("there is no orchestrator").to_string().contains("no orchestrator"));
     for wrong in ["p99=1ms", "p99=1ms,max=1", "fast"] {
         let answer = ask::<String>(&database, &["CONFIG", "SET", "autoscale", wrong]);
         assert!(answer.expect_err("no goal").to_string().contains("p99=1ms,max=4GiB"));

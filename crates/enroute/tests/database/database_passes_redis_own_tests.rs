@@ -36,7 +36,7 @@ fn redis_own_tests_pass() {
         let port = database.address().port().to_string();
         let output = Command::new(suite.join("runtest"))
             .args(["--host", "127.0.0.1", "--port", &port, "--single", part, "--clients", "1"])
-            // Where its parts talk to each other: several runs at once must not meet.
+            // Ports of its parts: simultaneous runs must not use the same.
             .args(["--baseport", &free_address().port().to_string()])
             .args(["--ignore-encoding", "--skipfile"])
             .arg(&skipped)

@@ -96,7 +96,7 @@ fn converse(workers: &str) {
             // Mostly a few requests and a part of the next, sometimes a few bytes.
             let most = if random.random_range(0..4) == 0 { 40 } else { 200_000 };
             let (part, behind) = rest.split_at(random.random_range(1..=most).min(rest.len()));
-            writer.write_all(part).expect("it goes on reading");
+            writer.write_all(part).expect("the server keeps reading");
             rest = behind;
         }
     });

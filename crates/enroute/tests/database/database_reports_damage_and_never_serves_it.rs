@@ -98,7 +98,7 @@ fn place(error: &str) -> (String, u64) {
     (name, offset.unwrap_or_else(|| panic!("no offset: {error}")))
 }
 
-/// What reading every key came to.
+/// The results of reading every key.
 #[derive(Default)]
 struct Read {
     errors: BTreeMap<u64, String>,
@@ -139,14 +139,14 @@ fn under_a_running_database() {
     let flips: usize = flipped.values().map(BTreeSet::len).sum();
     eprintln!("{flips} flips, {} of {KEYS} reads refused", read.errors.len());
     assert!(read.errors.len() > 200, "damage was hardly met");
-    assert_eq!(read.absent, 0, "a key is not gone because it cannot be read");
+    assert_eq!(read.absent, 0, "an unreadable key counts as absent");
     assert_places(&read, &flipped);
     // The log reports it without a request.
     let (_, error) = read.errors.first_key_value().expect("there are many");
     let (name, offset) = place(error);
     let line = format!("{name} is damaged at offset {offset}");
     assert!(database.process().stderr_line(&line).is_some(), "not in the log: {line}");
-    // What is written again is as good as new; what would look at the old value is refused.
+    // A value that is written again is intact; a command that needs the old value is refused.
     let mut connection = database.connection();
     for (at, &number) in read.errors.keys().take(20).enumerate() {
         let name = key(number);

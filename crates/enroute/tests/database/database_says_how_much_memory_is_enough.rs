@@ -97,7 +97,7 @@ fn granted_memory_fills_by_the_paper_s_walk_where_it_is_told_to() {
     assert!(in_memory() < KEYS, "all fit in memory from the beginning");
     redis::cmd("RESCALE").arg("256MiB").exec(&mut database.connection()).expect("OK");
     let began = Instant::now();
-    // Nobody asks for a key.
+    // No client reads a key.
     while in_memory() < KEYS {
         assert!(began.elapsed() < PATIENCE, "{} of {KEYS} entries", in_memory());
         thread::sleep(Duration::from_millis(20));

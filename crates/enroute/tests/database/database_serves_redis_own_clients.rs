@@ -7,7 +7,7 @@ use crate::support::database::{Certificates, Database};
 use crate::support::directory::{installed, on_path};
 use crate::support::origins::{Redis, absent};
 
-/// What redis-py prints at `address`, with these files if it is to use TLS.
+/// Returns the output of redis-py connected to `address`, with these files if it is to use TLS.
 fn converse(address: SocketAddr, tls: &[String]) -> Option<String> {
     let python = installed("python/bin/python");
     if !python.is_file() {
@@ -63,7 +63,7 @@ fn redis_cli_works_on_it() {
     assert!(cli(&["--bigkeys"]).contains("Biggest string found"));
     assert!(cli(&["--memkeys"]).contains("Sampled 3 keys"));
     assert!(cli(&["info", "server"]).contains("redis_version:7"));
-    // What redis-cli --pipe sends: many commands at once, and an ECHO behind them.
+    // The input of redis-cli --pipe: many commands at once, followed by an ECHO.
     let mut piped = String::new();
     for number in 0..10_000 {
         piped.push_str(&format!("SET piped:{number} {number}\r\n"));

@@ -1,5 +1,5 @@
-//! What the whole process of `enroute db` has resident stays within `--memory`, however many
-//! entries there are, and every entry is still found.
+//! The resident memory of `enroute db` stays within `--memory`, however many entries there are, and
+//! every entry is still found.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ const PIPELINE: u64 = 20;
 /// Of which few are enough to fill the memory, in bytes.
 const LONG_VALUE: usize = 1 << 20;
 
-/// What `field` of the process's status says, in bytes: `VmHWM:`, `VmRSS:`.
+/// Returns `field` of the process's status, in bytes: `VmHWM:`, `VmRSS:`.
 fn status(database: &Database, field: &str) -> u64 {
     let path = format!("/proc/{}/status", database.process().id());
     let text = fs::read_to_string(path).expect("it is up");
@@ -159,7 +159,7 @@ fn many_clients_that_wait_for_the_disk_at_once() {
     assert!(most <= MEMORY_MIB * MIB, "{most} bytes were resident of {MEMORY_MIB} MiB");
 }
 
-/// What the server answered, or that it closed the connection.
+/// Returns the server's answer, or that it closed the connection.
 fn outcome<T: redis::FromRedisValue>(answer: redis::RedisResult<T>) -> Result<T, String> {
     answer.map_err(|error| error.to_string())
 }

@@ -124,7 +124,7 @@ fn removing_makes_room_for_as_much() {
     let more = fill(&mut connection, stored, BYTES);
     assert!(more > stored / 4, "{more} came where {} had gone", stored / 2);
     check(&mut connection, (1..stored).step_by(2).chain(stored..stored + more), BYTES);
-    // What is there is overwritten as long as a part of the room is free.
+    // Existing keys are overwritten while a part of the space is free.
     remove(&mut connection, (1..stored).step_by(2));
     for round in 0..3 {
         for number in stored..stored + more {

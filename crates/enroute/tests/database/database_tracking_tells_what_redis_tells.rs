@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use crate::support::{database::Database, frames::Side, origins::Redis};
 
-/// What one server says to the tracking client in all modes.
+/// Returns the messages of one server to the tracking client in all modes.
 fn conversation(address: SocketAddr) -> Vec<String> {
     let mut said = Vec::new();
     let (mut reader, mut writer) = (Side::connect(address), Side::connect(address));

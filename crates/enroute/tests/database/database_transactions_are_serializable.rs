@@ -23,7 +23,7 @@ const EPOCH: u64 = 200;
 /// A key, by epoch and number.
 type Key = (u64, u64);
 
-/// What one operation of a transaction did.
+/// The effect of one operation of a transaction.
 enum Done {
     Appended(Key),
     /// The elements, each the number of the transaction that appended it.
@@ -32,7 +32,7 @@ enum Done {
 
 type Transaction = (u64, Vec<Done>);
 
-/// What `clients` did in about `count` transactions, in MULTI or not.
+/// Returns the history of `clients` in about `count` transactions, in MULTI or not.
 fn history(database: &Database, seed: u64, count: u64, atomic: bool) -> Vec<Transaction> {
     let begun = AtomicU64::new(0);
     let client = |number: usize| {
@@ -109,7 +109,7 @@ fn elements(answer: &redis::Value) -> Vec<u64> {
     }
 }
 
-/// How one transaction comes to be before another.
+/// The reason why one transaction precedes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Before {
     /// Both appended, one behind the other.
@@ -129,7 +129,7 @@ fn anomaly(history: &[Transaction]) -> Option<String> {
             match each {
                 Done::Appended(key) => *own.entry(*key).or_default() += 1,
                 Done::Read(key, list) => {
-                    // What it appended itself it reads, behind all else.
+                    // It reads its own appends, after everything else.
                     let mine = own.get(key).copied().unwrap_or(0);
                     let found = list.iter().rev().take_while(|&by| by == transaction).count();
                     if found != mine || list.iter().filter(|&by| by == transaction).count() != mine
@@ -189,8 +189,8 @@ fn cycle(edges: &Edges) -> Option<String> {
         let next = |from: u64| {
             edges.get(&from).into_iter().flatten().filter(move |(_, how)| *how <= most).copied()
         };
-        // Whoever is left after all without a way in were taken away, again and again, is on a
-        // cycle or behind one.
+        // After repeated removal of all transactions without predecessors, the rest are on a cycle
+        // or after one.
         let mut ways_in: HashMap<u64, usize> = HashMap::new();
         for from in edges.keys() {
             ways_in.entry(*from).or_default();

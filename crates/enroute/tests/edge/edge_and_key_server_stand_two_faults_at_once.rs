@@ -83,7 +83,7 @@ impl<'s> Keys<'s> {
         keys
     }
 
-    /// What runs a program in that namespace, in the site's directory.
+    /// Returns the command that runs a program in that namespace, in the site's directory.
     fn enter(&self) -> String {
         let (keeper, directory) = (self.keeper.id(), self.site.path(""));
         let there = format!("sh -ec 'cd \"$0\" && exec \"$@\"' {}", directory.display());
@@ -102,13 +102,13 @@ impl<'s> Keys<'s> {
         }
     }
 
-    /// What its mount namespace has there.
+    /// Returns the path of a file in its mount namespace.
     fn inside(&self, name: &str) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.keeper.id()));
         root.join(self.site.path("small").strip_prefix("/").expect("an absolute path")).join(name)
     }
 
-    /// How many signatures its log has, whose chain is unbroken.
+    /// Returns the number of signatures in its log, and checks the chain.
     fn logged(&self) -> usize {
         let program = crate::support::enroute::program();
         let verify = format!("{} keyserver audit small/audit.log", program.display());
@@ -154,7 +154,7 @@ impl<'s> Machine<'s> {
         Self { keys, relay, silent, edge }
     }
 
-    /// Does it for so long.
+    /// Applies the fault for this time.
     fn suffer(&self, fault: Fault, lasts: Duration) {
         match fault {
             Fault::KeyServerKilled => {
@@ -206,8 +206,8 @@ impl<'s> Machine<'s> {
     }
 }
 
-/// What the origin answers: a page says for which client and path it is, and how long, and its end
-/// follows from that.
+/// The answers of the origin: a page names its client, path and length, and its end follows from
+/// these.
 fn page(asked: &Asked) -> (u16, String, String) {
     let client = asked.header("cookie").trim_start_matches("client=");
     let is_shared = asked.path.starts_with("/shared");
@@ -231,7 +231,7 @@ fn text(path: &str, of: &str) -> String {
     text
 }
 
-/// What was seen of all clients.
+/// Observations of all clients.
 #[derive(Debug, Default)]
 struct Seen {
     shaken: AtomicU64,
@@ -252,7 +252,7 @@ impl Visitor {
         Self { number, edge, open: None }
     }
 
-    /// What it is answered; the connection is kept if that was whole.
+    /// Returns the answer; the connection is kept if the answer was complete.
     fn ask(&mut self, path: &str, seen: &Seen) -> Option<Answer> {
         if self.open.is_none() {
             self.open = Tls::shake_hands(self.edge, SHOP, "http/1.1", PATIENCE);
@@ -297,7 +297,7 @@ impl Visitor {
     }
 }
 
-/// Rounds of two faults, so many at least and for so long.
+/// Runs at least `rounds` rounds of two faults, and for at least this time.
 fn stands(seed: u64, rounds: usize, time: Duration) {
     if !rustix::process::geteuid().is_root() {
         return absent("a small file system of its own needs root").unwrap_or(());
@@ -327,7 +327,7 @@ fn stands(seed: u64, rounds: usize, time: Duration) {
             eprintln!("{round} rounds: {seen:?}");
         }
     }
-    // What clients know of, and what the edge does.
+    // Signatures in use, as counted by the clients and by the edge.
     let signed = seen.shaken.load(SeqCst).max(machine.edge.counted("handshakes_full"));
     let logged = machine.keys.logged();
     eprintln!("{round} rounds: {seen:?}, {signed} signatures used, {logged} logged");

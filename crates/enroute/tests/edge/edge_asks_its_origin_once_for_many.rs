@@ -35,7 +35,7 @@ fn many_who_want_the_same_ask_once() {
     });
 }
 
-/// Nobody knows yet that the target has variants.
+/// It is not known yet that the target has variants.
 #[test]
 fn who_waited_for_another_variant_asks_for_its_own() {
     let go = Arc::new(AtomicBool::new(false));
@@ -108,7 +108,8 @@ fn stale_while_revalidate_answers_at_once_and_refreshes_behind() {
     });
 }
 
-/// What is not stored because of one client's credentials is for the others as it was.
+/// A response that is not stored because of one client's credentials has no effect on other
+/// clients.
 #[test]
 fn one_client_s_own_answer_is_not_everybody_s_mark() {
     let answer = |_: &str, _: u64, asked: &Asked| match asked.header("authorization") {

@@ -1,5 +1,5 @@
-//! An origin answers so many requests of an edge at once, whatever clients ask for; others wait for
-//! their turn, and are told where none comes.
+//! The number of simultaneous requests of an edge to an origin is limited, whatever clients
+//! request; further requests wait for a connection, and get an error if they wait too long.
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
@@ -22,7 +22,8 @@ const SHOP: &str = "shop.example";
 const TURNS: usize = 4;
 const CLIENTS: usize = 16;
 
-/// Lets `test` see an edge whose origin answers when it may, and how many it was asked for at once.
+/// Runs `test` with an edge whose origin answers when it is allowed to, and with the number of its
+/// simultaneous requests.
 fn with_edge(test: impl FnOnce(&Edge<'_>, &AtomicBool, &AtomicUsize)) {
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");
@@ -54,7 +55,7 @@ fn others_wait_for_their_turn() {
             });
             until("all have asked", || edge.counted("requests") == CLIENTS as u64 + 1);
             until("as many as may are asked", || most.load(SeqCst) == TURNS);
-            // What is stored needs no turn.
+            // Stored responses need no connection to the origin.
             assert_eq!(edge.curl(SHOP, "/stored", &[]).cache(), "hit");
             may_answer.store(true, SeqCst);
             asking.join().expect("it ends")

@@ -9,7 +9,7 @@ use crate::support::{
 
 const SHOP: &str = "shop.example";
 
-/// What becomes of a request.
+/// The expected handling of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It is answered as if nothing odd were in it.
@@ -23,8 +23,8 @@ enum Fate {
 }
 use Fate::{Harmless, Refused, Served, Status};
 
-/// What it tries, the request line's target, the lines (of which `Host: shop.example` is not
-/// added), its fate.
+/// Purpose, target of the request line, header lines (to which `Host: shop.example` is not added),
+/// expected handling.
 type Attack = (&'static str, &'static str, &'static str, Fate);
 
 const PLAIN: &str = "Host: shop.example\r\n";
@@ -166,7 +166,7 @@ fn send(edge: &Edge<'_>, request: &str) -> Option<u16> {
     client.answer(false).map(|answer| answer.status)
 }
 
-/// What the next client gets for the same target is as ever.
+/// Checks that the next client gets the normal response for the same target.
 fn check_next(edge: &Edge<'_>, origin: &Origin, name: &str, path: &str) {
     let mut client = Tls::connect(edge.address, SHOP, "http/1.1");
     let next = client.ask("GET", path, "Host: shop.example");

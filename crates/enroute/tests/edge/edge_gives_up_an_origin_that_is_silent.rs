@@ -25,7 +25,7 @@ const SHOP: &str = "shop.example";
 /// An answer may take longer than any client of a test waits.
 const LIMITS: &str = "[edge.limits]\nconnect_timeout = \"2s\"\norigin_timeout = \"600s\"\n";
 
-/// Lets `test` see an edge whose origin is another host, the origin, and both networks.
+/// Runs `test` with an edge whose origin is another host, with the origin, and with both networks.
 fn with_edge(test: impl FnOnce(&Edge<'_>, &Origin, &Namespace, &Namespace) + Send) {
     for tool in ["ip", "ss", "nft"] {
         if on_path(tool).is_none() {
@@ -82,8 +82,8 @@ fn who_waits_for_an_answer_is_told_that_none_will_come() {
     });
 }
 
-/// An origin that answers so many requests on each connection and ends it at the next; how many it
-/// saw.
+/// Starts an origin that answers `answers` requests on each connection and closes it at the next;
+/// returns the number of requests it saw.
 fn fickle(answers: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("bound");

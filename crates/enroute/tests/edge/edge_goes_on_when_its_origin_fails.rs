@@ -66,7 +66,7 @@ fn an_origin_that_is_gone_is_a_502_and_hits_go_on() {
             assert!(answer.body.contains("the origin does not answer"), "{answer:?}");
         }
     });
-    // Nobody ever listened.
+    // The origin has never listened.
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");
     let edge = workshop.start("", &workshop.site(SHOP, free_address()));

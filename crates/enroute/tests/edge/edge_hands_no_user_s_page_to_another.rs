@@ -125,7 +125,8 @@ fn an_answer_that_is_one_client_s_is_not_the_other_s() {
 
 #[test]
 fn what_is_fresh_for_the_second_is_shared_and_nothing_else() {
-    // What the origin says, what the second client wants, whether the first one's answer is that.
+    // Header of the origin, request of the second client, whether it gets the first client's
+    // response.
     let table: &[(&str, &str, bool)] = &[
         ("cache-control: max-age=60", "", true),
         ("cache-control: max-age=60", "Cookie: bert", true),

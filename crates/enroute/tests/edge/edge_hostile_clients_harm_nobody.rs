@@ -1,5 +1,5 @@
-//! Frames, heads and handshakes that are none, at the edge: each ends its own connection, whoever
-//! asks properly is served, and nothing of them reaches the origin.
+//! Invalid frames, headers and handshakes at the edge: each ends its own connection, other clients
+//! are served, and nothing of them reaches the origin.
 use std::{
     io::{Read, Write},
     net::TcpStream,
@@ -66,7 +66,7 @@ fn each_ends_its_own_connection() {
     served();
     drop(stopped);
     let grown = edge.enroute.process().resident_bytes().saturating_sub(before);
-    assert!(grown < 64 << 20, "it keeps {grown} bytes of what was sent");
+    assert!(grown < 64 << 20, "{grown} bytes of the input stay in memory");
     let asked = origin.asked("/");
     assert_eq!(asked.len(), 1, "an attack reached the origin: {asked:?}");
     assert_eq!((&*asked[0].method, asked[0].header("content-length")), ("POST", ""));
@@ -85,7 +85,7 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
             for length in [1025, 100 << 10] {
                 assert_eq!(post(&"x".repeat(length), &[]).expect("an answer").status, 413);
             }
-            // Who asks first is not told to go on.
+            // A client that asks first receives no 100 response.
             let asks = ["-H", "Expect: 100-continue"];
             assert_eq!(post(&"x".repeat(1025), &asks).expect("an answer").status, 413);
             assert!(post(&"x".repeat(1024), &asks).is_ok());

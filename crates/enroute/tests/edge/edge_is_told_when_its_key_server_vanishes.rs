@@ -21,7 +21,7 @@ const LONG_TIMEOUT: &str = "16s";
 /// Four at once, for three seconds each: the last would wait for longer than a handshake may take.
 const CROWD: usize = 20;
 
-/// Lets `test` see an edge whose key server is another host, and that host's network.
+/// Runs `test` with an edge whose key server is another host, and with that host's network.
 fn with_edge(
     limits: &str,
     timeout: &str,

@@ -9,7 +9,7 @@ use crate::support::{
 
 const SHOP: &str = "shop.example";
 
-/// How an answer came about.
+/// The origin of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     /// From storage.
@@ -221,7 +221,7 @@ const VARIANTS: &[Case] = &[
     ("9111 4.1 the host is none", "cache-control: max-age=3600\nvary: host, x-forwarded-for, x-forwarded-proto", &[("X-Forwarded-For: 10.0.0.1\nX-Forwarded-Proto: http", Hit)]),
 ];
 
-/// What is confirmed here comes of a validator of the stored response.
+/// Confirmed by a validator of the stored response.
 #[rustfmt::skip]
 const VALIDATION: &[Case] = &[
     ("9111 4.3.1 strong", "etag: \"a\"", &[("", Confirmed), ("", Confirmed)]),

@@ -1,6 +1,5 @@
-//! What the whole process of `enroute edge` has resident stays within `memory` and the base that
-//! the guide states, whatever clients send, ask for or leave unread; others are served all the
-//! while.
+//! The resident memory of `enroute edge` stays within `memory` and the overhead that the guide
+//! states, whatever clients send, request or leave unread; other clients are served throughout.
 use std::{
     io::{BufRead, BufReader, Write},
     iter,
@@ -114,14 +113,14 @@ fn check(edge: &Edge<'_>, attack: &str) {
     let peak = edge.enroute.process().peak_bytes();
     let on_its_way = edge.counted("on_its_way_bytes");
     eprintln!(
-        "{attack}: {} MiB at most, {} may be; {on_its_way} counted, {} requests, {} refused, {} ended",
+        "{attack}: peak {} MiB, limit {} MiB; {on_its_way} counted, {} requests, {} refused, {} ended",
         peak / MIB,
         BOUND / MIB,
         edge.counted("requests"),
         edge.counted("no_room"),
         edge.counted("ended_for_room"),
     );
-    assert!(peak <= BOUND, "{attack}: {peak} bytes were resident, and {BOUND} may be");
+    assert!(peak <= BOUND, "{attack}: {peak} bytes resident, expected at most {BOUND}");
 }
 
 fn get(path: &str) -> Vec<u8> {
@@ -231,7 +230,7 @@ fn slow_uploads_to_an_origin_that_does_not_read() {
             const WINDOW_UPDATE: u8 = 8;
             while client.0.frame().is_some_and(|(kind, ..)| kind != WINDOW_UPDATE) {}
             let post = Http2::begun(1, &block("POST", &format!("/{number}")), false);
-            // What the window of its connection lets it send.
+            // As much as the window of its connection allows.
             let data = (0..15).map(|_| Http2::data(1, &vec![b'x'; 16_000]));
             client.0.insist(iter::once(post).chain(data));
             client
@@ -270,7 +269,7 @@ fn many_uploads_by_http2_of_which_little_comes() {
     });
 }
 
-/// What lies between two frames of a body is read with them, and kept with the later one.
+/// Bytes between two frames of a body are read with them, and kept with the later one.
 #[test]
 fn uploads_by_http2_whose_frames_are_small_and_far_apart() {
     with_bodies_unread(|edge| {

@@ -169,7 +169,7 @@ fn a_mistake_in_one_file_changes_nothing() {
         assert_eq!(served(&workshop, &edge, name), on_disk(&workshop, name));
         assert_eq!(edge.curl(name, "/", &[]).body, "content");
     }
-    // What is read again is refused at the start, too.
+    // A reload and the start apply the same checks.
     workshop.sh("for of in pem key; do cp other.example.$of shop.example.$of; done");
     let shop = workshop.site(SHOP, origin.address);
     workshop.write("edge.toml", &format!("[edge]\nlisten = \"127.0.0.1:0\"\n{shop}"));
@@ -238,7 +238,10 @@ fn a_key_server_and_its_edge_renew_theirs() {
     let (_, status) = site.post(&server, "edge1.example", &body);
     assert_eq!(status, 0, "an edge of the authority before");
     let said = session("-sess_in");
-    assert!(!said.contains("Reused, ") && said.contains("alert"), "a session of before: {said}");
+    assert!(
+        !said.contains("Reused, ") && said.contains("alert"),
+        "a session from before the renewal was resumed: {said}"
+    );
 
     renew_the_edge_s_own(&site, &edge);
     assert!(is_served());

@@ -107,7 +107,7 @@ fn a_renewed_one_is_counted_and_watched() {
     assert_eq!(process.stderr().matches("ends in 2 days").count(), 1, "{}", process.stderr());
 }
 
-/// Who the edge is to its key server, and who that is to it.
+/// Identity of the edge to its key server, and of the key server to the edge.
 #[test]
 fn a_refusal_between_edge_and_key_server_says_why_at_both_ends() {
     for (ended, warned) in [
@@ -127,7 +127,7 @@ fn a_refusal_between_edge_and_key_server_says_why_at_both_ends() {
         let warns = if by_edge { edge.enroute.process() } else { server.process() };
         assert!(warns.stderr().contains(warned), "{}", warns.stderr());
 
-        let refused = edge.try_curl(SHOP, "/", &[]).expect_err("nobody signs");
+        let refused = edge.try_curl(SHOP, "/", &[]).expect_err("no key server signs");
         assert!(refused.contains("alert internal error"), "{refused}");
         let why = edge.enroute.stderr_line("the key server at").to_lowercase();
         assert!(why.contains("expired"), "{why}");

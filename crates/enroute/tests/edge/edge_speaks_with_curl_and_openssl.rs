@@ -193,7 +193,7 @@ fn a_request_under_way_is_answered_before_the_end() {
             let asks = |protocol: &&str| origin.asked(&format!("/{protocol}")).len() == 1;
             until("both are asked", || protocols.iter().all(asks));
             edge.enroute.process().signal("TERM");
-            until("nobody else is let in", || TcpStream::connect(edge.address).is_err());
+            until("further connections are refused", || TcpStream::connect(edge.address).is_err());
             go.store(true, SeqCst);
             for client in clients {
                 let answer = client.join().expect("no panic");

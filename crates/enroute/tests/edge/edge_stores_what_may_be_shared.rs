@@ -20,7 +20,7 @@ const SHOP: &str = "shop.example";
 
 #[test]
 fn each_directive_does_what_it_says() {
-    // What the origin says; what the second request, with these options, is told.
+    // Header of the origin; options of the second request; expected result.
     let table: &[(&str, &[&str], &str)] = &[
         ("cache-control: max-age=60", &[], "hit"),
         ("cache-control: s-maxage=60, max-age=0", &[], "hit"),
@@ -97,7 +97,7 @@ fn what_is_for_one_client_is_asked_as_it_came() {
     });
 }
 
-/// What curl does by itself: validators of both kinds, and a download that goes on where it ended.
+/// Features of curl: validators of both kinds, and a download that is resumed.
 #[test]
 fn a_client_with_an_old_or_a_partial_copy_gets_what_it_needs() {
     let answer = |_: &str, _: u64, _: &Asked| {
@@ -217,9 +217,10 @@ fn a_database_keeps_what_memory_cannot() {
     };
     let miss = "fwd=miss; stored";
     assert_eq!(told(), miss);
-    // An edge that waits for its database for too long asks the origin, and a busy machine may be slow.
+    // An edge that waits for its database for too long asks the origin, and a busy machine may be
+    // slow.
     until("the database answers", || told() == "hit");
-    until("what was changed is forgotten there, too", || {
+    until("the changed resource is dropped there, too", || {
         let edge = workshop.start(&database, &workshop.site(SHOP, origin.address));
         edge.curl(SHOP, "/", &["-X", "PUT"]);
         told() == miss

@@ -14,7 +14,7 @@ use crate::support::{
 
 const SHOP: &str = "shop.example";
 
-/// What becomes of an answer.
+/// The expected handling of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// The client gets this body, and the next one from storage.

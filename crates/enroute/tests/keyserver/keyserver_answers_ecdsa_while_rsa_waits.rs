@@ -16,7 +16,7 @@ const RSA_REQUESTS: usize = 100;
 const ECDSA_REQUESTS: usize = 5;
 /// Answered long before a key server that ends loses patience.
 const OUTSTANDING: usize = 30;
-/// Unless a thread wakes very late: a busy machine may need so many.
+/// Maximum number of attempts: on a busy machine a thread may wake very late.
 const TRIES: usize = 10;
 
 #[test]
@@ -34,12 +34,12 @@ fn ecdsa_overtakes_rsa() {
             client.ask(request).await.expect("a signature");
         }
     });
-    // Where it had to wait for RSA it would never be first.
+    // If it had to wait for RSA it would never be first.
     let overtakes = |_| runtime.block_on(is_overtaken(&client, &rsa, &ecdsa));
     assert!((0..TRIES).any(overtakes), "ECDSA was answered after all of RSA");
 }
 
-/// Whoever ends it waits for what it has taken on.
+/// A key server that is stopped first completes the operations it has accepted.
 #[test]
 fn what_was_asked_before_the_end_is_answered() {
     let Some(site) = Site::create() else { return };

@@ -17,7 +17,8 @@ fn every_use_is_logged_and_every_change_found() {
     server.reload();
     site.output(&server, &body);
     assert_eq!(site.refusal(&server, "edge1.example", "{}"), "malformed request");
-    // A copy of before in its place is not gone on with; who wrote the rest goes on with that.
+    // An older copy in its place is not continued; the key server that wrote the rest continues
+    // with that.
     site.sh("mv audit.log kept.log; head -n 3 audit.1 >audit.log");
     server.process().signal("HUP");
     let said = server.process().stderr_line("SIGHUP: reload failed").expect("it says so");

@@ -13,7 +13,7 @@ fn unknown() -> String {
     "0".repeat(64)
 }
 
-/// What `edge` is refused with that asks for a signature by the key `id`.
+/// Returns the refusal that `edge` gets when it asks for a signature by the key `id`.
 fn refusal(site: &Site, server: &KeyServer, edge: &str, id: &str) -> String {
     site.refusal(server, edge, &verify_request(id, SCHEME, &[1; 32]))
 }
@@ -105,7 +105,8 @@ fn a_policy_with_a_mistake_changes_nothing_and_a_good_one_does() {
     server.process().signal("HUP");
     assert!(server.process().stderr_line("SIGHUP: reload failed").is_some());
     site.output(&server, &verify_request(&one, SCHEME, &[1; 32]));
-    // What was used of a rate counts under the policy it was used under, and new edges have theirs.
+    // Requests count towards the rate of the policy under which they were made, and new edges have
+    // rates of their own.
     site.write("policy.toml", &EDGES.map(limited).concat());
     server.reload();
     for edge in EDGES {
@@ -155,8 +156,8 @@ fn a_log_that_cannot_be_written_denies_everything() {
     let whole = log.split_inclusive('\n').filter(|line| line.ends_with("\"}\n"));
     assert_eq!(whole.filter(|line| line.contains("\"done\"")).count(), answered, "{log}");
 
-    // With room again the line that was begun is finished before any other; of those that were
-    // denied meanwhile, without end perhaps, there is none.
+    // Once there is space again, the incomplete line is finished before any other; of requests that
+    // were denied until then, perhaps without end, there is none.
     site.sh(&format!("prlimit --pid {} --fsize=unlimited:", server.process().id()));
     site.output(&server, &body);
     server.terminate();
@@ -180,7 +181,8 @@ fn a_database_that_is_down_is_an_error_and_then_none() {
     site.database.bring_down();
     // Parsed keys need no database.
     site.output(&server, &body);
-    // What is forgotten does; and a key that is gone from there is gone.
+    // A key that is dropped from memory is read anew; a key that was removed from the database is
+    // gone.
     server.reload();
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
     site.database.bring_up();

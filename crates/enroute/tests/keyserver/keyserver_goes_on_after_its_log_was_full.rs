@@ -30,7 +30,7 @@ fn a_full_log_is_recovered_by_moving_it() {
     let server = site.serve_by(
         "exec unshare --mount sh -ec 'mount -t tmpfs -o size=16k none small; exec \"$@\"' sh",
     );
-    // What its mount namespace has there.
+    // Returns the path of a file in its mount namespace.
     let inside = |name: &str| {
         let root = PathBuf::from(format!("/proc/{}/root", server.process().id()));
         root.join(site.path("small").strip_prefix("/").expect("an absolute path")).join(name)

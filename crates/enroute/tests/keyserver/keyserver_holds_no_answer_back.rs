@@ -1,5 +1,5 @@
-//! What goes over the wire, seen from between edge and key server: a request is one TLS record, and
-//! the first of many answers leave before the last is signed.
+//! The traffic between edge and key server: a request is one TLS record, and the first of many
+//! answers are sent before the last is signed.
 
 use std::{
     io::{Read, Write},
@@ -15,7 +15,7 @@ use crate::support::keyserver::{Site, request, runtime};
 use enroute::keyserver::{Client, ClientConfiguration};
 use wire::ski::Scheme;
 
-/// What a key server signs before it lets answers out.
+/// Number of signatures that a key server makes before it sends the answers.
 const TURNS: usize = 32;
 /// Of TLS: what carries content once the handshake is over.
 const APPLICATION_DATA: u8 = 23;

@@ -102,7 +102,7 @@ fn hostile_frames_end_their_connection_and_no_other() {
         "-connect {} -cert edge1.example.pem -key edge1.example.key -CAfile ca.pem",
         server.address
     );
-    // What is no attack is answered.
+    // A valid request is answered.
     let body = verify_request(&one, "ecdsa_secp256r1_sha256", &[1; 32]);
     let length = body.len();
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n");
@@ -120,7 +120,7 @@ fn hostile_frames_end_their_connection_and_no_other() {
         }
     }
     let grown = resident().saturating_sub(before);
-    assert!(grown < 64 << 20, "it keeps {grown} bytes of what was sent");
+    assert!(grown < 64 << 20, "{grown} bytes of the input stay in memory");
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn one_looks_for_it_and_then_all_wait() {
             tokio::spawn(async move { client.ask(&request).await })
         };
         let connected = async || place.accept().await.expect("a connection").0;
-        // Somebody has waited in vain.
+        // A first request has failed.
         let first = ask();
         let _silent = connected().await;
         first.abort();

@@ -31,7 +31,7 @@ fn text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// How bytes may look in a text or a file.
+/// The representations of bytes in a text or a file.
 fn forms(secret: &[u8]) -> Vec<String> {
     let part = &secret[..12];
     let joined = |separator: &str, show: &dyn Fn(&u8) -> String| {
@@ -48,7 +48,7 @@ fn forms(secret: &[u8]) -> Vec<String> {
     ]
 }
 
-/// What none of the texts may have in it.
+/// The strings that no text may contain.
 fn traces(site: &Site, names: &[&str]) -> Vec<String> {
     let mut traces = Vec::new();
     for name in names {
@@ -106,7 +106,7 @@ fn what_is_written_has_none_of_it() {
     let said = ended.stderr.clone() + &ended.stdout + &text(&site.read("audit.log"));
     site.database.terminate();
     let stored = all_files(&site.database.directory().join("data"));
-    // Where these are, traces would be found.
+    // The search covers places where traces would be found.
     assert!(said.contains(&ids[0]) && said.contains("TRACE"), "no log to look at");
     let name = format!("enroute:key:{}", ids[0]);
     assert!(stored.contains(&name), "no database to look at");

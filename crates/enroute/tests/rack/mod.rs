@@ -214,7 +214,7 @@ pub(crate) fn enter(namespace: &Path) {
     move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network)).expect("to enter it");
 }
 
-/// Where memcached is; `None`, with the reason printed, where it is not installed.
+/// Returns the path of memcached; `None`, with the reason printed, where it is not installed.
 pub(crate) fn memcached() -> Option<&'static str> {
     let found = ["/usr/bin/memcached", "/usr/sbin/memcached"];
     let found = found.into_iter().find(|path| Path::new(path).exists());

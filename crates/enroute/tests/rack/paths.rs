@@ -5,7 +5,7 @@ use testbed::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
 
 use super::{Rack, run};
 
-/// Where servers are, once the paths are there.
+/// Addresses of the servers once the paths exist.
 pub(crate) const FAR_SERVER: &str = "10.4.0.2";
 
 impl Rack {

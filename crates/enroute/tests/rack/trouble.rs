@@ -1,5 +1,5 @@
-//! What goes wrong in a rack: controller and server are killed or stopped, paths are cut or
-//! delayed; one at a time, or two.
+//! Faults of a rack: controller and server are killed or stopped, paths are cut or delayed; one at
+//! a time, or two.
 
 use std::{
     path::Path,
@@ -38,21 +38,21 @@ pub(crate) enum Server {
     Memcached,
 }
 
-/// What is wrong with a rack, and how often it was.
+/// The present faults of a rack, and the number of each.
 pub(crate) struct Trouble<'a> {
     pub(crate) random: Pcg64Mcg,
     controller: u32,
     server: u32,
     what: Server,
     files: &'a Path,
-    /// When the server was last.
+    /// The time at which the server was last killed.
     killed: Instant,
     killed_every: Duration,
     pub(crate) counts: [usize; 4],
     pub(crate) pairs: Vec<[Fault; 2]>,
 }
 
-/// What can go wrong for a while.
+/// The temporary faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     ControllerKilled,
@@ -192,12 +192,12 @@ impl<'a> Trouble<'a> {
             self.server = start(rack, self.what, self.files).expect("it started before");
         };
         if self.what == Server::Agent {
-            // What it loses was deleted; a write that came again would be applied again.
-            let _quiet = quiet.write().expect("nobody panicked");
+            // Its data are deleted; a repeated write would be applied again.
+            let _quiet = quiet.write().expect("no thread panicked");
             thread::sleep(DRAINED);
             recorder.record_deletes(0..KEYS, || {
                 restart(rack);
-                // Who answers a write knows that the switch holds nothing of before.
+                // A server that answers a write shows that the switch has no earlier value.
                 let write = || NetCache::at(FAR_SERVER).ask(KEYS, What::Write(0));
                 rack.within("x", || rack::wait("the agent serves", || write().is_some()));
             });

@@ -20,10 +20,10 @@ const DELAY: Duration = Duration::from_millis(300);
 const WAITS_WITHIN: Duration = Duration::from_secs(15);
 const ATTEMPTS: usize = 5;
 
-/// So long keys are on their way to the target that come late: MIGRATE and the mover wait for less.
+/// Delay of keys that reach the target late: the timeouts of MIGRATE and the mover are shorter.
 const LATE: Duration = Duration::from_secs(8);
 
-/// What ends a MIGRATE that waits for its target.
+/// The event that ends a MIGRATE which waits for its target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Time,

@@ -1,6 +1,6 @@
-//! The lease is over early, as its node's clock has stepped or a failover has forgotten it: another
-//! takes over at once, and from then on nodes do nothing that the holder of before tells them,
-//! however late that comes. It says so, and stops.
+//! The lease ends early, because its node's clock has stepped or a failover has lost it: another
+//! placer takes over at once, and from then on nodes execute nothing that the former holder sends,
+//! however late it arrives. The former holder logs this, and stops.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -37,8 +37,8 @@ fn a_clock_step_at_the_leases_node_lets_no_two_act() {
 
         let second = placer(&nodes, "second");
         let leads = second.stderr_line("this placer leads").expect("it leads at once");
-        assert!(leads.contains("move-"), "it says whom it has fenced off: {leads}");
-        // What the first has sent is still on its way.
+        assert!(leads.contains("move-"), "the name of the fenced-off placer is missing: {leads}");
+        // The commands of the first placer are still in transit.
         is_refused(direct[from], &late);
         assert!(second.stderr_line("slot move finished").is_some(), "{}", second.stderr());
         is_refused(direct[from], &late);

@@ -121,7 +121,7 @@ impl Cluster<'_> {
         });
     }
 
-    /// What the near node uses, in bytes.
+    /// Returns the memory used by the near node, in bytes.
     fn memory(&self) -> usize {
         let info: String = cmd("INFO")
             .arg("memory")

@@ -1,6 +1,6 @@
-//! What the whole process of `enroute state agent` has resident stays within `--memory` and the
-//! base that the guide states, whatever clients send, ask for or leave unread; others are served
-//! again as soon as those have gone.
+//! The resident memory of `enroute state agent` stays within `--memory` and the overhead that the
+//! guide states, whatever clients send, request or leave unread; other clients are served again as
+//! soon as those have disconnected.
 
 use std::net::SocketAddr;
 
@@ -39,11 +39,11 @@ impl Served {
         // It comes behind all that the node was asked before.
         Raw::connect(self.address()).ask("GET {k}small", "$1\r\nv\r\n");
         let peak = self.agent.process().peak_bytes();
-        eprintln!("{attack}: {} MiB at most, {} may be", peak / MIB, BOUND / MIB);
-        assert!(peak <= BOUND, "{attack}: {peak} bytes were resident, and {BOUND} may be");
+        eprintln!("{attack}: peak {} MiB, limit {} MiB", peak / MIB, BOUND / MIB);
+        assert!(peak <= BOUND, "{attack}: {peak} bytes resident, expected at most {BOUND}");
     }
 
-    /// Sets a value of so many bytes where it belongs, without the agent.
+    /// Sets a value of this length at its node, without the agent.
     fn set(&self, key: &str, bytes: usize) {
         let nodes: Vec<SocketAddr> = self.redis.iter().map(Redis::address).collect();
         let mut node = connection(nodes[owner(&nodes, slot_of(key))]);

@@ -5,7 +5,7 @@ use crate::support::{process::Process, state::by_hand};
 
 #[test]
 fn an_agent_that_other_machines_reach_warns() {
-    // Nobody is there; the agent begins all the same.
+    // There is no node; the agent starts all the same.
     let nodes = ["127.0.0.1:1".parse().expect("an address")];
     let started = |listen: &str| {
         let process = Process::start(&mut by_hand(&nodes, &["agent", "--listen", listen]));

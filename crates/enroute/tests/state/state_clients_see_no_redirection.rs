@@ -1,5 +1,5 @@
 //! Clients use an agent like a single Redis, which has no MOVED, ASK or TRYAGAIN: where a slot has
-//! no owner, or migrates for ever, they get an error that it is not served.
+//! no owner, or migrates forever, they get an error that it is not served.
 
 use std::net::SocketAddr;
 
@@ -47,7 +47,7 @@ fn keys_that_are_nowhere_and_everywhere_are_not_served_and_the_client_is_told_so
     set(addresses[0], &tag, "MIGRATING", &id(addresses[1]));
     is_told(&mut client, &format!("GET {tag}2"), &unserved(&tag, ""));
     is_told(&mut client, &format!("MGET {tag}1 {tag}2"), &unserved(&tag, "is moving"));
-    // What its node has it serves.
+    // The node serves the keys that it has.
     client.ask(&format!("GET {tag}1"), "$1\r\n");
     client.hear("1\r\n");
 }

@@ -39,7 +39,7 @@ fn get(connection: &mut redis::Connection) -> String {
 fn until_it_reads(client: &mut redis::Connection, value: &str) {
     let written = Instant::now();
     loop {
-        // How long the answer itself takes is the machine's affair.
+        // The time of the answer itself depends on the machine.
         let asked = written.elapsed();
         let found = get(client);
         if found == value {
@@ -132,12 +132,12 @@ fn coherent(nodes: &[SocketAddr]) {
     }
 }
 
-/// What a copy says is over when its key is.
+/// A copy expires together with its key.
 #[test]
 fn a_copy_expires_with_its_key() {
     let Some(copying) = Copying::start(&["--enable-debug-command", "yes"]) else { return };
     let Copying { nodes, mut client, .. } = copying;
-    // Nobody expires keys by itself there: only reading them does.
+    // The nodes do not expire keys actively: only a read does.
     for node in &nodes {
         let mut node = connection(*node);
         cmd("DEBUG").arg("SET-ACTIVE-EXPIRE").arg(0).exec(&mut node).expect("debug commands");
@@ -322,6 +322,6 @@ fn what_is_read_everywhere_is_found_and_copied() {
     for agent in &agents {
         until_copied(&mut connection(agent.address()), &nodes);
     }
-    // Nobody reads it any more.
+    // No client reads it any more.
     until(&|said| said.contains("agents keep copies of: 0"));
 }

@@ -29,7 +29,7 @@ fn owner(nodes: &[SocketAddr]) -> usize {
         if let Some(node) = nodes.iter().position(owns) {
             return node;
         }
-        assert!(started.elapsed() < PATIENCE, "nobody owns it");
+        assert!(started.elapsed() < PATIENCE, "the slot has no owner");
     }
 }
 
@@ -41,7 +41,10 @@ fn one_user_serves_moves_and_copies() {
         let mut direct = node.connection();
         let user = ["SETUSER", "mover", "on", ">secret", "~*", "&*", "+@all"];
         cmd("ACL").arg(&user).exec(&mut direct).expect("a user");
-        cmd("ACL").arg(&["SETUSER", "default", "off"]).exec(&mut direct).expect("nobody else");
+        cmd("ACL")
+            .arg(&["SETUSER", "default", "off"])
+            .exec(&mut direct)
+            .expect("the default user is disabled");
     }
     let directory = TemporaryDirectory::create();
     let file = |name: &str, text: &str| {
@@ -105,6 +108,7 @@ fn one_user_serves_moves_and_copies() {
     let stranger = Agent::start(&nodes);
     let mut client = connection(stranger.address());
     client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    let told = cmd("GET").arg("{foo}0").query::<String>(&mut client).expect_err("nobody is let in");
+    let told =
+        cmd("GET").arg("{foo}0").query::<String>(&mut client).expect_err("login is required");
     assert!(told.to_string().contains("NOAUTH"), "{told}");
 }

@@ -16,7 +16,7 @@ use crate::support::state::{Agent, by_hand, is_open, owner, placer, said, wait_f
 use redis::cmd;
 
 const INCREMENTS: usize = 12_000;
-/// A busy machine may need so many.
+/// Maximum number of attempts on a busy machine.
 const TRIES: usize = 10;
 const INCREMENTS_MANY: usize = 1_000_000;
 /// Slots of the counters.
@@ -52,7 +52,7 @@ fn counters_of_a_cluster_client_end_where_they_must_while_slots_move() {
     counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), Clients::OfNodes, INCREMENTS);
 }
 
-/// Whom clients speak to.
+/// The endpoint that clients connect to.
 #[derive(Clone, Copy)]
 enum Clients {
     OfAgent,
@@ -71,7 +71,7 @@ fn counters(nodes: &[SocketAddr], clients: Clients, increments: usize) {
     assert!(output.status.success() && text.contains("no slot is open"), "{text}");
 }
 
-/// How often all slots moved while counters, begun anew, went where they must.
+/// Returns the number of times that all slots moved while counters, started anew, were incremented.
 fn count(nodes: &[SocketAddr], python: &Path, clients: Clients, increments: usize) -> usize {
     for node in nodes {
         cmd("FLUSHALL").exec(&mut connection(*node)).expect("it is emptied");

@@ -1,5 +1,5 @@
-//! What an operator can say is obeyed and explained: pins, excluded nodes, a dry run; `why`,
-//! `status` and `advise-tags` tell what there is to know.
+//! The options of an operator are obeyed and explained: pins, excluded nodes, a dry run; `why`,
+//! `status` and `advise-tags` report the facts.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -62,7 +62,7 @@ fn a_placer_obeys_pins_and_exclusions_and_says_why() {
         assert!(status.contains("placer: bold") && status.contains("moves: 2"), "{status}");
         bold.terminate();
         assert!(why(&free).contains(&format!("is at {near}")));
-        assert!(is_at(&unused, FARTHER), "a slot that nobody uses moved");
+        assert!(is_at(&unused, FARTHER), "an unused slot moved");
     });
 }
 
@@ -83,7 +83,7 @@ fn a_node_without_room_takes_nothing() {
         pipeline.cmd("SET").arg(format!("{large}:{number}")).arg("x".repeat(10_000)).ignore();
     }
     pipeline.query::<()>(&mut client).expect("they are set");
-    // What is there now, and less than the large slot takes.
+    // The memory in use, and less than the large slot needs.
     let info: String =
         redis::cmd("INFO").arg("memory").query(&mut linked.nodes[NEAR].connection()).expect("INFO");
     let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("its memory");
@@ -98,7 +98,10 @@ fn a_node_without_room_takes_nothing() {
         scope.spawn(|| use_keys(agent.address(), &keys, &over));
         let placer = placer_with(&nodes, "idle", &["--load-max", "0.1"]);
         wait_for(|| why(&small).contains("have no room"), || why(&small));
-        assert!(is_at(&small, FARTHER) && is_at(&large, FARTHER), "nodes took what they may not");
+        assert!(
+            is_at(&small, FARTHER) && is_at(&large, FARTHER),
+            "a slot moved to a node that must not get it"
+        );
         placer.terminate();
         let placer = placer_with(&nodes, "careful", &[]);
         wait_for(|| is_at(&small, NEAR), || placer.stderr());

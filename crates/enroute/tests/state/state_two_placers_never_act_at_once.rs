@@ -1,5 +1,5 @@
-//! Whoever moves slots does it alone. One that was stopped while it led, and wakes up when another
-//! has gone on with its work, does nothing any more.
+//! One process at a time moves slots. One that was stopped while it led, and resumes after another
+//! has continued its work, does nothing any more.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -17,8 +17,8 @@ const KEYS_MANY: usize = 20_000;
 const DELAY: Duration = Duration::from_millis(10);
 /// Some thirty steps.
 const KEYS: usize = 2_000;
-/// Who finds others at work gives up after some seconds, and each of the others may take long on a
-/// busy machine.
+/// A mover that finds others at work gives up after some seconds, and each of the others may take
+/// long on a busy machine.
 const TRIES: usize = 100;
 
 #[test]
@@ -54,7 +54,7 @@ fn stopped_in_the_middle(nodes: &[SocketAddr]) -> (Process, SocketAddr) {
     let first = mover(nodes, to);
     wait_for(|| count(nodes[from]) < KEYS_MANY, || first.stderr());
     first.stop();
-    // What it had said by then is done before the second answer.
+    // Its commands until then are executed before the second answer.
     assert!(
         count(nodes[from]) > 0 && count(nodes[from]) > 0,
         "it was too quick: {}",
@@ -82,8 +82,8 @@ fn of_many_that_want_to_move_slots_one_does_at_a_time() {
     everything_is_there(&nodes, KEYS);
 }
 
-/// Who finds somebody else at work all the time gives up, and tries again; so does who was
-/// overtaken in the middle, as its lease was over before the machine let it go on.
+/// A mover that always finds another at work gives up, and tries again; so does one that was
+/// overtaken in the middle of its move because its lease ended before the machine resumed it.
 fn moves_at_last(nodes: &[SocketAddr], target: SocketAddr) {
     let has_moved = |_| mover(nodes, target).wait().status.success();
     assert!((0..TRIES).any(has_moved), "it never was its turn");

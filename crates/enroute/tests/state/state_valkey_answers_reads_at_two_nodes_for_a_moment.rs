@@ -23,7 +23,7 @@ fn a_deleted_key_is_read_at_the_node_that_its_slot_has_left() {
     let Some(mut nodes) = valkey(&[]) else { return };
     let start = SystemTime::now();
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
-    // What others tell the source comes late, and what they answer it.
+    // Delays the messages of other nodes to the source, and the answers to its own.
     let source_bus = bus_behind_link(&mut nodes, SOURCE, &[TARGET, OTHER]);
     let target_bus = bus_behind_link(&mut nodes, TARGET, &[SOURCE, OTHER]);
     let [tag, ..] = tags_at(&addresses, SOURCE);
@@ -43,7 +43,7 @@ fn a_deleted_key_is_read_at_the_node_that_its_slot_has_left() {
     let deleted: usize = cmd("DEL").arg(&key).query(&mut target).expect("its owner takes it");
     let read = get(&mut source, &key);
     assert_eq!((deleted, read), (1, Ok(Some("before".to_owned()))), "{}", nodes[SOURCE].log());
-    let during = start.elapsed().expect("time goes on");
+    let during = start.elapsed().expect("a monotonic clock");
 
     let is_heard = || get(&mut connection(addresses[SOURCE]), &key).is_err();
     wait_for(is_heard, || nodes[SOURCE].log());

@@ -1,5 +1,5 @@
-//! What a client may send inside of TLS to hurt a server: frames of HTTP/2 and heads of HTTP/1.1.
-//! `openssl s_client` carries it, so that no client library puts it right.
+//! Attacks by a client inside of TLS: frames of HTTP/2 and heads of HTTP/1.1. `openssl s_client`
+//! sends them, so that no client library corrects them.
 
 use std::{
     net::SocketAddr,
@@ -59,7 +59,8 @@ impl Http2 {
         self.0.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, block));
     }
 
-    /// The frames of a request, in as many as its headers take; its body comes unless it `ends` there.
+    /// Returns the frames of a request, as many as its headers need; a body follows unless the
+    /// request `ends` there.
     pub fn begun(stream: u32, block: &[u8], ends: bool) -> Vec<u8> {
         let end = if ends { END_STREAM } else { 0 };
         let mut parts = block.chunks(16_000).peekable();
@@ -83,7 +84,7 @@ impl Http2 {
         frame(UNKNOWN, 0, 0, &vec![0; bytes])
     }
 
-    /// Room for so many more bytes of all answers.
+    /// Enlarges the window for all answers by this number of bytes.
     pub fn window(more: u32) -> Vec<u8> {
         frame(WINDOW_UPDATE, 0, 0, &more.to_be_bytes())
     }
@@ -101,8 +102,8 @@ impl Http2 {
     }
 }
 
-/// What one request without a body is answered over HTTP/2; `Some(200)` where it is that, `Some(0)`
-/// where it is another status, `None` where its stream or the connection ends.
+/// Returns the result of one request without a body over HTTP/2: `Some(200)` for that status,
+/// `Some(0)` for another status, `None` if its stream or the connection ends.
 pub fn ask_http2(address: SocketAddr, domain: &str, block: &[u8]) -> Option<u16> {
     const GOAWAY: u8 = 7;
     /// `:status: 200`, by its place in HPACK's table.
@@ -129,7 +130,7 @@ pub fn of_http2() -> Vec<(&'static str, Vec<u8>)> {
         ("settings of seven bytes", frame(SETTINGS, 0, 0, &[0; 7])),
         ("a frame of 16 MiB", [&[0xff, 0xff, 0xff, DATA, 0], &[0; 4][..]].concat()),
         ("headers on stream 0", header(0)),
-        ("data on a stream nobody opened", frame(DATA, 0, 5, b"x")),
+        ("data on a stream that was not opened", frame(DATA, 0, 5, b"x")),
         ("an index outside of HPACK's table", frame(HEADERS, END_HEADERS, 1, &[0xff; 8])),
         ("a number without end in HPACK", frame(HEADERS, END_HEADERS, 1, &[0x7f, 0xff, 0xff])),
         ("a window beyond 2^31", many(2, &|_| frame(WINDOW_UPDATE, 0, 0, &[0x7f, 255, 255, 255]))),
@@ -181,6 +182,6 @@ pub fn send(directory: &Path, options: &str, bytes: &[u8]) -> Option<Vec<u8>> {
         .stdin(Stdio::null())
         .output()
         .expect("a shell");
-    // What `timeout` says when it had to end it.
+    // Exit status of `timeout` when it had to end the program.
     (output.status.code() != Some(124)).then_some(output.stdout)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::origins::absent;
 use super::process::PATIENCE;
 
-/// What a version of control groups calls it.
+/// Names of the files in one version of control groups.
 struct Names {
     limit: &'static str,
     /// Beyond it a process waits for memory instead of being killed.
@@ -88,7 +88,7 @@ impl Cgroup {
         assert!(self.try_limit(bytes), "a group of ours");
     }
 
-    /// False if so much cannot be taken away.
+    /// Sets the limit; returns false if the kernel cannot reclaim the memory.
     pub fn try_limit(&self, bytes: u64) -> bool {
         fs::write(self.directory.join(self.names.limit), bytes.to_string()).is_ok()
     }
@@ -98,7 +98,7 @@ impl Cgroup {
         fs::write(limit, self.names.unlimited).expect("a group of ours");
     }
 
-    /// What is in it uses so much, in bytes.
+    /// Returns the memory usage of its processes, in bytes.
     pub fn usage(&self) -> u64 {
         self.number(self.names.usage).expect("a group of ours")
     }
@@ -112,8 +112,8 @@ impl Cgroup {
         fs::write(self.directory.join("cgroup.procs"), process.to_string()).expect("our process");
     }
 
-    /// Lets nothing in it have more memory than now, for a while: what asks for more waits for it,
-    /// and is not killed.
+    /// Limits the memory to the present usage for a while: a process that needs more waits, and is
+    /// not killed.
     pub fn press(&self, lasts: Duration) {
         let write = |file: &str, text: &str| fs::write(self.directory.join(file), text);
         if self.names.pressed == self.names.limit {

@@ -13,18 +13,19 @@ use super::process::PATIENCE;
 /// Before an address is tried again at which nothing listens.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What clients ask for.
+/// The mix of requests that clients send.
 #[derive(Debug)]
 pub struct Mix {
     /// Of a hundred operations; what is left are deletes.
     pub reads: u32,
     pub writes: u32,
     pub keys: usize,
-    /// Half of all operations are on the first so many keys: races need company.
+    /// Half of all operations are on this number of keys, the first ones: races need contention.
     pub busy_keys: usize,
     /// The name of a key.
     pub name: fn(usize) -> String,
-    /// A client closes its connection without waiting for one answer of so many.
+    /// Once in this number of answers, a client closes its connection without waiting for the
+    /// answer.
     pub leaves_of: Option<u32>,
 }
 

@@ -94,7 +94,8 @@ fn number(digits: &str) -> u64 {
     u64::from_str_radix(digits, 16).expect("an address")
 }
 
-/// Where the threads of a stopped process are: the last field of each one's `syscall`.
+/// Returns the instruction pointers of a stopped process's threads: the last field of each one's
+/// `syscall`.
 fn places(id: u32) -> Vec<u64> {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("it is there").flatten();
     let place = |thread: fs::DirEntry| {
@@ -104,7 +105,7 @@ fn places(id: u32) -> Vec<u64> {
     threads.filter_map(place).collect()
 }
 
-/// Where a function begins in an ELF image of 64 bits, by its table of dynamic symbols.
+/// Returns the offset of a function in an ELF image of 64 bits, by its table of dynamic symbols.
 fn symbol(image: &[u8], name: &str) -> u64 {
     const DYNAMIC_SYMBOLS: u64 = 11;
     let long = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().expect("eight bytes"));

@@ -26,8 +26,8 @@ pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {
     Some(nodes)
 }
 
-/// So many nodes, each with as many slots, as redis-cli makes no cluster of two and is slow with
-/// many.
+/// Starts this number of nodes with the same number of slots each; redis-cli makes no cluster of
+/// two and is slow with many.
 pub fn even(count: usize, options: &[&str]) -> Option<Vec<Redis>> {
     let all = [&["--cluster-enabled", "yes"], &GONE[..], options].concat();
     let nodes: Vec<Redis> = (0..count).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;
@@ -90,7 +90,7 @@ pub fn link(node: SocketAddr) -> RelayHandle {
     Relay::start(config).expect("a relay")
 }
 
-/// Others speak to a node's bus over a link; `others` do already.
+/// Puts a link between the bus of a node and the other nodes; `others` use one already.
 pub fn bus_behind_link(nodes: &mut [Redis], node: usize, others: &[usize]) -> RelayHandle {
     let mut bus = nodes[node].address();
     bus.set_port(bus.port() + 10_000);
@@ -111,7 +111,8 @@ pub fn bus_behind_link(nodes: &mut [Redis], node: usize, others: &[usize]) -> Re
     link
 }
 
-/// What a node tells of another behind its name: address, flags, whose replica, …
+/// Returns a node's description of another, after its name: address, flags, primary of the replica,
+/// …
 pub fn told(node: &mut redis::Connection, id: &str) -> Vec<String> {
     let text: String = redis::cmd("CLUSTER").arg("NODES").query(node).expect("nodes");
     let line = text.lines().find_map(|line| line.strip_prefix(id)).expect("it knows it");

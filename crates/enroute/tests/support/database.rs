@@ -16,7 +16,7 @@ pub struct Database {
     process: Option<Process>,
     address: SocketAddr,
     options: Vec<String>,
-    /// What the shell does in the process before the database begins.
+    /// Shell commands to run in the process before the database starts.
     before: Option<String>,
     directory: TemporaryDirectory,
 }
@@ -101,7 +101,7 @@ impl Database {
         self.address
     }
 
-    /// Where it keeps what it keeps, and files of the test.
+    /// Returns the directory of its data and of the test's files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -111,8 +111,8 @@ impl Database {
         self.directory.path().join("data")
     }
 
-    /// Flips a bit of the record of `key` on disk, so many bytes behind the beginning of its name;
-    /// file and offset of the record as errors say them.
+    /// Flips a bit of the record of `key` on disk, `behind` bytes after the start of its name;
+    /// returns file and offset of the record as errors name them.
     pub fn flip(&self, key: &str, behind: u64) -> String {
         let name = [b"\0", key.as_bytes()].concat();
         for shard in 0..4 {
@@ -135,7 +135,7 @@ impl Database {
         panic!("{key} is not on disk");
     }
 
-    /// What INFO says of `field`.
+    /// Returns `field` of INFO.
     pub fn info(&self, field: &str) -> u64 {
         let text: String = redis::cmd("INFO").query(&mut self.connection()).expect("a text");
         let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -148,7 +148,7 @@ impl Database {
         client.get_connection().expect("the database listens")
     }
 
-    /// Where its admin endpoint is, if it was started with one.
+    /// Returns the address of its admin endpoint, if it was started with one.
     pub fn admin(&self) -> SocketAddr {
         let line = self.process().stderr_line("admin: http://").expect("started with --admin");
         let address = line.trim_start_matches("admin: http://").trim_end_matches('/');

@@ -81,7 +81,7 @@ pub struct Edge<'a> {
     workshop: &'a Workshop,
 }
 
-/// What curl was answered.
+/// A response received by curl.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -96,7 +96,7 @@ impl Answer {
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
     }
 
-    /// What `Cache-Status` says of this cache.
+    /// Returns the entry of this cache in `Cache-Status`.
     pub fn cache(&self) -> &str {
         self.header("cache-status").trim_start_matches("enroute; ")
     }
@@ -129,7 +129,7 @@ impl Edge<'_> {
         self.try_curl(domain, path, options).unwrap_or_else(|said| panic!("{path}: {said}"))
     }
 
-    /// What `openssl s_client` says of a handshake, and of `request` if there is one.
+    /// Returns the output of `openssl s_client` for a handshake, and for `request` if there is one.
     pub fn openssl(&self, domain: &str, options: &str, request: &str) -> String {
         let command = format!(
             "openssl s_client -connect {} -servername {domain} -CAfile {domain}.pem {options}",
@@ -154,7 +154,7 @@ impl Edge<'_> {
         String::from_utf8_lossy(&said).into_owned()
     }
 
-    /// What the admin side counted.
+    /// Returns a counter of the admin endpoint.
     pub fn counted(&self, name: &str) -> u64 {
         let stats = self.statistics();
         stats["edge"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {stats}"))
@@ -169,7 +169,7 @@ impl Edge<'_> {
     }
 }
 
-/// What an origin was asked.
+/// A request received by an origin.
 #[derive(Debug, Clone)]
 pub struct Asked {
     pub method: String,
@@ -183,7 +183,7 @@ impl Asked {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Is the text in any of its headers?
+    /// Returns whether the text is in any of its headers.
     pub fn says(&self, text: &str) -> bool {
         self.headers.iter().any(|(name, value)| name.contains(text) || value.contains(text))
     }

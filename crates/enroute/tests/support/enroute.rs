@@ -26,7 +26,7 @@ pub struct Cache {
     addresses: Vec<SocketAddr>,
 }
 
-/// What a statistics line says: `hits=3` becomes `("hits", 3.0)`.
+/// A parsed statistics line: `hits=3` becomes `("hits", 3.0)`.
 pub type Statistics = HashMap<String, f64>;
 
 impl Cache {
@@ -65,12 +65,12 @@ impl Cache {
         Self { enroute, addresses }
     }
 
-    /// Where clients of the first listener connect.
+    /// Returns the address of the first listener.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
 
-    /// Where clients connect, listener by listener.
+    /// Returns the addresses of all listeners.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -81,7 +81,7 @@ impl Cache {
         client.get_connection().expect("the cache listens")
     }
 
-    /// What it has counted by now: waits for statistics that are younger than the call.
+    /// Returns the present counters: waits for statistics that are younger than the call.
     pub fn statistics(&self) -> Statistics {
         self.statistics_once(|_| true)
     }
@@ -93,7 +93,7 @@ impl Cache {
         let started = Instant::now();
         loop {
             let text = stdout();
-            // The line that was being written at the call may be of before it.
+            // The line that was being written at the call may have older values.
             let fresh = text.lines().skip(seen + 1).last().map(parse_statistics);
             match fresh {
                 Some(statistics) if expected(&statistics) => return statistics,
@@ -145,7 +145,7 @@ pub fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_enroute"))
 }
 
-/// What the admin side answered.
+/// An answer of the admin endpoint.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -205,14 +205,14 @@ impl Enroute {
         })
     }
 
-    /// Where its admin side listens, waiting until it says so.
+    /// Returns the address of its admin endpoint, after it has been logged.
     pub fn admin_address(&self) -> SocketAddr {
         let line = self.stderr_line("admin: http://");
         let address = line.trim_start_matches("admin: http://").trim_end_matches('/');
         address.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
-    /// Where its first listener of this protocol listens, waiting until it says so.
+    /// Returns the address of its first listener of this protocol, after it has been logged.
     pub fn listen_address(&self, protocol: &str) -> SocketAddr {
         let scheme = format!("{protocol}://");
         let line = self.stderr_line(&scheme);

@@ -20,7 +20,7 @@ pub fn seed(usual: u64) -> u64 {
     seed
 }
 
-/// Rounds until every pair of so many faults was there, either of the two first.
+/// Returns the number of rounds until every ordered pair of `faults` faults has occurred.
 pub const fn rounds(faults: usize) -> usize {
     faults * (faults - 1)
 }

@@ -49,7 +49,7 @@ impl Side {
         self.ask(&args)
     }
 
-    /// What was said unasked before the answer to a PING of ours.
+    /// Returns the push messages received before the answer to a PING of ours.
     pub fn pushed(&mut self) -> Vec<String> {
         let mut heard = vec![self.words("ping")];
         while !heard.last().is_some_and(|reply| {

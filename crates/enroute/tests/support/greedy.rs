@@ -16,7 +16,7 @@ pub fn insist(address: SocketAddr, pieces: impl Iterator<Item = Vec<u8>>) -> Tcp
     stream
 }
 
-/// SET of a value of so many megabytes.
+/// A SET of a value of this number of megabytes.
 pub fn bulk(megabytes: usize) -> impl Iterator<Item = Vec<u8>> {
     let head = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${}\r\n", megabytes * 1_000_000);
     let body = (0..megabytes).map(|_| vec![b'v'; 1_000_000]);

@@ -1,6 +1,6 @@
 //! While a slot changes its owner, the engine of Valkey lets two nodes answer reads of it
-//! (`docs/guide/state.md`, Remaining bounds): its source goes on until it has heard over the bus
-//! that the target has taken the slot. When that was, the source logs.
+//! (`docs/guide/state.md`, Remaining bounds): its source continues until it has learned over the
+//! bus that the target has taken the slot. The source logs that time.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ const DAY_MS: i64 = 86_400_000;
 /// Times in the log are whole milliseconds.
 const RESOLUTION: Duration = Duration::from_millis(1);
 
-/// What a process says first.
+/// Part of the first line that a process logs.
 const STARTS: &str = " is starting ";
 
 /// The source of a slot's move may answer reads although its target takes writes.
@@ -21,7 +21,7 @@ pub struct Handover {
     pub ends: Duration,
 }
 
-/// All that a node was the source of, by its log, whose times are UTC.
+/// Returns all handovers of which a node was the source, by its log, whose times are UTC.
 pub fn handovers(log: &str, start: SystemTime) -> Vec<Handover> {
     let mut open: HashMap<&str, _> = HashMap::new();
     let mut found = Vec::new();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::directory::{TemporaryDirectory, installed};
 use super::origins::absent;
 
-/// What one client did, in its order.
+/// The operations of one client, in order.
 pub struct Recorder {
     client: usize,
     start: Instant,
@@ -32,13 +32,13 @@ pub struct Operation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// What was read; none if the key is absent.
+    /// The value read; none if the key is absent.
     Read(Option<u64>),
     Write(u64),
     Delete,
 }
 
-/// What the client knows of its operation.
+/// The outcome of an operation, as far as the client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Succeeded,
@@ -116,11 +116,11 @@ impl Operation {
     }
 }
 
-/// What the checker says.
+/// The checker's verdict.
 #[derive(Debug)]
 pub struct Verdict {
     pub linearizable: bool,
-    /// How many operations it is about.
+    /// The number of operations of the history.
     pub operations: usize,
     /// Its first line, and after a violation the operations that show it.
     pub text: String,
@@ -151,8 +151,8 @@ pub fn check(operations: &[Operation]) -> Option<Verdict> {
     Some(Verdict { linearizable, operations: operations.len(), text })
 }
 
-/// How many runs a test may make: a busy machine may need several until what it looks for was
-/// there.
+/// Maximum number of runs of a test: a busy machine may need several until the event that it waits
+/// for has occurred.
 const RUNS_MAX: u64 = 10;
 
 /// The seeds of the runs of a test. The first is 1 or what `ENROUTE_SEED` says.
@@ -161,9 +161,9 @@ pub fn seeds() -> Range<u64> {
     first..first + RUNS_MAX
 }
 
-/// Runs with one seed after the other, each to a history that is linearizable and to so many
-/// answers that were not the origin's, until these are `hits_min`: else the histories would say
-/// little. A run that comes to nothing ends it.
+/// Runs one seed after the other until together `hits_min` answers came from a cache; with fewer,
+/// the histories would prove little. Each history must be linearizable. A run without a result ends
+/// it.
 pub fn are_linearizable(hits_min: u64, mut run: impl FnMut(u64) -> Option<(Verdict, u64)>) {
     let mut sum = 0;
     for seed in seeds() {
@@ -177,7 +177,7 @@ pub fn are_linearizable(hits_min: u64, mut run: impl FnMut(u64) -> Option<(Verdi
     panic!("only {sum} hits in {RUNS_MAX} runs");
 }
 
-/// Where the checker is; None, with the reason printed, where it is not installed.
+/// Returns the path of the checker; None, with the reason printed, where it is not installed.
 pub fn checker() -> Option<std::path::PathBuf> {
     let program = installed("bin/checker");
     if program.is_file() { Some(program) } else { absent("the checker is not installed") }

@@ -23,7 +23,7 @@ keys = [\"*\"]
 methods = [\"CertificateVerify\", \"ECDHE\", \"RSA\"]
 ";
 
-/// Where everything lies that a key server needs.
+/// A directory with everything that a key server needs.
 pub struct Site {
     pub database: Database,
     workshop: Workshop,
@@ -71,7 +71,7 @@ impl Site {
         let ended = self.run(&[&["import"], &self.vault()[..], options, &[&file]].concat());
         assert!(ended.status.success(), "{}", ended.stderr);
         let id = ended.stdout[..64].to_owned();
-        // What the edge knows of the key, by another tool.
+        // The edge's identifier of the key, computed by another tool.
         let expected = self.sh(&format!(
             "openssl pkey -in {name}.key -pubout -outform DER | openssl dgst -sha256 -r"
         ));
@@ -170,7 +170,8 @@ impl Site {
         )
     }
 
-    /// What an edge asks `server` with, `edge1.example` on so many connections.
+    /// Returns the configuration of the edge `edge1.example` for requests to `server` on
+    /// `connections` connections.
     pub fn configuration(&self, server: &KeyServer, connections: usize) -> ClientConfiguration {
         ClientConfiguration {
             address: server.address.to_string(),
@@ -271,7 +272,7 @@ pub fn request(id: &str, scheme: Scheme) -> Request {
     }
 }
 
-/// Where the connections of a [`Client`] live.
+/// Returns the runtime for the connections of a [`Client`].
 pub fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }

@@ -22,7 +22,7 @@ const MORE_TO_COME: u32 = 1 << 1;
 const HEADER_BYTES: usize = 16;
 const MESSAGE_BYTES_MAX: usize = 48_000_000;
 
-/// How an OP_COMPRESSED message is compressed.
+/// Compression algorithm of an OP_COMPRESSED message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compressor {
     Noop,
@@ -79,7 +79,7 @@ pub struct Message {
     pub response_to: i32,
     /// In a request: no reply is wanted. In a reply: another follows unasked.
     pub more_to_come: bool,
-    /// How it is, or was, compressed.
+    /// The compression algorithm, present or former.
     pub compressor: Option<Compressor>,
     /// An OP_QUERY or its OP_REPLY, as drivers use for their first message.
     pub legacy: bool,

@@ -1,4 +1,4 @@
-//! What tests need from outside the process: real origins, a scripted one, the real binary.
+//! External processes that tests need: real origins, a scripted one, the real binary.
 //!
 //! Each folder of tests is one binary, whose `main.rs` has `mod support`. Read `origins` first.
 //! Everything listens on loopback, on a port the kernel chose; everything is waited for, nothing

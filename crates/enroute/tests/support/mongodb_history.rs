@@ -75,7 +75,8 @@ fn users(address: SocketAddr) -> Collection<Document> {
     client.database("shop").collection("users")
 }
 
-/// What is known of a write: an answer, even no, says all; a lost connection says nothing.
+/// Returns the outcome of a write: an answer, even an error, determines it; a lost connection does
+/// not.
 fn outcome<T>(written: &Result<T, Error>) -> Outcome {
     match written.as_ref().map_err(|error| &*error.kind) {
         Ok(_) => Outcome::Succeeded,

@@ -37,7 +37,7 @@ const MIX: Mix = Mix {
 /// Nothing is copied: what an agent reads from a copy may be older than a write through another one
 /// (`state_copies_are_coherent.rs`).
 const AGENT_OPTIONS: [&str; 2] = ["--report-period", "0"];
-/// One of so many who move slots is killed.
+/// One mover in this number is killed.
 const KILLED_OF: usize = 4;
 
 /// Longest step of a node's clock, either way.
@@ -56,7 +56,7 @@ pub struct History {
     pub agents: PathBuf,
     pub lasts: Duration,
     pub operations_min: usize,
-    /// How long what nodes say to each other takes.
+    /// Delay of the messages between nodes.
     pub bus_delay: Duration,
     /// Things that go wrong at a time.
     pub faults_at_once: usize,
@@ -81,7 +81,7 @@ impl History {
         history::checker()?;
         let seed = std::env::var("ENROUTE_SEED").map_or(0, |seed| seed.parse().expect("a number"));
         eprintln!("ENROUTE_SEED={seed}");
-        // What a node has answered survives its end.
+        // Acknowledged writes survive the end of a node.
         let options = ["--appendonly", "yes", "--appendfsync", "always"];
         let nodes = match self.engine {
             Engine::Redis => cluster(&options),
@@ -125,7 +125,7 @@ impl History {
         assert!(output.status.success(), "{text}");
         let (output, text) = said(&nodes, &["doctor"]);
         assert!(output.status.success() && text.contains("no slot is open"), "{text}");
-        // What is there in the end is part of the history.
+        // The final state is part of the history.
         let last = Client::new(CLIENTS, addresses[0], &MIX, seed, start);
         let (are_read, in_the_end) = last.read_all();
         assert!(are_read, "an agent does not answer in the end");
@@ -152,7 +152,7 @@ impl History {
         buses
     }
 
-    /// Lets things go wrong, so many at once, until it is over; leaves all of them well.
+    /// Causes this number of simultaneous faults until it is over; ends all of them.
     fn make_trouble(
         &self,
         linked: &mut Linked,
@@ -195,7 +195,7 @@ impl History {
     }
 }
 
-/// Lets the agents have no more memory for a while.
+/// Limits the agents to their present memory for a while.
 fn press(group: Option<&Cgroup>, agents: &[Agent], random: &mut Pcg64Mcg) {
     let Some(group) = group else { return };
     // They may have been started anew.
@@ -203,7 +203,7 @@ fn press(group: Option<&Cgroup>, agents: &[Agent], random: &mut Pcg64Mcg) {
     group.press(Duration::from_millis(random.random_range(0..1_000)));
 }
 
-/// What goes wrong.
+/// The possible faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Cut,
@@ -220,7 +220,7 @@ impl Fault {
         match random.random_range(0..if at_once == 1 { 10 } else { 12 }) {
             0..4 => Self::Cut,
             4..6 => Self::AgentKilled,
-            // What nodes' disks have to do takes most of the time there is.
+            // The disk work of the nodes takes most of the available time.
             6..8 if at_once == 1 => Self::AgentKilled,
             6 => Self::NodeStopped,
             7 => Self::LeaseOver,
@@ -275,7 +275,7 @@ impl Fault {
     }
 }
 
-/// What was done so far.
+/// Counts of completed actions.
 #[derive(Debug, Default)]
 pub struct Seen {
     over: AtomicBool,

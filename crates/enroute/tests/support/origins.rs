@@ -1,8 +1,8 @@
 //! Real servers, one of each test: started on a free loopback port, ready when returned, gone when
 //! dropped.
 //!
-//! Where a server is not installed its `start` returns None after saying why, and the test returns
-//! early; with `CI=true` that is a failure instead. `make deps` installs them all.
+//! Where a server is not installed its `start` returns None and prints the reason, and the test
+//! returns early; with `CI=true` that is a failure instead. `make deps` installs them all.
 
 use std::env;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub struct Redis {
     address: SocketAddr,
     options: Vec<String>,
     directory: TemporaryDirectory,
-    /// What it said until it was brought down last.
+    /// Its output until it was last brought down.
     said: String,
 }
 

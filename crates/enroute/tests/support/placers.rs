@@ -17,10 +17,10 @@ use super::state::{by_hand, owner, said};
 /// The slot of {foo}.
 pub const SLOT: usize = 12_182;
 
-/// What channels of fences begin with.
+/// Prefix of the channels of fences.
 const CHANNELS: &str = "enroute:lease:";
 
-/// Sets so many keys of [`SLOT`].
+/// Sets this number of keys of [`SLOT`].
 pub fn load(nodes: &[SocketAddr], keys: usize) {
     let mut home = connection(nodes[owner(nodes, SLOT)]);
     let mut pipeline = redis::pipe();
@@ -50,10 +50,10 @@ pub fn mover(nodes: &[SocketAddr], to: SocketAddr) -> Process {
     Process::start(&mut by_hand(nodes, &["move", "{foo}", "--to", &to, "--log", "debug"]))
 }
 
-/// What nodes have executed: MIGRATEs, by the fence that their script named.
+/// Records the MIGRATEs that nodes have executed, by the fence that their script named.
 #[derive(Default)]
 pub struct Watch {
-    /// When the first and the last of each fence's was executed.
+    /// Times of the first and the last MIGRATE of each fence.
     acted: Mutex<HashMap<String, (f64, f64)>>,
     /// Scripts as they were sent.
     sent: Mutex<Vec<String>>,
@@ -111,8 +111,7 @@ impl Watch {
         }
     }
 
-    /// How many fences there were; panics if what was executed behind one began before another's
-    /// had ended.
+    /// Returns the number of fences; panics if the commands of two fences overlap in time.
     pub fn actors_one_after_the_other(&self) -> usize {
         let mut spans: Vec<(f64, f64)> = self.acted.lock().unwrap().values().copied().collect();
         spans.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -147,7 +146,7 @@ fn word(bytes: &mut impl Iterator<Item = u8>) -> Vec<u8> {
     loop {
         let byte = match bytes.next().expect("the end of a word") {
             b'"' => return word,
-            b'\\' => match bytes.next().expect("what is escaped") {
+            b'\\' => match bytes.next().expect("an escaped character") {
                 b'n' => b'\n',
                 b'r' => b'\r',
                 b't' => b'\t',

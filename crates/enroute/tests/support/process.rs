@@ -22,7 +22,7 @@ pub struct Process {
     stderr: Output,
 }
 
-/// How a process ended, and all it said.
+/// Exit status and output of a process.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
@@ -151,14 +151,19 @@ impl Process {
 
     /// Waits until it has ended by itself.
     ///
-    /// Panics when it goes on for longer than [`PATIENCE`].
+    /// Waits for its end; panics after [`PATIENCE`].
     pub fn wait(mut self) -> Ended {
         let started = Instant::now();
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a child of ours") {
                 break status;
             }
-            assert!(started.elapsed() < PATIENCE, "{} goes on:\n{}", self.name, self.stderr());
+            assert!(
+                started.elapsed() < PATIENCE,
+                "{} has not ended:\n{}",
+                self.name,
+                self.stderr()
+            );
             thread::sleep(Duration::from_millis(2));
         };
         Ended { status, stdout: self.stdout.finish(), stderr: self.stderr.finish() }
@@ -172,7 +177,7 @@ impl Drop for Process {
     }
 }
 
-/// Lets this process, and those it starts, open as many files as the system allows.
+/// Raises the limit of open files of this process, and of those it starts, to the system's maximum.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("a soft limit");

@@ -5,8 +5,8 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 use super::process::PATIENCE;
 
-/// What a Redis origin is asked before the first request of each client, and what it says where
-/// everything is allowed.
+/// The request that a Redis origin receives before the first request of each client, and the answer
+/// for a user with all rights.
 pub const CHECK: &str = "*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$7\r\ndefault\r\n";
 pub const RIGHTS: &str = "*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
     $4\r\nkeys\r\n$2\r\n~*\r\n";
@@ -72,7 +72,7 @@ impl Raw {
         String::from_utf8_lossy(&line).into_owned()
     }
 
-    /// So many bytes, whatever they are.
+    /// Reads this number of bytes, whatever they are.
     pub fn hear_bytes(&mut self, count: usize) -> Vec<u8> {
         let mut heard = vec![0; count];
         self.0.read_exact(&mut heard).expect("that many bytes");
@@ -85,7 +85,7 @@ impl Raw {
         match self.0.read(&mut rest) {
             Ok(0) => {}
             Ok(count) => panic!("heard {:?} instead of the end", show(&rest[..count])),
-            // What it had not read when it closed turns the end into a reset.
+            // Unread bytes at its close turn the end into a reset.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             Err(error) => panic!("{error} instead of the end"),
         }
@@ -102,7 +102,7 @@ impl Raw {
         }
     }
 
-    /// Has nothing come, not even the end?
+    /// Returns whether nothing has arrived, not even the end.
     pub fn is_open(&mut self) -> bool {
         self.0.set_nonblocking(true).expect("an option of TCP");
         let nothing =

@@ -25,7 +25,7 @@ const MIX: Mix = Mix {
     leaves_of: Some(1_000),
 };
 
-/// What is killed. What it has answered is to survive that.
+/// A server that is killed. Its acknowledged writes have to survive that.
 pub trait Origin: Send {
     fn address(&self) -> SocketAddr;
     fn connection(&self) -> redis::Connection;
@@ -67,8 +67,8 @@ pub fn path_to(origin: &impl Origin, seed: u64) -> RelayHandle {
     Relay::start(config).expect("a relay")
 }
 
-/// Clients of `address` ask for so many operations together, while `relay` and `origin` are in
-/// trouble.
+/// Clients of `address` make this number of requests together, while `relay` and `origin` have
+/// faults.
 pub fn record(
     address: SocketAddr,
     origin: &mut impl Origin,

@@ -30,7 +30,7 @@ use bson::{Bson, Document};
 
 use super::message::{Compressor, Message};
 
-/// What a script does about one request.
+/// The script's reaction to one request.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pub request: Pattern,
@@ -40,7 +40,7 @@ pub struct Exchange {
 /// Which requests are meant.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// Where it stands in the script.
+    /// Its line in the script.
     pub line: usize,
     command: String,
     compressor: Option<Compressor>,

@@ -37,7 +37,7 @@ struct State {
     released: HashSet<String>,
     connections: Vec<TcpStream>,
     ended: bool,
-    /// What it calls its process.
+    /// The process number that it reports.
     process: i32,
 }
 
@@ -126,7 +126,7 @@ impl Stage {
             .0
     }
 
-    /// What the script does about this request; the steps it expects are used up in order.
+    /// Returns the script's actions for this request; the expected steps are used up in order.
     fn actions_for(&self, request: &Message) -> Result<Vec<Action>, String> {
         let mut state = self.lock();
         if state.expected.front().is_some_and(|exchange| exchange.request.matches(request)) {

@@ -93,7 +93,7 @@ pub fn by_hand(nodes: &[SocketAddr], words: &[&str]) -> Command {
     command
 }
 
-/// What that said, when it has ended.
+/// Returns the status and the output of that command after its end.
 pub fn said(nodes: &[SocketAddr], words: &[&str]) -> (Output, String) {
     let output = by_hand(nodes, words).output().expect("the program starts");
     let text = [&output.stdout[..], &output.stderr[..]].concat();
@@ -104,7 +104,7 @@ pub fn said(nodes: &[SocketAddr], words: &[&str]) -> (Output, String) {
 /// may have no owner in the replies; then they are queried again.
 pub fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
     let mut asked = (0..100).map(|_| owner_now(nodes, slot));
-    asked.find_map(|owner| owner).expect("somebody owns it")
+    asked.find_map(|owner| owner).expect("the slot has an owner")
 }
 
 /// The same of nodes that are asked once.
@@ -164,7 +164,7 @@ fn listed(nodes: &[SocketAddr]) -> String {
     nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Sets the flag when the test is over, however it ends.
+/// Sets the flag at the end of the test, however it ends.
 pub struct Ends<'a>(pub &'a AtomicBool);
 
 impl Drop for Ends<'_> {

@@ -68,7 +68,8 @@ impl Workshop {
         ));
     }
 
-    /// Gives `NAME.pem`, which [`Self::signed`] made, another life: it ends so many seconds from now.
+    /// Changes the validity of `NAME.pem`, which [`Self::signed`] made: it ends this number of
+    /// seconds from now.
     pub fn ends_in(&self, name: &str, authority: &str, seconds: i64) {
         self.write(
             "authority.conf",

@@ -109,5 +109,5 @@ fn what_is_read_is_what_was_written_last() {
     let before = rack.count("write");
     thread::sleep(WATCHED);
     let sent = rack.count("write") - before;
-    assert!(sent < SENT_MAX, "{sent} invalidations while nobody wrote");
+    assert!(sent < SENT_MAX, "{sent} invalidations without any write");
 }

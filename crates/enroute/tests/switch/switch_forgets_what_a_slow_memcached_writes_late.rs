@@ -16,14 +16,15 @@ use crate::rack::{Rack, SERVER, answered, ask, wait};
 use rustix::net::sockopt::set_socket_linger;
 use wire::memcache::frame::Frame;
 
-/// So long that a key whose write is not answered leaves, and is asked for and stored anew.
+/// Delay after which a key whose write has no answer leaves the cache, and is requested and stored
+/// anew.
 const LATE: Duration = Duration::from_secs(6);
-/// Where memcached really takes TCP; on its usual port there is who delays it.
+/// TCP port of the real memcached; a proxy on its usual port delays the traffic.
 const BEHIND: u16 = 11_212;
 
 static REQUEST: AtomicU16 = AtomicU16::new(1);
 
-/// What memcached, or the program, answers to `get k`.
+/// Returns the answer of memcached, or the program, to `get k`.
 fn get(socket: &UdpSocket) -> Option<String> {
     let answer = answered("memcached answers", || {
         let request = REQUEST.fetch_add(1, Relaxed);
@@ -58,10 +59,10 @@ fn set(stream: &mut TcpStream, value: &str) {
     hear(stream, "STORED\r\n");
 }
 
-/// What is held on its way to memcached: where what a client says ends.
+/// Segments that are held on their way to memcached, by the end of what the client sends.
 const HELD: [&[u8]; 2] = [b"x\r\n", b"new\r\n"];
 
-/// Stands for memcached at its TCP port: so many of `HELD` do not reach it yet.
+/// Proxy at the TCP port of memcached that holds back the first `held` elements of `HELD`.
 fn pass_on(mut client: TcpStream, held: &AtomicUsize) {
     let mut memcached = connect(BEHIND);
     client.set_nodelay(true).expect("a socket");
@@ -81,9 +82,9 @@ fn pass_on(mut client: TcpStream, held: &AtomicUsize) {
 struct Slow {
     rack: Rack,
     controller: u32,
-    /// Who wrote it.
+    /// The connection of the writer.
     stream: TcpStream,
-    /// How many of `HELD` are.
+    /// The number of elements of `HELD` that are held.
     held: Arc<AtomicUsize>,
 }
 
@@ -121,7 +122,7 @@ impl Slow {
     }
 }
 
-/// Whether the kernel answers; whoever does, it is with this.
+/// Returns whether the kernel answers. Whichever answers, the answer is this value.
 fn is_served(rack: &Rack, value: &str) -> bool {
     let before = rack.count("hit");
     rack.as_client(|| {
@@ -137,7 +138,7 @@ fn a_write_that_is_answered_late_leaves_nothing_stale() {
     rack.as_client(|| {
         let written = AtomicBool::new(false);
         thread::scope(|scope| {
-            // Somebody asks all the time, so that the key stays hot.
+            // A client reads all the time, so that the key stays hot.
             let reader = scope.spawn(|| {
                 crate::rack::enter(&rack.file("c"));
                 let socket = socket();
@@ -159,8 +160,8 @@ fn a_write_that_is_answered_late_leaves_nothing_stale() {
     wait("the kernel answers", || is_served(&rack, "new"));
 }
 
-/// The program is another one when the write is answered, and there was one when it passed or there
-/// was none; its client has asked for something else meanwhile.
+/// The program that sees the answer to the write is another one than saw the write, or none saw the
+/// write; its client has made another request in between.
 #[test]
 fn a_write_that_was_on_its_way_leaves_nothing_stale() {
     for is_seen in [true, false] {

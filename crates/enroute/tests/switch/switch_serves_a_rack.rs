@@ -15,7 +15,8 @@ use wire::{
 
 static SEQUENCE: AtomicU32 = AtomicU32::new(1);
 const KEY: Key = *b"0123456789abcdef";
-/// What is asked for three times in a second is hot, so that it is on a busy machine too.
+/// A key that is requested three times in a second is hot, so that it becomes so on a busy machine
+/// too.
 const ATTACHED: [&str; 6] = ["--threshold", "3", "--sampled", "65536", "--entries", "1024"];
 
 fn udp(port: u16) -> UdpSocket {

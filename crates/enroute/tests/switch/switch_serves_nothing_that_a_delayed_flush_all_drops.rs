@@ -33,7 +33,7 @@ fn tcp() -> TcpStream {
     stream
 }
 
-/// What memcached says to a datagram, or the kernel in its stead.
+/// Returns the answer to a datagram, of memcached or of the kernel in its place.
 fn asked(socket: &UdpSocket, said: &[u8]) -> String {
     let answer = answered("memcached answers", || {
         let request = REQUEST.fetch_add(1, Relaxed);
@@ -44,7 +44,7 @@ fn asked(socket: &UdpSocket, said: &[u8]) -> String {
     String::from_utf8_lossy(Frame::decode(&answer).expect("a frame").payload).into_owned()
 }
 
-/// What memcached itself says, to its end.
+/// Returns the answer of memcached itself, up to `end`.
 fn say(stream: &mut TcpStream, said: &str, end: &str) -> String {
     stream.write_all(said.as_bytes()).expect("to be heard");
     let mut answer = Vec::new();
@@ -78,7 +78,7 @@ fn watch(rack: &Rack, what: &str) {
         let mut looks = 0;
         wait(what, || {
             let at_server = say(&mut stream, "get k\r\n", NONE);
-            // Who was told once that it is gone is not told that it is there.
+            // A client that was once told that the key is gone does not receive it again.
             let served = asked(&socket, b"get k\r\n");
             assert!(at_server == ITEM || served == NONE, "{what}: memcached has it no more");
             looks += u32::from(at_server == NONE);

@@ -28,8 +28,7 @@ struct Asked {
     text: Vec<u8>,
 }
 
-/// Answers gets; of two questions about different keys, each with the other's answer, so many
-/// times.
+/// Answers gets; exchanges the answers of two requests for different keys, a given number of times.
 fn serve(socket: &UdpSocket, exchanged: &AtomicUsize, over: &AtomicBool) {
     socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket");
     let mut waits: Option<Asked> = None;
@@ -72,7 +71,7 @@ fn serve(socket: &UdpSocket, exchanged: &AtomicUsize, over: &AtomicBool) {
 
 fn get(socket: &UdpSocket, key: &str) -> String {
     static REQUEST: AtomicU16 = AtomicU16::new(1);
-    let answer = answered("somebody answers", || {
+    let answer = answered("the server or the kernel answers", || {
         let request = REQUEST.fetch_add(1, Relaxed);
         let is_mine = |answer: &[u8]| Frame::decode(answer).is_ok_and(|it| it.request == request);
         ask(socket, &Frame::whole(request, format!("get {key}\r\n").as_bytes()).bytes(), is_mine)

@@ -77,7 +77,7 @@ impl Shape {
         self.host_ports + 2 * tors * self.spines_per_pod + 2 * spines * self.uplinks
     }
 
-    /// By port: the node behind it.
+    /// The node at the other end, by port.
     pub(crate) fn far_ends(&self) -> Vec<u32> {
         let mut ends = vec![0; self.ports() as usize];
         let mut set = |(port, node): (u32, u32)| ends[port as usize] = node;

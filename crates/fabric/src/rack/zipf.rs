@@ -1,8 +1,8 @@
 //! Popularity by rank: rank `k` (from 0) is asked for in proportion to `(k + 1)^-skew`. Powers come
 //! from `libm`, so a seed gives the same ranks on any machine.
 
-/// So many hottest ranks are drawn exactly; colder ones by the integral, which differs by less than
-/// one part in a hundred thousand there.
+/// Number of hottest ranks that are drawn exactly; colder ones are drawn by the integral, which
+/// differs by less than one part in a hundred thousand there.
 const EXACT: u64 = 1 << 16;
 
 /// See the module: a key's rank, drawn.

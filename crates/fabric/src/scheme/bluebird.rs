@@ -19,7 +19,7 @@ const LATENCY_NS: u64 = 8_500;
 /// From a packet's resolution to its mapping in the cache.
 const INSERTION_NS: u64 = 2_000_000;
 
-/// What waits for the control plane of one ToR.
+/// Capacity of the control-plane queue of one ToR, in bytes.
 const QUEUE_BYTES_MAX: u64 = 1 << 20;
 
 /// The reference counts a waiting packet without its two bytes of link header.
@@ -53,7 +53,7 @@ impl Bluebird {
     }
 }
 
-/// What of a packet goes to the control plane.
+/// Returns the number of bytes of a packet that are sent to the control plane.
 fn control_bytes(packet_bytes: u16) -> u64 {
     u64::from(packet_bytes) - LINK_HEADER_BYTES
 }

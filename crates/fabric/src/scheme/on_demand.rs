@@ -6,7 +6,7 @@ use policy::v2p::Header;
 
 use super::resolver::{Departure, Path, Resolver};
 
-/// What a miss costs (§5).
+/// Delay of a miss (§5).
 const MISS_NS: u64 = 40_000;
 
 /// The controller does not reach the servers' tables sooner after a move (§5.2).

@@ -15,14 +15,14 @@ pub(crate) struct Path {
     /// The flow's gateway, and the turn of packets to it.
     pub gateway: u32,
     pub gateway_turn: u32,
-    /// Where the destination is mapped to, and the turn of packets there.
+    /// The location that the destination is mapped to, and the ECMP hash of packets to it.
     pub home: u32,
     pub home_turn: u32,
     /// The scheme's own mark: the source's server knows the destination.
     pub known: bool,
 }
 
-/// How a packet leaves its server.
+/// The addressing of a packet that leaves its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Departure {
     /// Straight to the destination's server, else to the gateway.
@@ -40,7 +40,7 @@ impl Departure {
 pub(crate) struct Step {
     /// A cache resolved it.
     pub hit: bool,
-    /// What the switch sends besides.
+    /// An additional packet that the switch sends.
     pub emit: Option<Emit>,
     /// It goes through the control plane.
     pub control_plane: bool,
@@ -77,8 +77,8 @@ pub(crate) trait Resolver {
         (0, 0)
     }
 
-    /// A control plane turns to a packet that looks for this address: after how long the packet
-    /// leaves it, and after how long the next has its turn.
+    /// Returns, for a packet that a control plane processes to resolve this address, the delay
+    /// until the packet leaves it and the delay until the next one is processed.
     fn in_control_plane(
         &mut self,
         _at: u32,
@@ -95,7 +95,7 @@ pub(crate) trait Resolver {
     /// A virtual machine is about to move.
     fn announce_move(&mut self, _vip: u32) {}
 
-    /// How long after a move the mappings follow.
+    /// Returns the delay between a move and the update of the mappings.
     fn remap_delay_ns(&self) -> u64 {
         0
     }

@@ -10,14 +10,14 @@ pub(crate) struct Connection {
     server: Option<Receiver>,
 }
 
-/// What comes of a segment besides segments.
+/// Results of a segment's arrival other than segments to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Arrival {
     /// It counts as received: duplicate data, and segments without a receiver, do not.
     pub counted: bool,
     /// Every byte has now been acknowledged.
     pub completed: bool,
-    /// What happens after all else of this nanosecond.
+    /// An action to run after all other events of this nanosecond.
     pub later: Option<Later>,
 }
 
@@ -86,7 +86,7 @@ impl Connection {
         [client_ns, self.server.as_ref().map_or(NEVER, Receiver::due_ns)]
     }
 
-    /// The wake-up time of an end has come or passed.
+    /// Processes a wake-up of one end.
     pub(crate) fn wake(&mut self, segments: &mut Vec<Segment>, client: bool, now_ns: u64) {
         if client {
             self.client.wake(segments, now_ns);

@@ -2,7 +2,7 @@
 
 use super::{INITIAL_WINDOW, MSS, cubic::Cubic, dctcp::Dctcp};
 
-/// What may be under way.
+/// The congestion window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub bytes: u32,

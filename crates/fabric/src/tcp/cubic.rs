@@ -11,7 +11,7 @@ const HYSTART_DELAY_MIN_NS: i64 = 4_000_000;
 const HYSTART_DELAY_MAX_NS: i64 = 1_000_000_000;
 /// After a loss, delays are not looked at for this long.
 const SETTLE_NS: u64 = 10_000_000;
-/// Without any loss yet the window grows by one segment for so many acknowledged.
+/// Before any loss the window grows by one segment per this number of acknowledged ones.
 const COUNT_CLAMP: u32 = 20;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -130,7 +130,7 @@ impl Cubic {
         needed.max(2)
     }
 
-    /// What the window shrinks to.
+    /// Returns the size that the window shrinks to after a loss.
     pub(super) fn threshold_after_loss(&mut self, window: &Window) -> u32 {
         let segments = window.bytes / MSS;
         self.window_max = if segments < self.window_max {

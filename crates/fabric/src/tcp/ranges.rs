@@ -45,12 +45,12 @@ impl Ranges {
         Some(to)
     }
 
-    /// How many bytes it holds.
+    /// Returns the number of bytes in the ranges.
     pub(super) fn bytes(&self) -> u32 {
         self.0.iter().map(|range| range.1 - range.0).sum()
     }
 
-    /// How many bytes of `from..to` it holds.
+    /// Returns the number of bytes of `from..to` that are in the ranges.
     pub(super) fn bytes_in(&self, from: u32, to: u32) -> u32 {
         let overlap = |range: &(u32, u32)| range.1.min(to).saturating_sub(range.0.max(from));
         self.0.iter().map(overlap).sum()

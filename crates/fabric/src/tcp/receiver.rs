@@ -72,13 +72,13 @@ impl Receiver {
         self.state == State::SynReceived
     }
 
-    /// When [`Receiver::wake`] is wanted.
+    /// Returns the time of the next call of [`Receiver::wake`].
     pub(crate) fn due_ns(&self) -> u64 {
         self.delayed_due_ns.min(self.resend_due_ns).min(self.last_ack_due_ns)
     }
 
-    /// A segment arrived. Returns whether it counts as received: data that is wholly old does not, nor
-    /// a reset, which no connection has sent.
+    /// A segment arrived. Returns whether it counts as received: data that is wholly old does not,
+    /// nor a reset, which no connection has sent.
     pub(crate) fn receive(
         &mut self,
         segments: &mut Vec<Segment>,
@@ -123,7 +123,7 @@ impl Receiver {
         !rst
     }
 
-    /// One of its times has come.
+    /// Processes an expired timer.
     pub(crate) fn wake(&mut self, segments: &mut Vec<Segment>, now_ns: u64) {
         if self.delayed_due_ns <= now_ns {
             self.acknowledge(segments);

@@ -53,7 +53,7 @@ pub(crate) struct Sender {
     control: Control,
     rtt: Rtt,
     sacked: Ranges,
-    /// What was sent again and is not acknowledged.
+    /// Bytes that were retransmitted and are not acknowledged.
     resent: Ranges,
     rate: Reduction,
     timer_due_ns: u64,
@@ -82,7 +82,7 @@ impl Sender {
         sender
     }
 
-    /// One that closed not long ago.
+    /// Returns the sender of a connection that closed not long ago.
     pub(crate) fn gone(tuning: &Tuning, now_ns: u64) -> Self {
         let mut sender = Self::new(State::TimeWait, 0, tuning);
         sender.timer_due_ns = now_ns + TIME_WAIT_NS;
@@ -132,7 +132,7 @@ impl Sender {
         self.una >= self.end
     }
 
-    /// When [`Sender::wake`] is wanted.
+    /// Returns the time of the next call of [`Sender::wake`].
     pub(crate) fn due_ns(&self) -> u64 {
         self.timer_due_ns
     }
@@ -196,7 +196,7 @@ impl Sender {
         }
     }
 
-    /// One of its times has come.
+    /// Processes an expired timer.
     pub(crate) fn wake(&mut self, segments: &mut Vec<Segment>, now_ns: u64) {
         if self.timer_due_ns <= now_ns {
             self.timer_due_ns = NEVER;

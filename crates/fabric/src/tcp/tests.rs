@@ -24,7 +24,7 @@ struct Link {
     delays: BTreeMap<u64, u64>,
 }
 
-/// What happens at a time, in the order it was set.
+/// Events of one time, in the order in which they were scheduled.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Arrives(usize),
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// What was sent until `END_NS`.
+    /// Returns a log of the segments sent until `END_NS`.
     fn run(mut self) -> String {
         loop {
             let dues = self.connection.dues_ns();
@@ -189,7 +189,7 @@ fn a_late_handshake_goes_on_until_the_client_has_forgotten() {
         if segments.is_empty() && !connection.over() {
             let dues_ns = connection.dues_ns();
             now_ns = dues_ns[0].min(dues_ns[1]);
-            assert_ne!(now_ns, NEVER, "nobody ends it");
+            assert_ne!(now_ns, NEVER, "no event ends the run");
             connection.wake(&mut segments, dues_ns[0] == now_ns, now_ns);
         }
     }

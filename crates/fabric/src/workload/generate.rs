@@ -56,7 +56,7 @@ impl Generator {
     pub const ALL: [Self; 6] =
         [Self::Hadoop, Self::WebSearch, Self::Rpc, Self::Microbursts, Self::Video, Self::Incast];
 
-    /// What it is called on the command line.
+    /// Its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -98,13 +98,13 @@ impl Generator {
         }
     }
 
-    /// Draws it for the VMs of `topology`. `share` shortens it: 1 is the paper's length, 0.1 a tenth
-    /// of that.
+    /// Draws it for the VMs of `topology`. `share` shortens it: 1 is the paper's length, 0.1 a
+    /// tenth of that.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] if the topology is too small, the share is not above 0, or it would have more
-    /// than [`ROWS_MAX`] rows.
+    /// [`Error::Config`] if the topology is too small, the share is not above 0, or it would have
+    /// more than [`ROWS_MAX`] rows.
     pub fn draw(self, topology: &Topology, share: f64, seed: u64) -> Result<Workload, Error> {
         let mut servers = topology.placement.clone();
         servers.sort_unstable();

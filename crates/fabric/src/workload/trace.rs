@@ -20,7 +20,7 @@ pub const ROWS_MAX: usize = 1 << 28;
 
 const PROTOCOL: &str = "# protocol=";
 
-/// What is wrong with a trace, and where.
+/// A syntax error in a trace, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: expected {expected}, got {got:?}")]
 pub struct TraceError {
@@ -28,9 +28,9 @@ pub struct TraceError {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// What should have stood there.
+    /// The expected text.
     pub expected: String,
-    /// What stands there.
+    /// The text found.
     pub got: String,
 }
 
@@ -81,7 +81,8 @@ impl Workload {
         Ok(workload)
     }
 
-    /// The line, counted from 1, of a row, counted from 0, in a trace that [`Workload::parse`] takes.
+    /// The line, counted from 1, of a row, counted from 0, in a trace that [`Workload::parse`]
+    /// takes.
     #[must_use]
     pub fn line_of(text: &[u8], row: usize) -> Option<usize> {
         let is_row = |line: &[u8]| {

@@ -85,7 +85,7 @@ pub(crate) fn build(
     })
 }
 
-/// What must hold before anything is built.
+/// Checks the configuration before anything is built.
 pub(crate) fn check(
     config: &Config,
     topology: &Topology,

@@ -25,7 +25,7 @@ const TCP_SYN_BYTES: u16 = 36;
 const SACK_BLOCK_BYTES: u16 = 8;
 const UDP_BYTES: u16 = 8;
 
-/// What the reference's datagrams carry.
+/// Payload of the reference simulator's datagrams.
 const FIXED_DATAGRAM_BYTES: u16 = 64;
 
 /// One flow's connection, and the ways its packets take.
@@ -51,7 +51,7 @@ pub(crate) struct Turns {
     unseeded: bool,
 }
 
-/// How many turns are remembered.
+/// Number of ECMP hashes that are remembered.
 const MEMO: usize = 1 << 14;
 
 impl Turns {

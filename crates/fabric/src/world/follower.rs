@@ -11,10 +11,10 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Follower {
-    /// Every so many-th packet.
+    /// Every n-th packet is followed.
     every: u64,
-    /// Where a packet's steps are kept. A packet may be lost and its place reused: then flow or
-    /// time of sending differ.
+    /// Index of the recorded path of each packet. A packet may be lost and its slot reused: then
+    /// the flow or the sending time differs.
     ways: HashMap<PacketId, (usize, u32, u64)>,
 }
 

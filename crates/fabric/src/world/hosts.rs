@@ -1,4 +1,4 @@
-//! What happens at servers and gateways.
+//! Events at servers and gateways.
 
 use super::World;
 use crate::{

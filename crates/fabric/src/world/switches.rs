@@ -1,4 +1,4 @@
-//! What happens at a switch.
+//! Events at switches.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::{
     wheel::earlier,
 };
 
-/// What waits for a switch's control plane; in the calendar is only the first of it.
+/// The queue of a switch's control plane; only its first element is in the calendar.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ControlPlane {
     waiting: VecDeque<PacketId>,

@@ -133,7 +133,8 @@ fn an_rsa_answer_does_not_tell_good_padding_from_bad() {
     let mut answers = vec![secret.clone()];
     for (fault, block) in faults() {
         let encrypted = encrypt_block(&key, &block);
-        // What a good one is: as long, of the version, the same each time; and like no other.
+        // The answer looks like a valid one: of the same length and version, the same each time,
+        // and unlike any other.
         let answer = ask(encrypted.clone());
         assert_eq!((answer.len(), &answer[..2]), (PREMASTER_BYTES, &[3, 3][..]), "{fault}");
         assert_eq!(ask(encrypted), answer, "{fault}: asked again");

@@ -42,7 +42,7 @@ impl CountMin {
         least
     }
 
-    /// How often `hash` was added, or more; at most 65,535.
+    /// Returns an upper bound on the number of times `hash` was added; at most 65,535.
     pub fn estimate(&self, hash: u64) -> u16 {
         let rows = self.counters.chunks(1 << self.width_bits).zip(SKETCH_FACTORS);
         rows.map(|(row, factor)| row[place(hash, factor, self.width_bits)]).min().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! How often each cached key was hit: exact, one counter a place in the cache.
+//! Exact hit counts of the cached keys: one counter for each place in the cache.
 
 use alloc::{vec, vec::Vec};
 

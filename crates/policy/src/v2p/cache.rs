@@ -2,7 +2,7 @@
 
 use alloc::{boxed::Box, vec};
 
-/// Where a virtual address is.
+/// The location of a virtual address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Mapping {
     /// The virtual address; 0 also reads as "empty line" and is never reported as evicted.

@@ -46,7 +46,8 @@ pub fn id_hash(id: u32) -> u32 {
     crc32(&id.to_le_bytes())
 }
 
-/// What turns any [`vip_hash`] into the hash with another seed, by exclusive or: CRC is linear.
+/// Returns the value that, by exclusive or, turns any [`vip_hash`] into the hash with another seed:
+/// CRC is linear.
 #[must_use]
 pub fn reseed(seed: u32) -> u32 {
     crc32_pair(0, seed) ^ crc32_pair(0, 0)

@@ -1,4 +1,4 @@
-//! Where the authors' code departs from the paper's text, in what a switch does.
+//! Differences between the paper's text and the authors' code, in the behaviour of a switch.
 
 /// One named switch for each departure, `true` as in the code; section numbers are the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +18,8 @@ pub struct Quirks {
     /// ToRs neither take spilled entries nor spill (§3.2.2: subsequent switches on the route try to
     /// insert).
     pub tors_ignore_spillover: bool,
-    /// One tag carries both spilled and promoted entries; a switch that finds one learns it instead of
-    /// the packet's destination, and cores take only the packet's own destination (§3.2.2 keeps
+    /// One tag carries both spilled and promoted entries; a switch that finds one learns it instead
+    /// of the packet's destination, and cores take only the packet's own destination (§3.2.2 keeps
     /// promotion, spillover and destination learning apart).
     pub one_tag: bool,
     /// Gateway ToRs send a learning packet for any packet they see, with a mapping they may already

@@ -26,7 +26,7 @@ pub enum Admission {
     BitClear,
 }
 
-/// Where a switch learns mappings from.
+/// The packets from which a switch learns mappings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Learning {
     /// The destination of resolved packets.
@@ -37,7 +37,7 @@ pub enum Learning {
     Promotions,
 }
 
-/// What a switch does besides.
+/// Additional functions of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
     /// Nothing.
@@ -94,8 +94,8 @@ pub struct Rules {
     pub invalidation: bool,
     /// The timestamp vector holds back repeated invalidation packets.
     pub timestamp_vector: bool,
-    /// What the vector compares with, nanoseconds.
+    /// The base round-trip time that the vector compares with, in nanoseconds.
     pub base_rtt_ns: u64,
-    /// Where the authors' code is followed instead of the text.
+    /// The points where the authors' code is followed instead of the text.
     pub quirks: Quirks,
 }

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use super::{Admission, Cache, Learning, Mapping, Role, Rules, Special, vip_hash};
 
-/// What a switch reads of a packet, and may rewrite.
+/// The packet fields that a switch reads and may rewrite.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Header {
     /// Outer source: where the packet was (last) sent from.
@@ -48,7 +48,7 @@ pub enum Emit {
 pub struct Outcome {
     /// The cache resolved it.
     pub hit: bool,
-    /// What else is to be sent.
+    /// An additional packet to send.
     pub emit: Option<Emit>,
 }
 
@@ -75,7 +75,7 @@ impl Switch {
         Self { id, role, rules, cache: Cache::new(entries), pod, invalidated: Box::default() }
     }
 
-    /// What it holds.
+    /// Returns the switch's cache.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache
@@ -174,7 +174,8 @@ impl Switch {
         }
     }
 
-    /// Destination learning under the role's admission policy; a spilled entry goes on as it came.
+    /// Learns the destination under the role's admission policy; a spilled entry of the packet is
+    /// unchanged.
     fn learn_destination(
         &mut self,
         packet: &mut Header,

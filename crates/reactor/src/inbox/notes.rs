@@ -24,7 +24,7 @@ impl<N, E: Event> Notes<N, E> {
         Self { notes: Mutex::default(), event, raised: AtomicBool::new(false) }
     }
 
-    /// What wakes the thread.
+    /// Returns the event that wakes the thread.
     pub fn event(&self) -> &E {
         &self.event
     }

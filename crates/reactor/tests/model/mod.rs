@@ -4,7 +4,7 @@
 
 #![allow(dead_code, unused_imports)]
 
-/// What `sync` is in the program, of the model.
+/// The model's counterpart of the program's `sync`.
 pub(crate) mod sync {
     use std::ops::{Deref, DerefMut};
 

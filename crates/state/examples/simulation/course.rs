@@ -19,31 +19,30 @@ use crate::world::{Kind, World};
 /// Agents report and the placer reviews this often, as they do by default.
 const PERIOD: Duration = Duration::from_millis(500);
 const PERIODS_A_SECOND: u32 = 2;
-/// What the placer has by default.
+/// The placer's default.
 const HALF_LIFE: Duration = Duration::from_secs(10);
 const MOVING: MoveCost = MoveCost { fixed_us: 1e5, per_byte_us: 0.01, dwell_s: 30.0 };
 /// Round trips are measured anew this often, to within [`MEASURED_WITHIN`] of what they are.
 const MEASURED_EVERY: u32 = 30;
 const MEASURED_WITHIN: f32 = 0.03;
-/// Every node has room for so many times its share of all bytes and accesses.
+/// Capacity of every node, as a multiple of its share of all bytes and accesses.
 const ROOM: u64 = 20;
-/// How long it takes until all have heard of the epoch of a node that took slots, and it may be
-/// left.
+/// Time until all nodes know the epoch of a node that took slots, so that slots may leave it.
 const SETTLES: Duration = Duration::from_secs(2);
 /// One access in eleven writes.
 const WRITES_IN: u64 = 11;
 
-/// What a course came to.
+/// The result of a simulation.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) functions: usize,
     pub(crate) slots: usize,
     pub(crate) seconds: u32,
-    /// What all accesses waited.
+    /// Waiting time of all accesses.
     pub(crate) waited_s: f64,
-    /// What all moves cost.
+    /// Cost of all moves.
     pub(crate) moving_s: f64,
-    /// What they would have waited at the best places of every window.
+    /// Waiting time with the best placement of every window.
     pub(crate) best_s: f64,
     pub(crate) moves: u64,
     /// Of the slot that moved most.
@@ -53,7 +52,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// What was waited, the cost of moves included, for what had to be.
+    /// Returns the waiting time including the cost of moves, relative to the necessary one.
     pub(crate) fn ratio(&self) -> f64 {
         (self.waited_s + self.moving_s) / self.best_s
     }
@@ -253,7 +252,7 @@ impl<'w> Course<'w> {
     }
 }
 
-/// How many came, of events that come `expected` times on average.
+/// Draws the number of events that occur `expected` times on average.
 fn poisson(expected: f64, random: &mut impl Rng) -> u64 {
     if expected <= 0.0 {
         return 0;

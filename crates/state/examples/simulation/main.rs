@@ -22,7 +22,7 @@ mod world;
 use course::{Course, Outcome};
 use world::{Size, World};
 
-/// What the functions of a world do.
+/// The behaviour of the functions of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scenario {
     /// All follow the sun.

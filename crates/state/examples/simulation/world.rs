@@ -1,4 +1,4 @@
-//! Where hosts are, and which functions use which slot from where, when.
+//! Locations of hosts, and the use of slots by functions over time.
 
 use std::{f64::consts::PI, time::Duration};
 
@@ -6,7 +6,7 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use state::{Host, Node, delays::Matrix, slot::SLOTS};
 
-/// How large a world is, and how long it is watched.
+/// Size of a world, and the duration of its simulation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) sites: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Size {
     /// Once around the earth, in seconds.
     pub(crate) day: u32,
     pub(crate) seconds: u32,
-    /// How long a placement found with hindsight stays as it is, in seconds.
+    /// Time for which a placement found with hindsight stays the same, in seconds.
     pub(crate) window: u32,
 }
 
@@ -27,7 +27,7 @@ impl Default for Size {
     }
 }
 
-/// How a group of functions, those whose state shares a slot, uses it.
+/// The access pattern of a group of functions whose state shares a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// In each place as busy as its hour has it.
@@ -63,11 +63,11 @@ impl Kind {
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) kind: Kind,
-    /// Where its functions run, and how many accesses a second they make there at most.
+    /// The hosts of its functions, and their maximum number of accesses per second there.
     pub(crate) places: Vec<(Host, f64)>,
     /// Of turns, in seconds.
     period: u32,
-    /// When its turns begin, in seconds.
+    /// Start of its turns, in seconds.
     phase: u32,
     pub(crate) bytes: u64,
 }
@@ -134,7 +134,7 @@ impl World {
         best.filter(|_| !group.places.is_empty()).map_or(elsewhere, |best| Node(best.0 as u16))
     }
 
-    /// How busy each host is in second `at` for its hour.
+    /// Returns the load of each host in second `at`, by its hour.
     pub(crate) fn hours(&self, at: u32) -> Vec<f64> {
         let day = f64::from(at) / f64::from(self.size.day);
         let busy = |longitude: &f64| ((day + longitude) * 2.0 * PI).cos().max(0.0);

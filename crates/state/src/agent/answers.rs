@@ -175,7 +175,8 @@ impl Agent {
                     Redirect::Down => answer.to_vec(),
                     _ => unserved(&asked, redirect),
                 };
-                // A node that is not known yet will be when the map comes: nothing is sent to and fro before.
+                // A node that is not known yet will be when the map comes: nothing is sent to and
+                // fro before.
                 let pause = if is_told_where && node.is_none() { MAP_LIMIT } else { PAUSE };
                 self.delay(asked, version, request, pause, &answer, now);
             }

@@ -40,7 +40,7 @@ pub(super) struct Client {
     pub(super) id: u64,
     /// The address it connected to.
     pub(super) address: SocketAddr,
-    /// What was not executed.
+    /// Input that was not executed.
     pub(super) input: Vec<u8>,
     pub(super) decoder: Decoder,
     pub(super) output: Output,
@@ -119,7 +119,7 @@ impl Client {
         self.first + self.places.len() as u64 - 1
     }
 
-    /// Answers a request at once, in its turn.
+    /// Queues an answer to a request, in the order of requests.
     pub(super) fn tell(&mut self, answer: &[u8]) {
         if self.places.is_empty() {
             self.first += 1;
@@ -130,7 +130,7 @@ impl Client {
         }
     }
 
-    /// The answer to request `number` has come.
+    /// Processes the answer to request `number`.
     pub(super) fn answer(&mut self, number: u64, answer: &[u8]) {
         let Some(at) = number.checked_sub(self.first) else { return };
         if at > 0 {

@@ -29,13 +29,13 @@ use wire::resp::{Frame, Limits, Version, frame};
 
 use crate::slot::{SLOTS, Slot};
 
-/// How long copies are valid after an answered ping was sent.
+/// Validity of copies, from the sending of an answered ping.
 pub const COPY_LEASE: Duration = Duration::from_secs(1);
 /// A longer answer is not copied.
 const COPY_BYTES_MAX: usize = 64 << 10;
 /// Bytes of all copies unless granted otherwise.
 const COPIES_BYTES_MAX: usize = 64 << 20;
-/// What a copy takes beside its request and its answer.
+/// Memory overhead of a copy, beside its request and its answer.
 const ENTRY_BYTES: usize = 256;
 /// A node no longer reports changes of keys that were read before.
 pub(super) const FORGET_ALL: &[u8] = b">2\r\n$10\r\ninvalidate\r\n_\r\n";
@@ -107,13 +107,13 @@ enum Expires {
 struct Copied {
     /// The connection its copies came over.
     link: Option<usize>,
-    /// Grows where another connection counts: an answer of before is not stored.
+    /// Incremented when another connection is used: an answer on the former one is not stored.
     generation: u64,
     /// By request.
     copies: HashMap<Vec<u8>, Copy>,
 }
 
-/// Where an answer will be stored, if nothing changes before it comes.
+/// The place where an answer will be stored, if nothing changes before it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fill {
     pub(super) slot: Slot,
@@ -148,12 +148,12 @@ impl Copies {
         }
     }
 
-    /// What all copies take.
+    /// Returns the memory used by all copies.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Copies may take so much from now on.
+    /// Sets the memory that copies may use from now on.
     pub(super) fn grant(&mut self, bytes: usize) {
         self.bytes_max = bytes;
         for copied in self.slots.values_mut() {
@@ -222,7 +222,7 @@ impl Copies {
         Some(Fill { slot, generation: copied.generation })
     }
 
-    /// The answer to a read has come. It is answered from once [`Self::expires`] has come too.
+    /// Processes the answer to a read. The copy is used once [`Self::expires`] has been called too.
     pub(super) fn fill(&mut self, fill: Fill, request: &[u8], answer: &[u8]) {
         let bytes = taken(request, answer);
         let room = bytes <= COPY_BYTES_MAX && self.bytes + bytes <= self.bytes_max;
@@ -264,14 +264,14 @@ impl Copies {
         self.begin_anew(slot);
     }
 
-    /// Such a write to `slot` is answered, or never will be.
+    /// Ends such a write to `slot`: it is answered, or never will be.
     pub(super) fn write_ends(&mut self, slot: Slot) {
         if let Some(writes) = self.writes.get_mut(slot.number()) {
             *writes = writes.saturating_sub(1);
         }
     }
 
-    /// Copies of `slot` of before are out of date; answers that come from now on are not.
+    /// Drops the copies of `slot`; answers that arrive from now on may be stored.
     pub(super) fn changed(&mut self, slot: Slot) {
         if let Some(copied) = self.slots.get_mut(&slot) {
             self.bytes -= size(copied);

@@ -21,9 +21,9 @@ pub(super) struct Asked {
     pub(super) holds: Option<Slot>,
     /// Answers it gets: one, or those of MULTI, its commands and EXEC.
     pub(super) answers: u32,
-    /// When it came.
+    /// The time at which it was received.
     pub(super) since: Duration,
-    /// How often it was sent on.
+    /// The number of redirections that were followed.
     pub(super) redirects: u32,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Asker {
     Proof(Duration),
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Requests of clients with this protocol version.
@@ -97,7 +97,7 @@ pub(super) struct Link {
     pub(super) connected: bool,
     pub(super) output: Output,
     pub(super) flights: VecDeque<Flight>,
-    /// The part of an answer that has come.
+    /// The received part of an answer.
     pub(super) input: Vec<u8>,
     pub(super) scanner: Scanner,
     /// Bytes of `input` that were scanned.
@@ -106,7 +106,7 @@ pub(super) struct Link {
     pub(super) greetings: VecDeque<usize>,
     /// Bytes of the answer that is coming which were not kept: it is too long.
     pub(super) dropped: usize,
-    /// What it was counted for in [`super::Agent::held_bytes`].
+    /// Its share of [`super::Agent::held_bytes`].
     pub(super) counted: usize,
 }
 
@@ -188,7 +188,7 @@ impl Link {
         }
     }
 
-    /// The answer to what the agent said first has come.
+    /// Processes the answer to the first command on the connection.
     pub(super) fn greeted(&mut self) {
         if let Some(bytes) = self.greetings.pop_front() {
             self.output.forget(bytes);

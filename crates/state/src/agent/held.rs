@@ -29,8 +29,8 @@ pub fn limits() -> Limits {
 }
 
 impl Agent {
-    /// Bytes kept for all clients: what has come and waits, what waits to be written, and requests
-    /// under way.
+    /// Bytes held for all clients: received and waiting, waiting to be written, and requests in
+    /// progress.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held
@@ -72,7 +72,7 @@ impl Agent {
         self.held = self.held + now - std::mem::replace(&mut link.counted, now);
     }
 
-    /// What [`Self::held_bytes`] must be.
+    /// Recomputes the value that [`Self::held_bytes`] must have.
     #[cfg(test)]
     pub(super) fn recounted(&self) -> usize {
         let clients = self.clients.iter().map(|(_, client)| counted(client.held_bytes()));

@@ -24,7 +24,7 @@ pub(super) struct Map {
     /// Number of configured nodes, at the beginning; they stay.
     seeds: usize,
     owners: Box<[u16]>,
-    /// How many slots each node owns.
+    /// The number of slots that each node owns.
     owned: Vec<u32>,
     /// Which nodes are primaries that can be reached, with slots or without, as of the last answer.
     primaries: Vec<bool>,

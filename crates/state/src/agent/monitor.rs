@@ -16,18 +16,18 @@ const REPORTED_SLOTS_MAX: usize = 4_096;
 const HOT_KEYS_MAX: usize = 32;
 /// Round trips kept of one node between two reports.
 const ROUND_TRIPS_MAX: usize = 64;
-/// One access of so many is looked at for hot keys.
+/// Sampling of hot keys: one access in this number.
 const SAMPLED_OF: u32 = 16;
 /// Number of sampled accesses that make a key a candidate.
 const CANDIDATE_FROM: u16 = 4;
 const KEY_BYTES_MAX: usize = 256;
 
-/// What an agent saw in one period.
+/// The observations of an agent in one period.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// How long the period was.
+    /// The length of the period.
     pub period: Duration,
-    /// What was done with each slot that was used.
+    /// The accesses to each slot that was used.
     pub slots: Vec<(Slot, Counts)>,
     /// Round trips to each node, as they were measured.
     pub round_trips: BTreeMap<SocketAddr, Vec<Duration>>,
@@ -71,7 +71,7 @@ impl Monitor {
             counts.writes += u64::from(write);
             counts.bytes += bytes as u64;
         }
-        // Where the first argument is no key, its slot is hardly that of the key.
+        // Where the first argument is no key, its slot is unlikely to be that of the key.
         if let Some(key) = key
             && self.sampler.sample()
             && Slot::of(key) == slot
@@ -154,7 +154,7 @@ impl super::Agent {
         self.monitor.blind = true;
     }
 
-    /// What was seen since the last report.
+    /// Returns the observations since the last report.
     pub fn report(&mut self, now: Duration) -> Report {
         self.monitor.report(now)
     }

@@ -17,10 +17,10 @@ const SLOTS_PERIOD: Duration = Duration::from_secs(5);
 const SLOTS_PAUSE: Duration = Duration::from_millis(200);
 /// A node that has not answered it by then is not asked again.
 const SLOTS_LIMIT: Duration = Duration::from_secs(2);
-/// How often the infrastructure monitor pings nodes that have slots or may get some.
+/// Interval at which the infrastructure monitor pings nodes that have slots or may get some.
 const PING_PERIOD: Duration = Duration::from_millis(250);
-/// Nodes pinged at once at most: of more, each has its turn, so that neither an agent's pings grow
-/// with the nodes nor a node's without end with the agents.
+/// Maximum number of nodes pinged at once; with more nodes they take turns, so that neither an
+/// agent's pings grow with the nodes nor a node's without limit with the agents.
 const PINGED_MAX: usize = 64;
 
 const NODES: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nNODES\r\n";
@@ -135,7 +135,7 @@ impl Agent {
                 self.copies.told(at, answer);
             }
         }
-        // A long answer comes in many pieces: what has come of it is not copied for each.
+        // A long answer arrives in many pieces: the part received so far is not copied for each.
         if input.is_empty() {
             input.extend_from_slice(bytes.get(start..).unwrap_or_default());
         } else {
@@ -150,7 +150,7 @@ impl Agent {
         Ok(())
     }
 
-    /// When [`Self::handle_timeout`] is due.
+    /// Returns the time at which [`Self::handle_timeout`] is due.
     #[must_use]
     pub fn next_timeout(&self) -> Duration {
         let asked = self.slots_asked.map_or(self.slots_due, |at| at + SLOTS_LIMIT);
@@ -228,8 +228,8 @@ impl Agent {
         self.say(node, Purpose::Requests(version), Asker::Client(asked), ahead, request, answers);
     }
 
-    /// Sends a request over the connection that copies come over: a write, or a read whose answer
-    /// is to be copied, and behind it the question when its key expires.
+    /// Sends a request over the connection of the copies: a write, or a read whose answer is to be
+    /// copied, followed by the request for the expiry of its key.
     pub(super) fn dispatch_in_order(
         &mut self,
         asked: Asked,

@@ -1,6 +1,6 @@
 //! Bytes on their way out.
 
-/// What is to be written, and what was written but may be needed again.
+/// Bytes to be written, and bytes that were written but may be needed again.
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ impl Output {
         Self { bytes: Vec::new(), room, start: 0, written: 0 }
     }
 
-    /// What is still to be written.
+    /// Returns the bytes that are still to be written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(self.written..).unwrap_or_default()
@@ -69,7 +69,7 @@ impl Output {
         self.bytes.capacity()
     }
 
-    /// How many of the bytes kept are written.
+    /// Returns the number of the kept bytes that are written.
     pub(super) fn written(&self) -> usize {
         self.written - self.start
     }

@@ -1,4 +1,4 @@
-//! Where a request goes: to the owner of its slot, to any node, or nowhere.
+//! The destination of a request: the owner of its slot, any node, or none.
 
 use wire::resp::{
     Request,
@@ -8,7 +8,7 @@ use wire::resp::{
 use super::copies::is_in_order;
 use crate::slot::Slot;
 
-/// What is to be done with a request.
+/// The decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
     /// The owner of this slot has to answer.
@@ -67,7 +67,7 @@ const HERE: &[&str] = &[
     "unwatch",
 ];
 
-/// Where `request` goes.
+/// Returns the destination of `request`.
 pub(super) fn route(request: &Request<'_>) -> Route {
     let Some(command) = command::find(request) else { return unknown(request) };
     let name = command.name;
@@ -106,7 +106,7 @@ pub(super) fn route(request: &Request<'_>) -> Route {
 }
 
 fn keyed(command: &'static Command, effect: Effect, request: &Request<'_>) -> Route {
-    // What is wrong with it, any node can tell.
+    // Any node can report the error in the request.
     let Ok(mut keys) = command.keys(request) else { return Route::AnyNode };
     let Some(first) = keys.next() else {
         let base = command.name.split('|').next().unwrap_or(command.name);

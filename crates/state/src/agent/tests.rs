@@ -46,8 +46,7 @@ struct Wire {
 
 struct Caller {
     seat: usize,
-    /// What it asked and was not answered: its kind, and the mark it wrote or what it must at least
-    /// read.
+    /// Unanswered requests: the kind, and the mark it wrote or the smallest mark that it must read.
     asked: VecDeque<(Kind, u64)>,
     heard: Vec<u8>,
     next: u64,
@@ -78,11 +77,11 @@ struct World {
     key_of: BTreeMap<u64, String>,
     acknowledged: BTreeMap<String, u64>,
     copied: u64,
-    /// Nobody writes for a while, so that there are copies.
+    /// A period without writes, so that there are copies.
     reads: bool,
     redirected: u64,
     tried_again: u64,
-    /// When each slot's last move was over and known to all.
+    /// The time at which each slot's last move was complete and known to all.
     settled: [Duration; 3],
 }
 

@@ -50,7 +50,8 @@ fn a_target_without_room_gives_back_what_it_has() {
 fn nothing_is_lost_wherever_it_breaks_off() {
     for seed in 0..4_000 {
         let mut cluster = Cluster::new(seed);
-        // A source without room takes nothing back, and stays open: only one that nothing comes from.
+        // A source without room takes nothing back, and stays open: only one that nothing comes
+        // from.
         if seed % 3 > 0 {
             cluster.at(Node(2)).room = Some(seed as usize % 7);
         }
@@ -99,7 +100,7 @@ fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
     // It was on its way, and its source has nothing of it any more.
     assert_eq!(way(&[(a, Holding(0)), (b, Importing(a, 3)), (c, Holding(0))]), Some((a, b)));
     assert_eq!(way(&[(a, Holding(0)), (b, Importing(a, 0)), (c, Holding(0))]), Some((a, b)));
-    // What it has is newer.
+    // The importing node's data are newer.
     assert_eq!(way(&[(a, Holding(1)), (b, Importing(a, 3)), (c, Holding(0))]), Some((b, a)));
     assert_eq!(way(&[(a, Holding(0)), (b, Holding(0)), (c, Holding(0))]), Some((b, a)));
     assert_eq!(way(&[(a, Holding(3))]), None);
@@ -112,7 +113,7 @@ fn break_off(cluster: &mut Cluster, seed: u64, failovers: bool) {
         cluster.write(value);
     }
     for _ in 0..3 {
-        let from = cluster.owner().expect("it is somebody's");
+        let from = cluster.owner().expect("the slot has an owner");
         let to = Node((from.0 + 1 + cluster.chance.below(NODES - 1)) % NODES);
         cluster.heard(from);
         let mut migration = Migration::new(slot(), from, to, cluster.turn());
@@ -124,9 +125,9 @@ fn break_off(cluster: &mut Cluster, seed: u64, failovers: bool) {
             assert_eq!((cluster.owner(), cluster.claims()), (Some(from), vec![]), "seed {seed}");
         }
         if failovers && migration.end() != Some(End::Moved) && cluster.chance.one_in(4) {
-            // Its replica takes a node's place, and knows nothing of the migration. One that has
-            // not heard that the slot is gone would take it back: no placer can mend that. Nor would it
-            // tell a key that has gone from one that was deleted, before somebody goes on.
+            // A replica takes a node's place, and does not know of the migration. One that has not
+            // heard that the slot has left would take it back: no placer can repair that. Nor could
+            // it tell a key that has moved from one that was deleted, before the move is resumed.
             let latest = cluster.latest();
             let server = cluster.chance.below(NODES);
             let server = cluster.at(Node(server));

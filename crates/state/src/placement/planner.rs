@@ -90,7 +90,7 @@ impl<'p> Planner<'p> {
         let mut waiting = BinaryHeap::new();
         for (number, demand) in self.problem.demands.iter().enumerate() {
             let mut choices = if demand.pinned { Vec::new() } else { self.cheapest(demand) };
-            // Where nothing is known of it, nothing is better than where it is.
+            // If no cost is known, the slot stays where it is.
             if choices.iter().all(|choice| !choice.cost.is_finite()) {
                 choices = vec![Choice { node: demand.owner.index(), cost: 0.0 }];
                 self.occupy(number, demand.owner.index());
@@ -221,7 +221,7 @@ impl<'p> Planner<'p> {
         changed
     }
 
-    /// Where `other` would go if `number` took its place.
+    /// Returns the place of `other` if `number` took its place.
     fn displaced(&mut self, number: usize, other: usize) -> Option<Choice> {
         let (node, home) = (self.owners[other]?, self.owners[number]?);
         self.leave(number);
@@ -257,7 +257,8 @@ impl<'p> Planner<'p> {
         self.owners.iter().zip(&self.choices).all(wished)
     }
 
-    /// What all slots cost where they are; one without a place costs more than all others.
+    /// Returns the cost of all slots at their places; one without a place costs more than all
+    /// others.
     pub(super) fn price(&self) -> f64 {
         let of = |(number, owner): (usize, &Option<usize>)| {
             owner.map_or(f64::from(f32::MAX), |node| f64::from(self.cost_at(number, node)))
@@ -296,7 +297,7 @@ impl<'p> Planner<'p> {
             );
             let before = self.problem.wait_at(demand, demand.owner);
             let after = self.problem.wait_at(demand, owner);
-            // What is not known counts on neither side.
+            // Unknown values count on neither side.
             if before.is_finite() && after.is_finite() {
                 plan.before_us += f64::from(before);
                 plan.after_us += f64::from(after);

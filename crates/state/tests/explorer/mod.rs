@@ -6,16 +6,16 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-/// What is explored.
+/// A state to explore.
 pub trait State: Clone + Debug + Hash {
     /// Every state one step away, with what was done.
     fn steps(&self) -> Vec<(String, Self)>;
 
-    /// What is wrong with it, if anything.
+    /// Returns the violated invariant, if there is one.
     fn fault(&self) -> Option<String>;
 }
 
-/// How many states there are; or what is wrong with one of them, behind a shortest way there.
+/// Returns the number of states; or the violated invariant of one, after a shortest path to it.
 pub fn explore<S: State>(begin: S, states_max: usize) -> Result<usize, String> {
     let hash = |state: &S| {
         let mut hasher = DefaultHasher::new();

@@ -89,7 +89,7 @@ impl Server {
         Some(server)
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

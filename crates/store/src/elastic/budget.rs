@@ -28,7 +28,7 @@ impl Elastic {
         self.config.memory_bytes = memory_bytes;
         self.share_out();
         if grows {
-            self.begin_warming();
+            self.upkeep.warmer.begin(self.config.warming);
         }
     }
 
@@ -39,13 +39,12 @@ impl Elastic {
 
     /// Does a bounded portion of upkeep (well under a millisecond); true while there is more.
     pub fn step(&mut self, now: Duration) -> bool {
-        self.settle();
-        self.reuse.age(now);
+        self.recent.settle(&self.log, &mut self.memory);
+        self.usage.age(now);
         self.share_out();
-        let retiring = self.retired.release_some();
+        let retiring = self.paging.release_some();
         let shrinking = self.memory.step(MEMORY_WORK, now);
-        let compacting = self.compact_some(now);
-        let sweeping = self.sweep_some(now);
+        let (compacting, sweeping) = self.compact_and_sweep(now);
         let warming = self.warm_some(now);
         let leaving = self.turn_pages(now);
         retiring || shrinking || compacting || sweeping || warming || leaving
@@ -59,15 +58,7 @@ impl Elastic {
 
     /// The part of [`Elastic::bytes_needed`] that is in use while it is counted.
     fn bytes_used(&self) -> usize {
-        let compaction = self.compaction.as_ref().map_or(0, super::Compaction::bytes);
-        let sweep = self.sweep.as_ref().map_or(0, super::Sweep::bytes);
-        self.staged_bytes
-            + compaction
-            + sweep
-            + self.paging.bytes()
-            + self.retired.bytes()
-            + self.uses.bytes()
-            + self.reuse.bytes()
+        self.staging.bytes() + self.upkeep.bytes() + self.paging.bytes() + self.usage.bytes()
     }
 
     /// Bytes that are certainly held now. What is only kept free for its buffers is not counted, so
@@ -109,7 +100,7 @@ impl Elastic {
             table_pages: (self.table.pages_used(), self.table.pages_resident()),
             live_bytes: self.log.segments.live(),
             file_bytes: self.log.file_bytes(),
-            ..self.stats.clone()
+            ..self.ledger.stats.clone()
         }
     }
 }

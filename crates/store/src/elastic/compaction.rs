@@ -10,33 +10,27 @@
 //!
 //! All in bounded steps: one read of 256 KiB is under way at a time.
 
-use std::cmp::Reverse;
+mod choosing;
+
 use std::io;
 use std::time::Duration;
 
-use super::device_work::Purpose;
+use super::Error;
+use super::key_hash::KeyHasher;
+use super::ledger::Ledger;
 use super::lines::{LineReader, PORTION_BYTES};
-use super::log::{Segment, Who};
-use super::paging::Missing;
+use super::log::{Log, Who};
+use super::outbox::{Outbox, Purpose};
+use super::paging::{Missing, Paging};
+use super::pointing::point_to;
 use super::record::{Address, Kind, Record};
-use super::segment::{Footer, Line, Trailer};
+use super::segment::{Footer, Line};
 use super::since::Since;
-use super::staged::StagedKey;
-use super::table::Slot;
-use super::{Elastic, Error};
-use crate::device::{FileName, Operation};
+use super::staging::Staging;
+use super::table::{Slot, Table};
+use crate::device::FileName;
+use choosing::{has_slack, has_too_much_slack, victim};
 
-/// Files may be this much more than live data, in hundredths, before a segment is emptied: the more
-/// of it is dead then, the less is copied.
-const SLACK: u64 = 40;
-/// From this much on writers wait for compaction. What it moves takes room before what it empties
-/// goes.
-const SLACK_MAX: u64 = 46;
-/// Of a small store a few segments are more than that, those among them that are spare: it may have
-/// so many besides. Then most are dead before they are looked at.
-const SLACK_SMALL: u64 = 15;
-const SEGMENTS_SLACK: u64 = 9;
-const SEGMENTS_SLACK_MAX: u64 = 11;
 /// A segment is left alone with less than this dead, in thousandths; on a full disk, with less than
 /// the second.
 const DEAD_MIN: u64 = 50;
@@ -61,7 +55,7 @@ const KILLS_PER_RECORD: usize = 512;
 
 /// A segment being emptied.
 #[derive(Debug)]
-pub(super) struct Compaction {
+struct Compaction {
     slot: usize,
     reader: LineReader,
     /// How much of it was not alive at the beginning, in thousandths.
@@ -83,99 +77,132 @@ pub(super) struct Compaction {
 }
 
 impl Compaction {
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let records = self.records.as_ref().map_or(0, |(_, records)| records.capacity());
         let records = records + 2 * RUN_BYTES;
         self.lines.len() * size_of::<Line>() + self.carried.capacity() * 16 + records
     }
 }
 
-impl Elastic {
-    /// Are files of so many bytes more than is left alone?
-    fn passes(&self, bytes: u64, hundredths: u64, segments: u64) -> bool {
-        let live = self.log.segments.live();
-        let small = live / 100 * SLACK_SMALL + segments * self.log.segment_bytes();
-        bytes > live + small.max(live / 100 * hundredths)
+/// Owns the segment being emptied, and the time to look for the next.
+///
+/// Invariants: at most one read is under way; a segment is doomed only when everything in it that
+/// matters has been appended again.
+#[derive(Debug, Default)]
+pub(super) struct Compactor {
+    begun: Option<Compaction>,
+    /// Nothing was worth compacting: there may be when this much has changed, and on a full disk
+    /// some time after this.
+    rest: (u64, Since),
+    /// Amount of changes at which compaction ran out of space on a full disk.
+    stuck: Option<u64>,
+    /// Writers wait for it.
+    is_behind: bool,
+}
+
+/// What compaction borrows of the other parts.
+pub(super) struct Borrows<'a> {
+    pub(super) log: &'a mut Log,
+    pub(super) table: &'a mut Table,
+    /// Brings back pages of the table that are not in memory.
+    pub(super) paging: &'a mut Paging,
+    pub(super) outbox: &'a mut Outbox,
+    /// Records the new locations of what moved.
+    pub(super) staging: &'a mut Staging,
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) hasher: &'a KeyHasher,
+}
+
+impl Compactor {
+    /// True if writers wait for it, by the last [`Compactor::look_behind`].
+    #[inline]
+    pub(super) fn is_behind(&self) -> bool {
+        self.is_behind
     }
 
-    pub(super) fn is_compaction_behind(&self) -> bool {
-        (self.compaction.is_some() || self.log.segments.are_any_doomed())
-            && !self.log.is_full()
-            && self.passes(self.log.file_bytes(), SLACK_MAX, SEGMENTS_SLACK_MAX)
+    /// Determines whether writers have to wait. That changes little between two commands to the
+    /// device, and every write asks.
+    pub(super) fn look_behind(&mut self, log: &Log) {
+        self.is_behind = (self.begun.is_some() || log.segments.are_any_doomed())
+            && !log.is_full()
+            && has_too_much_slack(log);
     }
 
-    /// True if there is more than is left alone, besides what is about to go.
-    fn has_slack(&self) -> bool {
-        let bytes = self.log.file_bytes() - self.log.segments.doomed_bytes();
-        self.passes(bytes, SLACK, SEGMENTS_SLACK)
+    /// Bytes of memory held.
+    pub(super) fn bytes(&self) -> usize {
+        self.begun.as_ref().map_or(0, Compaction::bytes)
+    }
+
+    /// Abandons the segment; records that were moved stay moved.
+    pub(super) fn stop(&mut self) {
+        self.begun = None;
     }
 
     /// Whether a full disk will soon have space reclaimed by compaction, if what it wins is at
     /// least this much of a segment, in thousandths?
-    pub(super) fn is_room_near(&self, dead_min: u64) -> bool {
-        if self.log.is_write_refused() || self.compaction_stuck == Some(self.log.churn()) {
+    pub(super) fn is_room_near(&self, log: &Log, dead_min: u64) -> bool {
+        if log.is_write_refused() || self.stuck == Some(log.churn()) {
             return false;
         }
-        let begun = self.compaction.as_ref().map(|compaction| compaction.dead);
-        self.log.segments.are_any_doomed()
+        let begun = self.begun.as_ref().map(|compaction| compaction.dead);
+        log.segments.are_any_doomed()
             || begun.is_some_and(|dead| dead >= dead_min)
-            || self.victim().is_some_and(|(dead, ..)| dead >= dead_min)
+            || victim(log).is_some_and(|(dead, ..)| dead >= dead_min)
     }
 
     /// Begins, or goes on with, emptying a segment; true if it can go on at once.
-    pub(super) fn compact_some(&mut self, now: Duration) -> bool {
-        if self.log.is_closing() {
+    pub(super) fn step(&mut self, borrows: &mut Borrows<'_>, now: Duration) -> bool {
+        if borrows.log.is_closing() {
             return false;
         }
-        if self.compaction.is_none() {
-            self.begin_compaction(now);
+        if self.begun.is_none() {
+            self.begin(borrows.log, now);
         }
-        if !self.log.has_room_to_move() {
+        if !borrows.log.has_room_to_move() {
             return false;
         }
-        let has_spare = self.log.has_spare_to_move();
+        let has_spare = borrows.log.has_spare_to_move();
         // On a full disk it cannot end: another one may. What it has moved is moved.
-        if self.log.is_full()
-            && self.compaction.take_if(|begun| begun.stalled && begun.reading.is_none()).is_some()
+        if borrows.log.is_full()
+            && self.begun.take_if(|begun| begun.stalled && begun.reading.is_none()).is_some()
         {
-            self.compaction_stuck = Some(self.log.churn());
-            self.compaction_rest = (self.log.churn(), Since::new(now));
+            self.stuck = Some(borrows.log.churn());
+            self.rest = (borrows.log.churn(), Since::new(now));
         }
         let can = |compaction: &mut Compaction| {
             compaction.reading.is_none() && (has_spare || !compaction.stalled)
         };
-        match self.compaction.take_if(can) {
-            Some(compaction) => self.look_at_lines(compaction, now),
+        match self.begun.take_if(can) {
+            Some(compaction) => self.look_at_lines(compaction, borrows, now),
             None => false,
         }
     }
 
-    fn begin_compaction(&mut self, now: Duration) {
-        let is_full = self.log.is_full();
-        let (until_churn, since) = self.compaction_rest;
+    fn begin(&mut self, log: &mut Log, now: Duration) {
+        let is_full = log.is_full();
+        let (until_churn, since) = self.rest;
         let rests =
-            if is_full { !since.is_over(REST_FULL, now) } else { until_churn > self.log.churn() };
-        if rests || !(is_full || self.has_slack()) {
+            if is_full { !since.is_over(REST_FULL, now) } else { until_churn > log.churn() };
+        if rests || !(is_full || has_slack(log)) {
             return;
         }
         let dead_min = if is_full { DEAD_MIN_FULL } else { DEAD_MIN };
-        let Some((dead, slot, trailer)) = self.victim().filter(|(dead, ..)| *dead >= dead_min)
-        else {
-            let enough = self.log.segment_bytes() / 16;
-            self.compaction_rest = (self.log.churn() + enough, Since::new(now));
+        let Some((dead, slot, trailer)) = victim(log).filter(|(dead, ..)| *dead >= dead_min) else {
+            let enough = log.segment_bytes() / 16;
+            self.rest = (log.churn() + enough, Since::new(now));
             return;
         };
-        if self.log.segments.at(slot).live == 0 {
-            let older = self.log.segments.iter().filter(|(_, other)| other.number < trailer.number);
+        if log.segments.at(slot).live == 0 {
+            let older = log.segments.iter().filter(|(_, other)| other.number < trailer.number);
             match older.map(|(_, other)| other.doomed.is_some()).reduce(|a, b| a && b) {
                 // Its kills count for nothing, so it need not be looked at.
-                None => return self.give_up_segment(slot),
+                None => return give_up_segment(log, slot),
                 // They will as soon as those are gone.
                 Some(true) => return,
                 Some(false) => {}
             }
         }
-        self.compaction = Some(Compaction {
+        self.begun = Some(Compaction {
             slot,
             reader: LineReader::new(trailer),
             dead,
@@ -189,38 +216,27 @@ impl Elastic {
         });
     }
 
-    /// The segment of which most is dead, in thousandths.
-    fn victim(&self) -> Option<(u64, usize, Trailer)> {
-        // On a full disk what is begun must end with the room there is, or it stays full.
-        let can_end = |segment: &Segment| {
-            let need = segment.live + segment.kill_bytes() + segment.bytes / 4;
-            !self.log.is_full() || segment.live == 0 || need <= self.log.room_to_move()
-        };
-        self.log
-            .segments
-            .iter()
-            .filter(|(slot, segment)| !segment.damaged && self.log.is_on_disk(*slot))
-            .filter(|(_, segment)| can_end(segment))
-            .filter_map(|(slot, segment)| {
-                Some((self.log.segments.dead_share(segment), slot, segment.trailer?))
-            })
-            // Of those that are dead the oldest, as nothing older keeps its kills.
-            .max_by_key(|(dead, _, trailer)| (*dead, Reverse(trailer.number)))
-    }
-
-    fn read_for_compaction(&mut self, mut compaction: Compaction, offset: u64, bytes: usize) {
+    fn read(
+        &mut self,
+        mut compaction: Compaction,
+        extent: (u64, usize),
+        borrows: &mut Borrows<'_>,
+    ) {
         let slot = compaction.slot;
-        let segment = self.log.segments.at_mut(slot);
-        segment.reads += 1;
-        let file = FileName::Segment(segment.number);
-        self.command(file, Operation::Read { offset, bytes }, Purpose::Compaction { slot });
-        compaction.reading = Some(offset);
-        self.compaction = Some(compaction);
+        let purpose = Purpose::Compaction { slot };
+        borrows.outbox.read_segment(&mut borrows.log.segments, slot, extent, purpose);
+        compaction.reading = Some(extent.0);
+        self.begun = Some(compaction);
     }
 
     /// Looks for the next run of live records and moves it, or has it read first; true if it can go
     /// on at once.
-    fn look_at_lines(&mut self, mut compaction: Compaction, now: Duration) -> bool {
+    fn look_at_lines(
+        &mut self,
+        mut compaction: Compaction,
+        borrows: &mut Borrows<'_>,
+        now: Duration,
+    ) -> bool {
         let lines = &compaction.lines;
         let until = lines.len().min(compaction.next + LINES_PER_STEP);
         while compaction.next < until {
@@ -228,19 +244,19 @@ impl Elastic {
             if let Some(ahead) = lines.get(compaction.next + LINES_AHEAD)
                 && !is_short(ahead)
             {
-                self.table.prefetch(ahead.hash);
+                borrows.table.prefetch(ahead.hash);
             }
-            let page = self.table.page_of(line.hash);
-            if !self.table.is_resident(page) {
-                if self.missing_page(page).is_some_and(Missing::is_for_good) {
+            let page = borrows.table.page_of(line.hash);
+            if !borrows.table.is_resident(page) {
+                if borrows.paging.missing(page).is_some_and(Missing::is_for_good) {
                     // Its live records are unknown: it stays until the table is rebuilt.
-                    self.log.segments.at_mut(compaction.slot).damaged = true;
+                    borrows.log.segments.at_mut(compaction.slot).damaged = true;
                     return true;
                 }
-                self.await_page(page, StagedKey::Page(page));
+                borrows.paging.ask_for_upkeep(page);
                 break;
             }
-            if self.is_to_be_read(compaction.slot, &line) {
+            if is_to_be_read(borrows, compaction.slot, &line) {
                 if !joins_run(lines, &compaction.run, &line) {
                     break;
                 }
@@ -248,7 +264,7 @@ impl Elastic {
             }
             let carries = line.kills != Address::NONE
                 && line.kills.segment() != compaction.reader.trailer().number
-                && self.log.segments.has(line.kills.segment());
+                && borrows.log.segments.has(line.kills.segment());
             if carries {
                 compaction.carried.push((line.hash, line.kills));
             }
@@ -257,146 +273,156 @@ impl Elastic {
         let (at_end, looked) = (compaction.next == lines.len(), compaction.next == until);
         if let (Some(&first), Some(&last)) = (compaction.run.first(), compaction.run.last()) {
             let (offset, end) = (lines[first].offset, line_end(&lines[last]));
-            let end = end.min(self.log.segments.at(compaction.slot).bytes);
+            let end = end.min(borrows.log.segments.at(compaction.slot).bytes);
             if let Some((base, records)) = compaction.records.take() {
-                self.move_run(compaction, base, &records, now);
-                if let Some(compaction) = &mut self.compaction {
+                self.move_run(compaction, (base, &records), borrows, now);
+                if let Some(compaction) = &mut self.begun {
                     compaction.records = Some((base, records));
                 }
                 return true;
             }
-            self.read_for_compaction(compaction, offset, (end - offset) as usize);
+            self.read(compaction, (offset, (end - offset) as usize), borrows);
             return false;
         }
         if !at_end {
-            self.compaction = Some(compaction);
+            self.begun = Some(compaction);
             return looked;
         }
-        let Some((offset, bytes)) = compaction.reader.next() else {
-            return self.finish_compaction(compaction, now);
+        let Some(extent) = compaction.reader.next() else {
+            return self.finish(compaction, borrows.log, now);
         };
         (compaction.lines, compaction.records, compaction.next) = (Vec::new(), None, 0);
-        self.read_for_compaction(compaction, offset, bytes);
+        self.read(compaction, extent, borrows);
         false
     }
 
-    /// A short record is read whether it is alive or not: that costs less than asking the table,
-    /// which is asked when the record is there.
-    fn is_to_be_read(&mut self, segment: usize, line: &Line) -> bool {
-        line.class.is_some()
-            && self.log.segments.at(segment).live > 0
-            && (is_short(line) || self.live_slot(segment, line).is_some())
-    }
-
-    fn live_slot(&mut self, segment: usize, line: &Line) -> Option<Slot> {
-        line.class?;
-        self.table.find(line.hash, self.log.segments.location(segment, line.offset))
-    }
-
     /// Takes the completed read of the next lines, or of a run of records.
-    pub(super) fn compaction_read(
+    pub(super) fn read_ended(
         &mut self,
         slot: usize,
         result: io::Result<Vec<u8>>,
+        borrows: &mut Borrows<'_>,
         now: Duration,
     ) {
-        self.log.segments.at_mut(slot).reads -= 1;
+        borrows.log.segments.end_read(slot);
         // The store may have been cleared in between.
-        let Some(mut compaction) = self.compaction.take_if(|compaction| compaction.slot == slot)
-        else {
+        let Some(mut compaction) = self.begun.take_if(|compaction| compaction.slot == slot) else {
             return;
         };
         let Some(offset) = compaction.reading.take() else { return };
         match result {
             Err(error) => {
                 let file = FileName::Segment(compaction.reader.trailer().number);
-                self.leave_damaged(
+                leave_damaged(
+                    borrows,
                     slot,
                     Error::ReadFailed { file, offset, reason: error.to_string() },
                 );
             }
             Ok(bytes) if compaction.run.is_empty() => {
-                match compaction.reader.take(&bytes, |key| self.hash(key)) {
+                match compaction.reader.take(&bytes, |key| borrows.hasher.hash(key)) {
                     Ok(lines) => {
                         compaction.lines = lines;
                         let are_derived = compaction.reader.trailer().footer == Footer::Parity;
                         compaction.records = are_derived.then_some((offset, bytes));
-                        self.compaction = Some(compaction);
+                        self.begun = Some(compaction);
                     }
-                    Err(error) => self.leave_damaged(slot, error),
+                    Err(error) => leave_damaged(borrows, slot, error),
                 }
             }
-            Ok(bytes) => self.move_run(compaction, offset, &bytes, now),
+            Ok(bytes) => self.move_run(compaction, (offset, &bytes), borrows, now),
         }
     }
 
-    /// A segment with damage is not emptied: what is whole in it goes on being served.
-    fn leave_damaged(&mut self, slot: usize, error: Error) {
-        self.report(error);
-        self.log.segments.at_mut(slot).damaged = true;
-    }
-
     /// Moves the run, of which the records are among `bytes`, which begin at `base`.
-    fn move_run(&mut self, mut compaction: Compaction, base: u64, bytes: &[u8], now: Duration) {
+    fn move_run(
+        &mut self,
+        mut compaction: Compaction,
+        (base, bytes): (u64, &[u8]),
+        borrows: &mut Borrows<'_>,
+        now: Duration,
+    ) {
         let run = std::mem::take(&mut compaction.run);
         let lines = &compaction.lines;
         for (place, &at) in run.iter().enumerate() {
             let line = lines[at];
             if let Some(&ahead) = run.get(place + LINES_AHEAD) {
-                self.table.prefetch(lines[ahead].hash);
+                borrows.table.prefetch(lines[ahead].hash);
             }
-            let stays = |line: &Line| !self.table.is_resident(self.table.page_of(line.hash));
+            let stays = |line: &Line| !borrows.table.is_resident(borrows.table.page_of(line.hash));
             if stays(&line) {
                 compaction.next = at;
                 break;
             }
-            let Some(from) = self.live_slot(compaction.slot, &line) else { continue };
-            let address = self.log.segments.address(from.location);
+            let Some(from) = live_slot(borrows, compaction.slot, &line) else { continue };
+            let address = borrows.log.segments.address(from.location);
             let record = match Record::read(address, &bytes[(line.offset - base) as usize..]) {
                 Ok(record) => Record { kills: address, kind: Kind::Put, ..record },
                 Err(broken) => {
                     let file = FileName::Segment(address.segment());
                     let (offset, found) = (address.offset(), broken.to_string());
-                    return self
-                        .leave_damaged(compaction.slot, Error::Damaged { file, offset, found });
+                    return leave_damaged(
+                        borrows,
+                        compaction.slot,
+                        Error::Damaged { file, offset, found },
+                    );
                 }
             };
-            let Ok((location, class)) = self.log.append(Who::Mover, line.hash, record, now) else {
+            let Ok((location, class)) = borrows.log.append(Who::Mover, line.hash, record, now)
+            else {
                 // No space: retry this record later.
                 compaction.next = at;
                 compaction.stalled = true;
                 break;
             };
             compaction.stalled = false;
-            self.stats.compacted_bytes += record.bytes() as u64;
-            self.table.replace(line.hash, from.location, Slot { location, class });
-            self.log.segments.kill(from.location, from.class);
-            self.log.segments.revive(location, class);
-            self.restage_moved(from.location, location);
+            borrows.ledger.stats.compacted_bytes += record.bytes() as u64;
+            let to = Slot { location, class };
+            point_to(borrows.log, borrows.table, line.hash, Some(from), to);
+            borrows.staging.record_moved(from.location, location);
         }
-        self.compaction = Some(compaction);
+        self.begun = Some(compaction);
     }
 
     /// Nothing is left but kills to carry; true if it has to be tried again.
-    fn finish_compaction(&mut self, mut compaction: Compaction, now: Duration) -> bool {
+    fn finish(&mut self, mut compaction: Compaction, log: &mut Log, now: Duration) -> bool {
         while !compaction.carried.is_empty() {
             let rest = compaction.carried.len().saturating_sub(KILLS_PER_RECORD);
-            if self.append_kills(Who::Mover, &compaction.carried[rest..], now).is_err() {
+            if log.append_kills(Who::Mover, &compaction.carried[rest..], now).is_err() {
                 compaction.stalled = true;
-                self.compaction = Some(compaction);
+                self.begun = Some(compaction);
                 return false;
             }
             compaction.carried.truncate(rest);
         }
-        self.give_up_segment(compaction.slot);
+        give_up_segment(log, compaction.slot);
         true
     }
+}
 
-    /// Has a segment removed once what replaces it is durable.
-    fn give_up_segment(&mut self, slot: usize) {
-        let position = self.log.want_durable();
-        self.log.segments.doom(slot, position.0);
-    }
+/// A short record is read whether it is alive or not: that costs less than asking the table,
+/// which is asked when the record is there.
+fn is_to_be_read(borrows: &mut Borrows<'_>, segment: usize, line: &Line) -> bool {
+    line.class.is_some()
+        && borrows.log.segments.at(segment).live > 0
+        && (is_short(line) || live_slot(borrows, segment, line).is_some())
+}
+
+fn live_slot(borrows: &mut Borrows<'_>, segment: usize, line: &Line) -> Option<Slot> {
+    line.class?;
+    borrows.table.find(line.hash, borrows.log.segments.location(segment, line.offset))
+}
+
+/// A segment with damage is not emptied: what is whole in it goes on being served.
+fn leave_damaged(borrows: &mut Borrows<'_>, slot: usize, error: Error) {
+    borrows.ledger.report(error);
+    borrows.log.segments.at_mut(slot).damaged = true;
+}
+
+/// Has a segment removed once what replaces it is durable.
+fn give_up_segment(log: &mut Log, slot: usize) {
+    let position = log.want_durable();
+    log.segments.doom(slot, position.0);
 }
 
 /// True if the record of `line` can be read together with those of `run`.

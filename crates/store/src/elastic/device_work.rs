@@ -2,107 +2,149 @@
 
 use std::time::Duration;
 
-use super::staged::StagedKey;
-use super::table::Slot;
-use super::warming::Walk;
-use super::{Elastic, log};
-use crate::device::{CommandId, Completion, DeviceCommand, FileName, Operation};
-
-/// Why a command was sent.
-#[derive(Debug)]
-pub(super) enum Purpose {
-    Log(log::Purpose),
-    /// A record, read for the commands that wait for it.
-    Record {
-        key: StagedKey,
-        slot: Slot,
-    },
-    /// A page of the table of that epoch, read back.
-    Page {
-        page: u32,
-        epoch: u64,
-    },
-    /// A page of the table of that epoch, written away.
-    PageAway {
-        page: u32,
-        epoch: u64,
-    },
-    /// The read of lines of the segment being compacted, or of a run of its records.
-    Compaction {
-        slot: usize,
-    },
-    /// The read of lines of the segment that is searched for expired entries.
-    Sweep {
-        slot: usize,
-    },
-    /// A record read ahead.
-    Warm {
-        hash: u64,
-        slot: Slot,
-    },
-}
+use super::outbox::Purpose;
+use super::paging::Returned;
+use super::staging::{self, StagedKey, Staging, State};
+use super::{Elastic, Ticket};
+use crate::device::{Completion, DeviceCommand};
 
 impl Elastic {
     /// The next thing the device shall do.
     pub fn poll_device(&mut self, now: Duration) -> Option<DeviceCommand> {
         let command = self.next_command(now);
-        // Between two calls it changes little, and every write asks.
-        self.compaction_behind = self.is_compaction_behind();
+        self.upkeep.compactor.look_behind(&self.log);
         command
     }
 
     fn next_command(&mut self, now: Duration) -> Option<DeviceCommand> {
-        self.settle();
-        if let Some(command) = self.outbox.pop_front() {
+        self.recent.settle(&self.log, &mut self.memory);
+        if let Some(command) = self.outbox.next() {
             return Some(command);
         }
         if let Some((file, operation, purpose)) = self.log.poll(self.config.sync, now) {
-            self.command(file, operation, Purpose::Log(purpose));
+            self.outbox.send(file, operation, Purpose::Log(purpose));
         } else {
-            self.compact_some(now);
-            self.sweep_some(now);
+            self.compact_and_sweep(now);
             // Last, so that they have looked at the pages they asked for.
             self.turn_pages(now);
         }
-        self.outbox.pop_front()
+        self.outbox.next()
     }
 
     /// Takes the result of a command; true if it is what upkeep waited for, so that
     /// [`Elastic::step`] has something to do at once.
     pub fn complete(&mut self, completion: Completion, now: Duration) -> bool {
-        self.settle();
+        self.recent.settle(&self.log, &mut self.memory);
         let Completion { id, result } = completion;
-        let purpose = self.purposes.remove(&id);
+        let purpose = self.outbox.purpose_of(id);
         let is_for_upkeep =
             matches!(purpose, Some(Purpose::Compaction { .. } | Purpose::Sweep { .. }));
         match purpose {
             Some(Purpose::Log(purpose)) => self.log.complete(purpose, result.map(|_| ()), now),
-            Some(Purpose::Record { key, slot }) => self.record_read(&key, slot, result),
-            Some(Purpose::Page { page, epoch }) if epoch == self.table_epoch => {
-                self.page_read(page, result, now);
+            Some(Purpose::Record { key, slot }) => {
+                let (staging, mut borrows) = self.staging();
+                staging.record_read(&key, slot, result, &mut borrows);
+            }
+            Some(Purpose::Page { page, epoch }) => {
+                let returned = self.paging.read(&mut self.table, (page, epoch), result, now);
+                self.page_returned(returned);
             }
             Some(Purpose::PageAway { page, epoch }) => {
-                self.page_left(page, epoch, result.is_ok(), now);
+                let (page, is_written) = ((page, epoch), result.is_ok());
+                let returned = self.paging.left(&mut self.table, page, is_written, now);
+                self.page_returned(returned);
             }
-            Some(Purpose::Compaction { slot }) => self.compaction_read(slot, result, now),
-            Some(Purpose::Sweep { slot }) => self.sweep_read(slot, result),
-            Some(Purpose::Warm { hash, slot }) => self.warmed(hash, slot, result),
-            Some(Purpose::Page { .. }) | None => {}
+            Some(Purpose::Compaction { slot }) => {
+                let (compactor, mut borrows) = self.compactor();
+                compactor.read_ended(slot, result, &mut borrows, now);
+            }
+            Some(Purpose::Sweep { slot }) => {
+                let (sweeper, mut borrows) = self.sweeper();
+                sweeper.read_ended(slot, result, &mut borrows);
+            }
+            Some(Purpose::Warm { hash, slot }) => {
+                let (warmer, mut borrows) = self.warmer();
+                warmer.read_ended((hash, slot), result, &mut borrows);
+            }
+            None => {}
         }
         is_for_upkeep
     }
 
     /// When to call [`Elastic::poll_device`] and [`Elastic::step`] at the latest.
     pub fn poll_timeout(&self) -> Option<Duration> {
-        let warming = self.walk.as_ref().map(Walk::timeout);
-        let times = [self.log.timeout(self.config.sync), self.sweep_timeout(), warming];
+        let sweep = self.upkeep.sweeper.timeout(&self.log);
+        let warming = self.upkeep.warmer.timeout();
+        let times = [self.log.timeout(self.config.sync), sweep, warming];
         times.into_iter().flatten().min()
     }
 
-    pub(super) fn command(&mut self, file: FileName, operation: Operation, purpose: Purpose) {
-        self.next_command += 1;
-        let id = CommandId(self.next_command);
-        self.purposes.insert(id, purpose);
-        self.outbox.push_back(DeviceCommand { id, file, operation });
+    /// The staging, and what it borrows.
+    pub(super) fn staging(&mut self) -> (&mut Staging, staging::Borrows<'_>) {
+        let borrows = staging::Borrows {
+            log: &mut self.log,
+            table: &mut self.table,
+            memory: &mut self.memory,
+            paging: &mut self.paging,
+            outbox: &mut self.outbox,
+            usage: &mut self.usage,
+            ledger: &mut self.ledger,
+            hasher: &self.origin.hasher,
+        };
+        (&mut self.staging, borrows)
+    }
+
+    /// Begins to wait for `key`, or joins an existing wait.
+    pub(super) fn stage(&mut self, key: &StagedKey, hash: u64) -> Ticket {
+        let (staging, mut borrows) = self.staging();
+        staging.stage(key, hash, &mut borrows)
+    }
+
+    /// Asks the disk again for `key`.
+    pub(super) fn restart(&mut self, key: &StagedKey) {
+        let (staging, mut borrows) = self.staging();
+        staging.restart(key, &mut borrows);
+    }
+
+    /// Lets go of a ticket, loaded or not.
+    pub fn release(&mut self, ticket: Ticket) {
+        self.staging.release(ticket, &mut self.table);
+    }
+
+    /// A ticket whose wait is over, each once: loaded, absent or failed.
+    pub fn poll_loaded(&mut self) -> Option<Ticket> {
+        self.staging.poll_loaded()
+    }
+
+    /// Sends pages away and reads others; true if any was sent away.
+    pub(super) fn turn_pages(&mut self, now: Duration) -> bool {
+        let max = self.pages_max();
+        let turn = self.paging.turn(&mut self.table, &mut self.outbox, max, now);
+        self.ledger.stats.page_reads += turn.reads;
+        turn.away > 0
+    }
+
+    /// True if writes make pages faster than they can be sent away.
+    #[inline]
+    pub(super) fn are_pages_behind(&self) -> bool {
+        self.paging.are_any_leaving() && self.paging.is_over(&self.table, self.pages_max())
+    }
+
+    /// Continues the waits for a page.
+    fn page_returned(&mut self, returned: Option<Returned>) {
+        let Some(Returned { waiters, result }) = returned else { return };
+        if let Err(error) = &result {
+            self.ledger.report(error.clone());
+        }
+        let (staging, mut borrows) = self.staging();
+        for waiter in waiters {
+            match &result {
+                Ok(()) => staging.advance(&waiter, &mut borrows),
+                Err(error) => {
+                    let (error, location) = (error.clone(), None);
+                    staging.resolve(&waiter, State::Failed { error, location }, borrows.table);
+                }
+            }
+        }
     }
 }

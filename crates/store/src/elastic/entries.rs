@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use super::locating::{Located, Places};
-use super::record::{BODY_BYTES, Body, Expiry, Record as LogRecord};
-use super::staged::{StagedKey, State};
-use super::{Elastic, Error, Fetch, Fresh, Load, Record};
-
-/// Lines of memory fetched at once, before the first is used.
-const FETCHED_AHEAD: usize = 16;
+use super::locating::Located;
+use super::recent::Places;
+use super::record::{BODY_BYTES, Body, Expiry};
+use super::staging::{StagedKey, State};
+use super::{Elastic, Error, Fetch, Load, Record};
 
 impl Elastic {
     /// Has what a lookup of `key` looks at first fetched from memory; `writes` if it is to be
@@ -38,7 +36,7 @@ impl Elastic {
             return self.load_hashed(hash, key, now);
         }
         let staged_key = StagedKey::Key(key.into());
-        match self.staged_state(key) {
+        match self.staging.of_key(key) {
             // What could not be read stays so until it is written.
             Some(State::Failed { error, .. }) => return Load::Failed(error.clone()),
             // Its page or its record moved since.
@@ -61,13 +59,11 @@ impl Elastic {
     /// The entry, loaded and read in one step by a command that touches nothing else.
     pub fn fetch(&mut self, key: &[u8], now: Duration) -> Fetch<'_> {
         let hash = self.hash(key);
-        if self.fresh.is_empty()
+        if self.recent.is_empty()
             && let Some(at) = self.memory.find_used(hash, key)
             && !Body::read(self.memory.value_at(at)).expires_at.is_over(now)
         {
-            self.stats.hits += 1;
-            let value_bytes = self.memory.value_at(at).len();
-            self.note_use(hash, value_bytes);
+            self.note_hit(hash, self.memory.value_at(at).len());
             return Fetch::Present(record(Body::read(self.memory.value_at(at))));
         }
         match self.load_hashed(hash, key, now) {
@@ -81,12 +77,18 @@ impl Elastic {
         }
     }
 
+    /// A lookup found an entry of `value_bytes` in memory.
+    fn note_hit(&mut self, hash: u64, value_bytes: usize) {
+        self.ledger.stats.hits += 1;
+        self.usage.note(hash, value_bytes, &self.table, &self.memory);
+    }
+
     /// The usual case: memory holds the entry, whose record is the only one of this hash.
     fn load_only(&mut self, hash: u64, key: &[u8], now: Duration) -> bool {
-        let is_plain = self.staged.is_empty()
-            && self.gone.is_empty()
+        let is_plain = self.staging.is_empty()
+            && !self.recent.has_gone()
             && self.table.is_resident(self.table.page_of(hash))
-            && self.fresh_location(hash, key).is_none();
+            && self.recent.location(&self.log, hash, key).is_none();
         if !is_plain {
             return false;
         }
@@ -100,28 +102,26 @@ impl Elastic {
             return false;
         }
         let value_bytes = body.value.len();
-        self.stats.hits += 1;
-        self.note_use(hash, value_bytes);
-        self.known.set(key, Places { hash, slot, memory: at });
+        self.note_hit(hash, value_bytes);
+        self.recent.set_known(key, Places { hash, slot, memory: at });
         true
     }
 
     fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
         if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key) {
-            self.stats.hits += 1;
-            self.note_use(hash, value_bytes);
+            self.note_hit(hash, value_bytes);
             return self.present_until(expires_at, hash, key, now);
         }
-        if self.staged_state(key).is_some() {
+        if self.staging.of_key(key).is_some() {
             return self.load_staged(hash, key, now);
         }
         match self.locate(hash, key) {
             Located::Nowhere => {
-                self.stats.absent += 1;
+                self.ledger.stats.absent += 1;
                 Load::Absent
             }
             Located::At(slot) if self.log.buffered(slot.location).is_some() => {
-                self.note_fresh(hash, key, slot.location);
+                self.recent.note(&self.log, hash, key, slot.location);
                 self.load_hashed(hash, key, now)
             }
             Located::At(_) | Located::Unknown => self.load_staged(hash, key, now),
@@ -129,8 +129,8 @@ impl Elastic {
     }
 
     fn expiry_in_memory(&mut self, hash: u64, key: &[u8]) -> Option<(Expiry, usize)> {
-        let body = if let Some(location) = self.fresh_location(hash, key) {
-            self.buffered_record(location)?.body
+        let body = if let Some(location) = self.recent.location(&self.log, hash, key) {
+            self.log.buffered_record(location)?.body
         } else {
             Body::read(self.memory.lookup(hash, key, NEVER)?)
         };
@@ -138,7 +138,7 @@ impl Elastic {
     }
 
     fn load_staged(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
-        match self.staged_state(key) {
+        match self.staging.of_key(key) {
             Some(State::Body { bytes, .. }) => {
                 let expires_at = bytes.body().expires_at;
                 self.present_until(expires_at, hash, key, now)
@@ -154,7 +154,7 @@ impl Elastic {
 
     /// Why the page of this hash is not to be had, if so.
     pub(super) fn page_error(&self, hash: u64) -> Option<Error> {
-        Some(self.missing_page(self.table.page_of(hash))?.error.clone())
+        Some(self.paging.missing(self.table.page_of(hash))?.error.clone())
     }
 
     fn present_until(&mut self, expires_at: Expiry, hash: u64, key: &[u8], now: Duration) -> Load {
@@ -165,7 +165,7 @@ impl Elastic {
         if let Located::At(slot) = self.locate(hash, key)
             && self.remove_slot(hash, key, slot, now).is_ok()
         {
-            self.stats.expirations += 1;
+            self.ledger.stats.expirations += 1;
         }
         Load::Absent
     }
@@ -178,33 +178,15 @@ impl Elastic {
     }
 
     pub(super) fn body(&self, hash: u64, key: &[u8]) -> Option<Body<'_>> {
-        if let Some(location) = self.fresh_location(hash, key) {
-            return Some(self.buffered_record(location)?.body);
+        if let Some(location) = self.recent.location(&self.log, hash, key) {
+            return Some(self.log.buffered_record(location)?.body);
         }
         if let Some(peek) = self.memory.peek(hash, key, NEVER) {
             return Some(Body::read(peek.value));
         }
-        match self.staged_state(key)? {
+        match self.staging.of_key(key)? {
             State::Body { bytes, .. } => Some(bytes.body()),
             _ => None,
-        }
-    }
-
-    /// Moves what was written since into the memory table; the buffers may be let go after that.
-    pub(super) fn settle(&mut self) {
-        self.known.forget();
-        self.gone.clear();
-        let fresh: Vec<Fresh> = self.fresh.drain().collect();
-        for fresh in fresh.chunks(FETCHED_AHEAD) {
-            fresh.iter().for_each(|fresh| self.memory.prefetch(fresh.hash));
-            fresh.iter().for_each(|fresh| self.memory.prefetch_item(fresh.hash));
-            for &Fresh { hash, location } in fresh {
-                let Some(bytes) = self.log.buffered(location) else { continue };
-                let record = LogRecord::parse(bytes).expect("a buffered record is whole");
-                // Refused for its size, it is served from disk.
-                let body = &bytes[record.body_range()];
-                let _ = self.memory.insert(hash, record.key, body, None, NEVER);
-            }
         }
     }
 }

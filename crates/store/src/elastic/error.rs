@@ -33,16 +33,6 @@ pub enum Error {
         /// What it can hold.
         limit: u64,
     },
-    /// What is to be done as one clears the store too often.
-    #[error(
-        "the store is cleared {got} times at once: expected at most {limit}; do it in several steps"
-    )]
-    TooManyClears {
-        /// How often.
-        got: usize,
-        /// How often it can be.
-        limit: usize,
-    },
     /// Writing or syncing failed, so nothing written since is safe; only a restart can tell what
     /// the disk holds.
     #[error("{file}: {reason}; no further writes are accepted: check the disk, then restart")]

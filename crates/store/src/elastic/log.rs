@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::parity::Parity;
-use super::record::Address;
+use super::record::{Address, Record};
 use super::segment::{BLOCK_BYTES, Footer, LINE_BYTES, Line};
 use super::since::Since;
 use super::table::Location;
@@ -32,8 +32,8 @@ pub(super) use commands::Purpose;
 use listing::Listing;
 pub(super) use segments::{Segment, Segments};
 use spares::Spares;
-pub(super) use spares::{CLEARS_MAX, Spare, Who};
-use step::Step;
+pub(super) use spares::{Spare, Who};
+use step::{Mark, Step};
 
 /// Part of the budget that may wait before it is written, if no command waits for it: each write
 /// costs the processor as much as tens of kilobytes of it. Small budgets have no room for long
@@ -72,6 +72,10 @@ struct Open {
     lines: Vec<Line>,
     kills: u64,
     version_max: u64,
+    /// What of it is older than the step that is open.
+    before: Mark,
+    /// Its header, if a step clears the store by it: written when the rest of the step is safe.
+    header: Option<Blocks>,
 }
 
 impl Open {
@@ -94,8 +98,8 @@ struct Job {
     bytes: Arc<Blocks>,
     /// The log is written up to here when this is.
     position: u64,
-    /// The last of its segment, to be synced before the next.
-    seals: bool,
+    /// Its segment is synced before anything else is written.
+    syncs: bool,
 }
 
 #[derive(Debug)]
@@ -111,8 +115,8 @@ pub(super) struct Log {
     jobs: VecDeque<Job>,
     writing: bool,
     syncing: bool,
-    /// A sealed segment to sync before anything else is written.
-    sealed_unsynced: Option<u64>,
+    /// A segment to sync before anything else is written.
+    sync_first: Option<u64>,
     floor: u64,
     appended: u64,
     written: u64,
@@ -131,6 +135,8 @@ pub(super) struct Log {
     /// What may wait for the device, and what is written once it waits.
     buffered_bytes_max: usize,
     write_bytes: usize,
+    /// The version of the last entry written; records of kills carry it.
+    version: u64,
     /// A buffer and lines to be used again: fresh memory from the system costs more than filling
     /// it.
     unused: (Blocks, Vec<Line>),
@@ -151,7 +157,7 @@ impl Log {
             jobs: VecDeque::new(),
             writing: false,
             syncing: false,
-            sealed_unsynced: None,
+            sync_first: None,
             floor,
             appended: 0,
             written: 0,
@@ -165,6 +171,7 @@ impl Log {
             write_refused: None,
             buffered_bytes_max: BUFFERED_BYTES_MAX,
             write_bytes: WRITE_BYTES_MAX,
+            version: 0,
             unused: Default::default(),
         }
     }
@@ -178,6 +185,12 @@ impl Log {
     pub(super) fn adopt(&mut self, segment: Segment) -> usize {
         self.spares.pass(segment.number);
         self.segments.adopt(segment)
+    }
+
+    /// An entry of this version was written.
+    #[inline]
+    pub(super) fn note_version(&mut self, version: u64) {
+        self.version = version;
     }
 
     /// There is a record of so many bytes: new segments shall have room for it.
@@ -235,7 +248,7 @@ impl Log {
         let segment = self.segments.at(slot);
         segment.trailer.is_some()
             && segment.doomed.is_none()
-            && self.sealed_unsynced != Some(segment.number)
+            && self.sync_first != Some(segment.number)
             && self.jobs.iter().all(|job| job.number != segment.number)
     }
 
@@ -299,6 +312,12 @@ impl Log {
             .rev()
             .filter(|job| job.number == number)
             .find_map(|job| Some(&job.bytes[part(job.base, &job.bytes)?..]))
+    }
+
+    /// The record at `location`, while the disk may not have it.
+    #[inline]
+    pub(super) fn buffered_record(&self, location: Location) -> Option<Record<'_>> {
+        Record::parse(self.buffered(location)?).ok()
     }
 
     pub(super) fn position(&self) -> Position {

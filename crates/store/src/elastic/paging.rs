@@ -12,13 +12,15 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::device_work::Purpose;
+use super::Error;
+use super::outbox::{Outbox, Purpose};
 use super::since::Since;
-use super::staged::{StagedKey, State};
-use super::{Elastic, Error};
+use super::staging::StagedKey;
+use super::table::Table;
 use crate::blocks::Blocks;
 use crate::device::{FileName, Operation};
 use crate::mapping::PAGE_BYTES;
+use crate::retired::Retired;
 
 /// Pages written away at once at most, and sent away in one turn.
 const LEAVING_MAX: usize = 32;
@@ -29,9 +31,15 @@ const OVER_MAX: usize = 32;
 /// A spill file that took a page badly, or did not give one, is left alone for this time.
 const SPILL_PAUSE: Duration = Duration::from_secs(1);
 
-/// Pages on their way.
-#[derive(Debug, Default)]
+/// Owns the state of pages that are not in memory or are being moved, and the memory of tables that
+/// were replaced.
+///
+/// Invariants: a page that is awaited is in `wanted`, being read or being written away; a command
+/// sent for a former table changes nothing in this one.
+#[derive(Default)]
 pub(super) struct Paging {
+    /// Rises when the table is replaced, to tell commands sent for the old one.
+    epoch: u64,
     /// What waits for each page that is to come back.
     awaited: HashMap<u32, Vec<StagedKey>>,
     /// Those of them for which no memory was free yet.
@@ -46,6 +54,8 @@ pub(super) struct Paging {
     refused: Since,
     /// Pages that did not come back.
     missing: HashMap<u32, Missing>,
+    /// Memory of former tables that is being returned to the system.
+    retired: Retired,
 }
 
 /// A page that the spill file did not give. It was reported, and is not asked for again and again.
@@ -63,151 +73,209 @@ impl Missing {
     }
 }
 
+/// What one turn did, in pages.
+pub(super) struct Turn {
+    /// Sent away.
+    pub(super) away: usize,
+    /// Reads of pages sent.
+    pub(super) reads: u64,
+}
+
+/// A page whose wait has ended.
+pub(super) struct Returned {
+    /// The entries that waited for it.
+    pub(super) waiters: Vec<StagedKey>,
+    /// Whether it is in memory now.
+    pub(super) result: Result<(), Error>,
+}
+
 impl Paging {
-    /// The table is begun anew.
-    pub(super) fn forget(&mut self) {
+    /// Replaces the table by an empty one. The memory of the old one is returned in steps.
+    pub(super) fn begin_table(&mut self, table: &mut Table) {
+        let old = std::mem::replace(table, Table::new());
+        self.epoch += 1;
         self.awaited.clear();
         self.wanted.clear();
         self.reading = 0;
         self.missing.clear();
         self.is_stale = !self.leaving.is_empty();
+        let pages = old.pages_resident();
+        for (index, (mapping, end)) in old.retire().into_iter().enumerate() {
+            let resident = if index == 0 { pages * PAGE_BYTES } else { end };
+            self.retired.add(mapping, end, resident);
+        }
     }
 
-    /// Copies of pages.
+    /// Returns a portion of the memory of former tables to the system; false if there was none.
+    pub(super) fn release_some(&mut self) -> bool {
+        self.retired.release_some()
+    }
+
+    /// Copies of pages, and memory of former tables.
     pub(super) fn bytes(&self) -> usize {
         // Memory that begins at a whole block takes up to two.
-        (self.reading + 2 * self.leaving.len()) * PAGE_BYTES
+        (self.reading + 2 * self.leaving.len()) * PAGE_BYTES + self.retired.bytes()
     }
-}
 
-impl Elastic {
     /// What is known of a page that did not come back and is not to be asked for.
-    pub(super) fn missing_page(&self, page: u32) -> Option<&Missing> {
-        self.paging.missing.get(&page)
+    pub(super) fn missing(&self, page: u32) -> Option<&Missing> {
+        self.missing.get(&page)
     }
 
     /// Has a page that is away brought back; `waiter` goes on then.
-    pub(super) fn await_page(&mut self, page: u32, waiter: StagedKey) {
-        if let Some(missing) = self.missing_page(page) {
-            let error = missing.error.clone();
-            return self.resolve(&waiter, State::Failed { error, location: None });
+    ///
+    /// # Errors
+    /// Why the page cannot be read. Then `waiter` does not wait.
+    pub(super) fn ask(&mut self, page: u32, waiter: StagedKey) -> Result<(), Error> {
+        if let Some(missing) = self.missing(page) {
+            return Err(missing.error.clone());
         }
-        let waiters = self.paging.awaited.entry(page).or_default();
+        let waiters = self.awaited.entry(page).or_default();
         // One that is still leaving comes back when it has left.
-        if waiters.is_empty() && !self.paging.leaving.contains_key(&page) {
-            self.paging.wanted.push_back(page);
+        if waiters.is_empty() && !self.leaving.contains_key(&page) {
+            self.wanted.push_back(page);
         }
         // Upkeep asks again whenever it comes by.
         if waiters.last() != Some(&waiter) {
             waiters.push(waiter);
         }
+        Ok(())
     }
 
-    /// Sends pages away that are beyond the table's share or in the place of those waited for, and
-    /// has these read; true if some went.
-    pub(super) fn turn_pages(&mut self, now: Duration) -> bool {
-        if !self.paging.missing.is_empty() {
+    /// Has a page brought back for upkeep, which checks again in its next step.
+    pub(super) fn ask_for_upkeep(&mut self, page: u32) {
+        // A page that could not be read is asked for again later.
+        let _ = self.ask(page, StagedKey::Page(page));
+    }
+
+    /// Sends away pages beyond the table's share of `max` and those that make room for awaited pages,
+    /// and reads these.
+    pub(super) fn turn(
+        &mut self,
+        table: &mut Table,
+        outbox: &mut Outbox,
+        max: usize,
+        now: Duration,
+    ) -> Turn {
+        if !self.missing.is_empty() {
             let rests = |since: Since| !since.is_over(SPILL_PAUSE, now);
-            self.paging.missing.retain(|_, missing| missing.since.is_none_or(rests));
+            self.missing.retain(|_, missing| missing.since.is_none_or(rests));
         }
-        let max = self.pages_max();
+        let epoch = self.epoch;
         let mut went = 0;
-        while went < LEAVING_MAX && self.pages_counted() + self.paging.wanted.len() > max {
+        while went < LEAVING_MAX && self.counted(table) + self.wanted.len() > max {
             // What the spill file has needs no writing.
-            let clean = self.paging.leaving.len() == LEAVING_MAX
-                || self.paging.is_stale
-                || !self.paging.refused.is_over(SPILL_PAUSE, now);
-            let Some((page, bytes)) = self.table.send_away(PATIENCE, clean) else { break };
+            let clean = self.leaving.len() == LEAVING_MAX
+                || self.is_stale
+                || !self.refused.is_over(SPILL_PAUSE, now);
+            let Some((page, bytes)) = table.send_away(PATIENCE, clean) else { break };
             went += 1;
             if let Some(bytes) = bytes.map(Arc::new) {
-                self.paging.leaving.insert(page, bytes.clone());
+                self.leaving.insert(page, bytes.clone());
                 let write = Operation::Write { offset: offset_of(page), bytes };
-                let purpose = Purpose::PageAway { page, epoch: self.table_epoch };
-                self.command(FileName::Spill, write, purpose);
+                outbox.send(FileName::Spill, write, Purpose::PageAway { page, epoch });
             }
         }
         // While the share shrinks, one comes back for two that went.
-        let mut room = max.saturating_sub(self.pages_counted()).max(went / 2);
-        if room == 0 && self.paging.reading + self.paging.leaving.len() == 0 {
+        let mut room = max.saturating_sub(self.counted(table)).max(went / 2);
+        if room == 0 && self.reading + self.leaving.len() == 0 {
             // None can leave, as while the spill file takes none: lookups go on.
             room = 1;
         }
+        let mut reads = 0;
         for _ in 0..room {
-            let Some(page) = self.paging.wanted.pop_front() else { break };
-            self.paging.reading += 1;
-            self.stats.page_reads += 1;
+            let Some(page) = self.wanted.pop_front() else { break };
+            self.reading += 1;
+            reads += 1;
             let read = Operation::Read { offset: offset_of(page), bytes: PAGE_BYTES };
-            self.command(FileName::Spill, read, Purpose::Page { page, epoch: self.table_epoch });
+            outbox.send(FileName::Spill, read, Purpose::Page { page, epoch });
         }
-        went > 0
+        Turn { away: went, reads }
     }
 
     /// Pages that the share is of: in memory or being read, and not held by waiting commands. If
     /// those held counted, a command that holds as many would wait for its others one at a time.
-    fn pages_counted(&self) -> usize {
-        (self.table.pages_resident() + self.paging.reading)
-            .saturating_sub(self.table.pages_pinned())
+    fn counted(&self, table: &Table) -> usize {
+        (table.pages_resident() + self.reading).saturating_sub(table.pages_pinned())
     }
 
-    /// True if writing makes pages faster than they leave.
-    pub(super) fn are_pages_behind(&self) -> bool {
-        !self.paging.leaving.is_empty() && self.pages_counted() > self.pages_max() + OVER_MAX
+    /// True if pages are being written to the spill file.
+    #[inline]
+    pub(super) fn are_any_leaving(&self) -> bool {
+        !self.leaving.is_empty()
     }
 
-    /// The spill file has a page, or failed to take it.
-    pub(super) fn page_left(&mut self, page: u32, epoch: u64, written: bool, now: Duration) {
-        let Some(bytes) = self.paging.leaving.remove(&page) else { return };
-        if !written {
-            self.paging.refused = Since::new(now);
-        }
-        if epoch != self.table_epoch {
-            self.paging.is_stale = !self.paging.leaving.is_empty();
-        } else if !written || self.paging.awaited.contains_key(&page) {
-            self.page_returned(page, Ok(&bytes), !written, now);
-        }
+    /// True if writes have made so many pages beyond the share of `max` that writers have to wait.
+    pub(super) fn is_over(&self, table: &Table, max: usize) -> bool {
+        self.counted(table) > max + OVER_MAX
     }
 
-    /// Takes a page read back.
-    pub(super) fn page_read(&mut self, page: u32, result: io::Result<Vec<u8>>, now: Duration) {
-        self.paging.reading -= 1;
-        let bytes = result.map_err(|error| error.to_string());
-        self.page_returned(page, bytes.as_deref(), false, now);
-    }
-
-    fn page_returned(
+    /// A write to the spill file has completed. The page is put back if that failed, or if it is
+    /// awaited.
+    pub(super) fn left(
         &mut self,
+        table: &mut Table,
+        (page, epoch): (u32, u64),
+        written: bool,
+        now: Duration,
+    ) -> Option<Returned> {
+        let bytes = self.leaving.remove(&page)?;
+        if !written {
+            self.refused = Since::new(now);
+        }
+        if epoch != self.epoch {
+            self.is_stale = !self.leaving.is_empty();
+            return None;
+        }
+        let is_needed = !written || self.awaited.contains_key(&page);
+        is_needed.then(|| self.returned(table, page, Ok(&bytes), !written, now))
+    }
+
+    /// Takes a page that was read back; a page of a former table is ignored.
+    pub(super) fn read(
+        &mut self,
+        table: &mut Table,
+        (page, epoch): (u32, u64),
+        result: io::Result<Vec<u8>>,
+        now: Duration,
+    ) -> Option<Returned> {
+        if epoch != self.epoch {
+            return None;
+        }
+        self.reading -= 1;
+        let bytes = result.map_err(|error| error.to_string());
+        Some(self.returned(table, page, bytes.as_deref(), false, now))
+    }
+
+    fn returned(
+        &mut self,
+        table: &mut Table,
         page: u32,
         bytes: Result<&[u8], &String>,
         dirty: bool,
         now: Duration,
-    ) {
+    ) -> Returned {
         let (file, offset) = (FileName::Spill, offset_of(page));
-        let taken = match bytes {
-            Ok(bytes) if self.table.returned(page, bytes, dirty) => Ok(()),
+        let result = match bytes {
+            Ok(bytes) if table.returned(page, bytes, dirty) => Ok(()),
             Ok(_) => {
                 let found = "a page of the storage table with a wrong checksum".to_owned();
                 Err(Error::Damaged { file, offset, found })
             }
             Err(reason) => Err(Error::ReadFailed { file, offset, reason: reason.clone() }),
         };
-        if let Err(error) = &taken {
-            self.report(error.clone());
+        if let Err(error) = &result {
             let is_passing = matches!(error, Error::ReadFailed { .. });
             let since = is_passing.then(|| Since::new(now));
-            self.paging.missing.insert(page, Missing { error: error.clone(), since });
+            self.missing.insert(page, Missing { error: error.clone(), since });
         }
-        for waiter in self.paging.awaited.remove(&page).unwrap_or_default() {
-            match &taken {
-                Ok(()) => self.advance(&waiter),
-                Err(error) => {
-                    let error = error.clone();
-                    self.resolve(&waiter, State::Failed { error, location: None });
-                }
-            }
-        }
+        Returned { waiters: self.awaited.remove(&page).unwrap_or_default(), result }
     }
 }
 
 fn offset_of(page: u32) -> u64 {
     u64::from(page) * PAGE_BYTES as u64
 }
+
+#[cfg(test)]
+mod tests;

@@ -19,20 +19,22 @@ mod selecting;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use hashbrown::HashTable;
-use siphasher::sip::SipHasher13;
-
+use super::key_hash::KeyHasher;
+use super::ledger::Ledger;
 use super::log::{Log, Segment};
 use super::manifest::Manifest;
-use super::reuse::Reuse;
+use super::outbox::Outbox;
+use super::paging::Paging;
+use super::recent::Recent;
 use super::segment::{Line, Superblock};
+use super::staging::Staging;
 use super::table::Table;
-use super::{Config, Elastic, Error, Stats};
+use super::upkeep::Upkeep;
+use super::usage::Usage;
+use super::{Config, Elastic, Error, Origin};
 use crate::config::Config as MemoryConfig;
 use crate::device::{Device, FileName};
 use crate::memory::Memory;
-use crate::replacement::Sketch;
-use crate::retired::Retired;
 
 /// Findings of opening a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,7 +70,7 @@ const BUDGET_BYTES_PER_LINE: usize = 128;
 
 struct Opening<'a, D: Device + ?Sized> {
     device: &'a D,
-    hasher: SipHasher13,
+    hasher: KeyHasher,
     segment_bytes: u64,
     /// Expected segments; `None` if they are known only from the files found.
     manifest: Option<Manifest>,
@@ -97,10 +99,9 @@ impl Elastic {
         let files = device.list().map_err(read_failed(FileName::Superblock))?;
         let begun = beginning::begin(&config, device, &files)?;
         let superblock = begun.superblock;
-        let [first, second] = superblock.hash_key;
         let mut opening = Opening {
             device,
-            hasher: SipHasher13::new_with_keys(first, second),
+            hasher: KeyHasher::new(superblock.hash_key),
             segment_bytes: superblock.segment_bytes,
             was_closed: begun.manifest.as_ref().is_some_and(|manifest| manifest.closed),
             manifest: begun.manifest,
@@ -121,8 +122,14 @@ impl Elastic {
             superblock.store(device)?;
         }
         opening.recovery.entries = table.len();
-        let mut elastic = Self::new(config, &superblock, log, table, opening.recovery);
-        (elastic.version, elastic.versions_before) = (opening.version, opening.version);
+        log.note_version(opening.version);
+        let origin = Origin {
+            hasher: opening.hasher,
+            identity: superblock.identity(),
+            versions_before: opening.version,
+            recovery: opening.recovery,
+        };
+        let mut elastic = Self::new(config, &superblock, log, table, origin);
         elastic.step(now);
         Ok(elastic)
     }
@@ -133,10 +140,10 @@ impl Elastic {
         superblock: &Superblock,
         log: Log,
         table: Table,
-        recovery: Recovery,
+        origin: Origin,
     ) -> Self {
         let [first, second] = superblock.hash_key;
-        let damage: VecDeque<Error> = recovery.damage.clone().into();
+        let damage: VecDeque<Error> = origin.recovery.damage.clone().into();
         let memory = MemoryConfig {
             bytes_max: config.memory_bytes,
             key_bytes_max: usize::MAX,
@@ -145,39 +152,17 @@ impl Elastic {
             ..MemoryConfig::default()
         };
         Self {
-            hasher: SipHasher13::new_with_keys(first, second),
             table,
-            table_epoch: 0,
             memory: Memory::new(memory, first ^ second),
             log,
-            version: 0,
-            versions_before: 0,
-            fresh: HashTable::new(),
-            gone: Vec::new(),
-            known: Default::default(),
-            staged: Default::default(),
-            staged_bytes: 0,
-            tickets: Default::default(),
-            loaded: Default::default(),
-            next_ticket: 0,
-            paging: Default::default(),
-            outbox: Default::default(),
-            purposes: Default::default(),
-            next_command: 0,
-            compaction: None,
-            compaction_rest: Default::default(),
-            compaction_stuck: None,
-            compaction_behind: false,
-            sweep: None,
-            walk: None,
-            uses: Sketch::default(),
-            uses_counted: 0,
-            reuse: Reuse::new(),
-            retired: Retired::default(),
-            recovery,
-            identity: superblock.identity(),
-            stats: Stats { damages: damage.len() as u64, ..Stats::default() },
-            damage,
+            recent: Recent::default(),
+            staging: Staging::default(),
+            paging: Paging::default(),
+            outbox: Outbox::default(),
+            upkeep: Upkeep::default(),
+            usage: Usage::new(),
+            ledger: Ledger::new(damage),
+            origin,
             config,
         }
     }

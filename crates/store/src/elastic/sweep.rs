@@ -7,13 +7,21 @@
 use std::io;
 use std::time::Duration;
 
-use super::device_work::Purpose;
+use super::Error;
+use super::key_hash::KeyHasher;
+use super::ledger::Ledger;
 use super::lines::LineReader;
+use super::log::Log;
+use super::outbox::{Outbox, Purpose};
+use super::paging::Paging;
+use super::pointing::kill_slot;
+use super::recent::Recent;
 use super::record::Address;
 use super::segment::Line;
-use super::staged::StagedKey;
-use super::{Elastic, Error};
-use crate::device::{FileName, Operation};
+use super::staging::Staging;
+use super::table::Table;
+use crate::device::FileName;
+use crate::memory::Memory;
 
 /// Lines looked at in one step.
 const LINES_PER_STEP: usize = 512;
@@ -22,7 +30,7 @@ const REST_S: u32 = 1;
 
 /// A segment being looked through.
 #[derive(Debug)]
-pub(super) struct Sweep {
+struct Sweep {
     slot: usize,
     number: u64,
     /// Nothing if the segment was open when it was begun.
@@ -35,7 +43,7 @@ pub(super) struct Sweep {
 }
 
 impl Sweep {
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.lines.as_ref().map_or(0, |lines| lines.capacity() * size_of::<Line>())
     }
 }
@@ -44,33 +52,68 @@ fn seconds(now: Duration) -> u32 {
     u32::try_from(now.as_secs()).unwrap_or(u32::MAX - 1)
 }
 
-impl Elastic {
-    pub(super) fn sweep_timeout(&self) -> Option<Duration> {
-        let due = self.log.segments.expires_s();
-        (due != u32::MAX && self.sweep.is_none()).then(|| Duration::from_secs(due.into()))
+/// Owns the segment being searched.
+///
+/// Invariants: at most one read is under way; an entry is removed only if no other entry has its
+/// hash, as its key is not read.
+#[derive(Debug, Default)]
+pub(super) struct Sweeper {
+    begun: Option<Sweep>,
+}
+
+/// What the sweep borrows of the other parts.
+pub(super) struct Borrows<'a> {
+    pub(super) log: &'a mut Log,
+    pub(super) table: &'a mut Table,
+    /// Expired entries are removed from it, and from the next two.
+    pub(super) memory: &'a mut Memory,
+    pub(super) recent: &'a mut Recent,
+    pub(super) staging: &'a mut Staging,
+    /// Brings back pages of the table that are not in memory.
+    pub(super) paging: &'a mut Paging,
+    pub(super) outbox: &'a mut Outbox,
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) hasher: &'a KeyHasher,
+}
+
+impl Sweeper {
+    /// Bytes of memory held.
+    pub(super) fn bytes(&self) -> usize {
+        self.begun.as_ref().map_or(0, Sweep::bytes)
+    }
+
+    /// Abandons the segment.
+    pub(super) fn stop(&mut self) {
+        self.begun = None;
+    }
+
+    /// When the first entry expires, if no sweep is under way.
+    pub(super) fn timeout(&self, log: &Log) -> Option<Duration> {
+        let due = log.segments.expires_s();
+        (due != u32::MAX && self.begun.is_none()).then(|| Duration::from_secs(due.into()))
     }
 
     /// Begins, or goes on with, a sweep; true if it can go on at once.
-    pub(super) fn sweep_some(&mut self, now: Duration) -> bool {
-        if self.log.is_closing() {
+    pub(super) fn step(&mut self, borrows: &mut Borrows<'_>, now: Duration) -> bool {
+        if borrows.log.is_closing() {
             return false;
         }
-        if self.sweep.is_none() && self.log.segments.expires_s() <= seconds(now) {
-            self.begin_sweep(now);
+        if self.begun.is_none() && borrows.log.segments.expires_s() <= seconds(now) {
+            self.begin(borrows.log, now);
         }
-        match self.sweep.take_if(|sweep| sweep.lines.is_some()) {
-            Some(sweep) => self.look_for_expired(sweep, now),
+        match self.begun.take_if(|sweep| sweep.lines.is_some()) {
+            Some(sweep) => self.look_for_expired(sweep, borrows, now),
             None => false,
         }
     }
 
-    fn begin_sweep(&mut self, now: Duration) {
-        let Some(slot) = self.log.due_segment(seconds(now)) else { return };
+    fn begin(&mut self, log: &mut Log, now: Duration) {
+        let Some(slot) = log.due_segment(seconds(now)) else { return };
         // What is appended from here on counts anew.
-        self.log.segments.at_mut(slot).expires_s = u32::MAX;
-        let open = self.log.open_lines().filter(|(open, _)| *open == slot);
+        log.segments.at_mut(slot).expires_s = u32::MAX;
+        let open = log.open_lines().filter(|(open, _)| *open == slot);
         let lines = open.map(|(_, lines)| lines.to_vec());
-        let segment = self.log.segments.at(slot);
+        let segment = log.segments.at(slot);
         let reader = segment.trailer.map(LineReader::new);
         if lines.is_none() && reader.is_none() {
             return;
@@ -78,17 +121,21 @@ impl Elastic {
         let number = segment.number;
         // The first lines are none.
         let lines = Some(lines.unwrap_or_default());
-        self.sweep = Some(Sweep { slot, number, reader, lines, next: 0, expires_s: u32::MAX });
+        self.begun = Some(Sweep { slot, number, reader, lines, next: 0, expires_s: u32::MAX });
     }
 
     /// Takes the completed read of the next lines.
-    pub(super) fn sweep_read(&mut self, slot: usize, result: io::Result<Vec<u8>>) {
-        let segment = self.log.segments.at_mut(slot);
-        segment.reads -= 1;
-        let Some(mut sweep) = self.sweep.take_if(|sweep| sweep.slot == slot) else { return };
+    pub(super) fn read_ended(
+        &mut self,
+        slot: usize,
+        result: io::Result<Vec<u8>>,
+        borrows: &mut Borrows<'_>,
+    ) {
+        borrows.log.segments.end_read(slot);
+        let Some(mut sweep) = self.begun.take_if(|sweep| sweep.slot == slot) else { return };
         let Some(reader) = &mut sweep.reader else { return };
         let lines = match result {
-            Ok(bytes) => reader.take(&bytes, |key| self.hash(key)),
+            Ok(bytes) => reader.take(&bytes, |key| borrows.hasher.hash(key)),
             Err(error) => {
                 let file = FileName::Segment(sweep.number);
                 let offset = reader.next().map_or(0, |(offset, _)| offset);
@@ -98,19 +145,24 @@ impl Elastic {
         match lines {
             Ok(lines) => {
                 (sweep.lines, sweep.next) = (Some(lines), 0);
-                self.sweep = Some(sweep);
+                self.begun = Some(sweep);
             }
             Err(error) => {
                 // What is left of its entries expires when it is asked for.
-                self.report(error);
+                borrows.ledger.report(error);
             }
         }
     }
 
-    fn look_for_expired(&mut self, mut sweep: Sweep, now: Duration) -> bool {
+    fn look_for_expired(
+        &mut self,
+        mut sweep: Sweep,
+        borrows: &mut Borrows<'_>,
+        now: Duration,
+    ) -> bool {
         let now_s = seconds(now);
         // Compaction may have emptied it in between.
-        if !self.log.segments.has(sweep.number) {
+        if !borrows.log.segments.has(sweep.number) {
             return true;
         }
         let lines = sweep.lines.as_ref().expect("they were read");
@@ -118,37 +170,36 @@ impl Elastic {
         while sweep.next < until {
             let line = lines[sweep.next];
             if line.class.is_some() && line.expires_s != u32::MAX {
-                let page = self.table.page_of(line.hash);
-                if let Some(missing) = self.missing_page(page) {
+                let page = borrows.table.page_of(line.hash);
+                if let Some(missing) = borrows.paging.missing(page) {
                     if !missing.is_for_good() {
                         sweep.expires_s = sweep.expires_s.min(now_s + REST_S);
                     }
                     sweep.next += 1;
                     continue;
                 }
-                if !self.table.is_resident(page) {
-                    self.await_page(page, StagedKey::Page(page));
-                    self.sweep = Some(sweep);
+                if !borrows.table.is_resident(page) {
+                    borrows.paging.ask_for_upkeep(page);
+                    self.begun = Some(sweep);
                     return false;
                 }
                 if line.expires_s > now_s {
                     sweep.expires_s = sweep.expires_s.min(line.expires_s);
-                } else if !self.expire_line(sweep.slot, &line, now) {
+                } else if !expire_line(borrows, sweep.slot, &line, now) {
                     sweep.expires_s = sweep.expires_s.min(now_s + REST_S);
                 }
             }
             sweep.next += 1;
         }
         if sweep.next < lines.len() {
-            self.sweep = Some(sweep);
+            self.begun = Some(sweep);
             return true;
         }
         if let Some((offset, bytes)) = sweep.reader.as_ref().and_then(LineReader::next) {
             sweep.lines = None;
-            self.log.segments.at_mut(sweep.slot).reads += 1;
-            let (file, slot) = (FileName::Segment(sweep.number), sweep.slot);
-            self.command(file, Operation::Read { offset, bytes }, Purpose::Sweep { slot });
-            self.sweep = Some(sweep);
+            let (slot, purpose) = (sweep.slot, Purpose::Sweep { slot: sweep.slot });
+            borrows.outbox.read_segment(&mut borrows.log.segments, slot, (offset, bytes), purpose);
+            self.begun = Some(sweep);
             return false;
         }
         let expires_s = if sweep.expires_s == u32::MAX {
@@ -156,30 +207,33 @@ impl Elastic {
         } else {
             sweep.expires_s.max(now_s + REST_S)
         };
-        self.log.segments.note_expiry(sweep.slot, expires_s);
+        borrows.log.segments.note_expiry(sweep.slot, expires_s);
         true
     }
+}
 
-    /// Removes the entry of an expired record, if the table still points there; false if that
-    /// failed.
-    fn expire_line(&mut self, segment: usize, line: &Line, now: Duration) -> bool {
-        let location = self.log.segments.location(segment, line.offset);
-        let Some(slot) = self.table.find(line.hash, location) else { return true };
-        debug_assert_ne!(self.log.segments.address(location), Address::NONE);
-        if self.table.candidates(line.hash).len() > 1 {
-            // Which of the keys of this hash is over, only a load can tell.
-            return true;
-        }
-        if self.kill_slot(line.hash, slot, now).is_err() {
-            return false;
-        }
-        self.stats.expirations += 1;
-        let key = self.memory.key_where(line.hash, |key| self.hash(key) == line.hash);
-        if let Some(key) = key.map(Box::<[u8]>::from) {
-            self.forget(line.hash, &key);
-        }
-        self.fresh.retain(|fresh| fresh.location != location);
-        self.unstage_location(location);
-        true
+/// Removes the entry of an expired record, if the table still points there; false if that
+/// failed.
+fn expire_line(borrows: &mut Borrows<'_>, segment: usize, line: &Line, now: Duration) -> bool {
+    let location = borrows.log.segments.location(segment, line.offset);
+    let Some(slot) = borrows.table.find(line.hash, location) else { return true };
+    debug_assert_ne!(borrows.log.segments.address(location), Address::NONE);
+    if borrows.table.candidates(line.hash).len() > 1 {
+        // Which of the keys of this hash is over, only a load can tell.
+        return true;
     }
+    borrows.recent.forget_known();
+    if kill_slot(borrows.log, borrows.table, line.hash, slot, now).is_err() {
+        return false;
+    }
+    borrows.ledger.stats.expirations += 1;
+    let key = borrows.memory.key_where(line.hash, |key| borrows.hasher.hash(key) == line.hash);
+    if let Some(key) = key.map(Box::<[u8]>::from) {
+        borrows.memory.remove(line.hash, &*key);
+        borrows.recent.forget(borrows.log, line.hash, &key);
+        borrows.staging.restage(&key, None, borrows.table);
+    }
+    borrows.recent.forget_location(location);
+    borrows.staging.record_gone(location);
+    true
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::entries::NEVER;
 use super::record::{Body, Expiry, Record};
-use super::staged::{StagedKey, State};
+use super::staging::{StagedKey, State};
 use super::table::{HASH_BITS, Slot};
 use super::{Elastic, RandomKey, Scan, Ticket};
 
@@ -118,11 +118,11 @@ impl Elastic {
         if self.table.is_resident(page) {
             return Page::Here(page);
         }
-        if self.missing_page(page).is_some() {
+        if self.paging.missing(page).is_some() {
             return Page::Lost;
         }
         let staged_key = StagedKey::Page(page);
-        match self.staged.get(&staged_key).map(|staged| &staged.state) {
+        match self.staging.of(&staged_key) {
             Some(State::Failed { .. }) => Page::Lost,
             _ => Page::Pending(self.stage(&staged_key, hash)),
         }
@@ -139,7 +139,7 @@ impl Elastic {
         }
         let address = self.log.segments.address(slot.location);
         let staged_key = StagedKey::Slot { hash, location: slot.location, address };
-        match self.staged.get(&staged_key).map(|staged| &staged.state) {
+        match self.staging.of(&staged_key) {
             Some(State::Found { key, over_at }) => SlotKey::Known(key.clone(), *over_at),
             Some(State::Failed { .. }) => SlotKey::Lost,
             Some(State::Absent) => {

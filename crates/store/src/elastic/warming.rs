@@ -8,14 +8,17 @@
 use std::io;
 use std::time::Duration;
 
-use super::Elastic;
-use super::device_work::Purpose;
 use super::entries::NEVER;
+use super::key_hash::KeyHasher;
+use super::ledger::Ledger;
+use super::log::Log;
+use super::outbox::{Outbox, Purpose};
+use super::paging::Paging;
 use super::record::Record;
 use super::since::Since;
-use super::staged::StagedKey;
-use super::table::{HASH_BITS, Slot};
-use crate::device::{FileName, Operation};
+use super::table::{HASH_BITS, Slot, Table};
+use super::usage::Usage;
+use crate::memory::Memory;
 
 /// Which entries are read ahead when memory grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,7 +45,7 @@ const ROOM_LEFT: usize = 32;
 
 /// A walk under way.
 #[derive(Debug)]
-pub(super) struct Walk {
+struct Walk {
     /// Entries seen less often are passed over.
     seen_min: u8,
     /// Where the first page begins that was not looked at.
@@ -61,15 +64,66 @@ impl Walk {
     }
 
     /// When it may go on.
-    pub(super) fn timeout(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         self.granted_at.end(PAUSE)
     }
 }
 
-impl Elastic {
+/// Owns the walk over the storage table.
+///
+/// Invariants: at most four reads are under way; nothing is evicted for what it reads.
+#[derive(Debug, Default)]
+pub(super) struct Warmer {
+    walk: Option<Walk>,
+}
+
+/// What warming borrows of the other parts.
+pub(super) struct Borrows<'a> {
+    pub(super) log: &'a mut Log,
+    pub(super) table: &'a mut Table,
+    /// The memory to fill.
+    pub(super) memory: &'a mut Memory,
+    /// Brings back pages of the table that are not in memory.
+    pub(super) paging: &'a mut Paging,
+    pub(super) outbox: &'a mut Outbox,
+    /// Tells which entries were looked up most.
+    pub(super) usage: &'a Usage,
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) hasher: &'a KeyHasher,
+}
+
+impl Borrows<'_> {
+    fn has_room(&self) -> bool {
+        let budget = self.memory.config().bytes_max;
+        self.memory.accounted_bytes() + budget / ROOM_LEFT < budget
+    }
+
+    fn is_there(&mut self, hash: u64, slot: Slot) -> bool {
+        self.table.is_resident(self.table.page_of(hash))
+            && self.table.find(hash, slot.location).is_some()
+    }
+
+    fn is_worth_reading(&self, seen_min: u8, hash: u64, slot: Slot) -> bool {
+        (seen_min == 0 || self.usage.estimate(hash) >= seen_min)
+            && self.log.buffered(slot.location).is_none()
+            && self.memory.key_where(hash, |key| self.hasher.hash(key) == hash).is_none()
+    }
+}
+
+impl Warmer {
+    /// Abandons the walk.
+    pub(super) fn stop(&mut self) {
+        self.walk = None;
+    }
+
+    /// When a walk under way may go on.
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.walk.as_ref().map(Walk::timeout)
+    }
+
     /// Begins to fill free memory, from the beginning.
-    pub(super) fn begin_warming(&mut self) {
-        let seen_min = match self.config.warming {
+    pub(super) fn begin(&mut self, warming: Warming) {
+        let seen_min = match warming {
             Warming::Off => return,
             Warming::Useful => ROUNDS[0],
             Warming::Sequential => 0,
@@ -80,19 +134,14 @@ impl Elastic {
     }
 
     /// True while memory that grew is being filled.
-    pub fn is_warming(&self) -> bool {
+    pub(super) fn is_walking(&self) -> bool {
         self.walk.is_some()
     }
 
-    fn has_room_to_warm(&self) -> bool {
-        let budget = self.memory.config().bytes_max;
-        self.memory.accounted_bytes() + budget / ROOM_LEFT < budget
-    }
-
     /// Goes on with a walk; true if it can go on at once.
-    pub(super) fn warm_some(&mut self, now: Duration) -> bool {
+    pub(super) fn step(&mut self, borrows: &mut Borrows<'_>, now: Duration) -> bool {
         let Some(mut walk) = self.walk.take() else { return false };
-        if !self.has_room_to_warm() {
+        if !borrows.has_room() {
             return false;
         }
         if walk.granted_at.is_over(PAUSE, now) {
@@ -103,8 +152,11 @@ impl Elastic {
         while walk.may_read() {
             if let Some((hash, slot)) = walk.found.pop() {
                 // It may have been removed since, or requested by a command.
-                if self.is_there(hash, slot) && self.is_worth_reading(walk.seen_min, hash, slot) {
-                    self.read_to_warm(hash, slot);
+                if borrows.is_there(hash, slot)
+                    && borrows.is_worth_reading(walk.seen_min, hash, slot)
+                {
+                    let purpose = Purpose::Warm { hash, slot };
+                    borrows.outbox.read_record(&mut borrows.log.segments, slot, purpose);
                     walk.reads += 1;
                     walk.granted -= 1;
                 }
@@ -118,62 +170,48 @@ impl Elastic {
                 let Some(&round) = round.filter(|_| walk.seen_min > 0) else { return false };
                 (walk.seen_min, walk.next) = (round, 0);
             }
-            let page = self.table.page_of(walk.next);
-            if self.missing_page(page).is_none() {
-                if !self.table.is_resident(page) {
-                    self.await_page(page, StagedKey::Page(page));
+            let page = borrows.table.page_of(walk.next);
+            if borrows.paging.missing(page).is_none() {
+                if !borrows.table.is_resident(page) {
+                    borrows.paging.ask_for_upkeep(page);
                     self.walk = Some(walk);
                     return false;
                 }
-                let entries = self.table.page_entries(page, walk.next).into_iter().rev();
+                let entries = borrows.table.page_entries(page, walk.next).into_iter().rev();
                 let is_worth_it =
-                    |&(hash, slot): &_| self.is_worth_reading(walk.seen_min, hash, slot);
+                    |&(hash, slot): &_| borrows.is_worth_reading(walk.seen_min, hash, slot);
                 walk.found = entries.filter(is_worth_it).collect();
             }
-            walk.next = self.table.next_page_hash(walk.next).unwrap_or(1 << HASH_BITS);
+            walk.next = borrows.table.next_page_hash(walk.next).unwrap_or(1 << HASH_BITS);
         }
         let can_go_on = walk.may_read();
         self.walk = Some(walk);
         can_go_on
     }
 
-    fn is_there(&mut self, hash: u64, slot: Slot) -> bool {
-        self.table.is_resident(self.table.page_of(hash))
-            && self.table.find(hash, slot.location).is_some()
-    }
-
-    fn is_worth_reading(&self, seen_min: u8, hash: u64, slot: Slot) -> bool {
-        (seen_min == 0 || self.uses.estimate(hash as u32) >= seen_min)
-            && self.log.buffered(slot.location).is_none()
-            && self.memory.key_where(hash, |key| self.hash(key) == hash).is_none()
-    }
-
-    fn read_to_warm(&mut self, hash: u64, slot: Slot) {
-        let segment = self.log.segments.slot(slot.location);
-        let (offset, bytes) = self.log.segments.extent(slot.location, slot.class);
-        self.log.segments.at_mut(segment).reads += 1;
-        let file = FileName::Segment(self.log.segments.at(segment).number);
-        self.command(file, Operation::Read { offset, bytes }, Purpose::Warm { hash, slot });
-    }
-
     /// Takes a record read ahead.
-    pub(super) fn warmed(&mut self, hash: u64, slot: Slot, result: io::Result<Vec<u8>>) {
-        let segment = self.log.segments.slot(slot.location);
-        self.log.segments.at_mut(segment).reads -= 1;
+    pub(super) fn read_ended(
+        &mut self,
+        (hash, slot): (u64, Slot),
+        result: io::Result<Vec<u8>>,
+        borrows: &mut Borrows<'_>,
+    ) {
+        let segment = borrows.log.segments.slot(slot.location);
+        borrows.log.segments.end_read(segment);
         if let Some(walk) = &mut self.walk {
             walk.reads = walk.reads.saturating_sub(1);
         }
         // A read error is reported when the entry is requested.
         let Ok(bytes) = result else { return };
-        if !self.is_there(hash, slot) || !self.has_room_to_warm() {
+        if !borrows.is_there(hash, slot) || !borrows.has_room() {
             return;
         }
-        let address = self.log.segments.address(slot.location);
+        let address = borrows.log.segments.address(slot.location);
         let Ok(record) = Record::read(address, &bytes) else { return };
-        if self.memory.peek(hash, record.key, NEVER).is_none() {
+        if borrows.memory.peek(hash, record.key, NEVER).is_none() {
             let body = &bytes[record.body_range()];
-            self.stats.warmed += 1;
-            let _ = self.memory.insert(hash, record.key, body, None, NEVER);
+            borrows.ledger.stats.warmed += 1;
+            let _ = borrows.memory.insert(hash, record.key, body, None, NEVER);
         }
     }
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use super::compaction::{DEAD_AWAITED, DEAD_MIN_FULL};
 use super::locating::Located;
-use super::log::{CLEARS_MAX, Who, kills_of};
+use super::log::Who;
+use super::pointing::{kill_slot, point_to};
 use super::record::{Address, Body, Expiry, Kind, Record as LogRecord, record_bytes};
-use super::staged::State;
+use super::staging::State;
 use super::table::Slot;
 use super::{Elastic, Error, Position, Written};
 
@@ -18,10 +19,12 @@ impl Elastic {
     #[inline]
     pub fn accepts_writes(&self) -> Result<(), Error> {
         match self.log.accepts_writes() {
-            Err(Error::Full { .. }) if self.is_room_near(DEAD_AWAITED) => {
+            Err(Error::Full { .. })
+                if self.upkeep.compactor.is_room_near(&self.log, DEAD_AWAITED) =>
+            {
                 Err(Error::Busy { buffered_bytes: 0 })
             }
-            Ok(()) if self.compaction_behind || self.are_pages_behind() => {
+            Ok(()) if self.upkeep.compactor.is_behind() || self.are_pages_behind() => {
                 Err(Error::Busy { buffered_bytes: 0 })
             }
             answer => answer,
@@ -35,7 +38,9 @@ impl Elastic {
     /// As [`Elastic::accepts_writes`].
     pub fn accepts_removals(&self) -> Result<(), Error> {
         match self.log.accepts_removals() {
-            Err(Error::Full { .. }) if self.is_room_near(DEAD_MIN_FULL) => {
+            Err(Error::Full { .. })
+                if self.upkeep.compactor.is_room_near(&self.log, DEAD_MIN_FULL) =>
+            {
                 Err(Error::Busy { buffered_bytes: 0 })
             }
             answer => answer,
@@ -55,7 +60,7 @@ impl Elastic {
         now: Duration,
     ) -> Result<Written, Error> {
         self.check(key, value)?;
-        let known = self.known.get(key);
+        let known = self.recent.known(key);
         let hash = known.map_or_else(|| self.hash(key), |known| known.hash);
         let old = match known {
             Some(known) => Some(known.slot),
@@ -70,43 +75,41 @@ impl Elastic {
         }
         let kills = old.map_or(Address::NONE, |old| self.log.segments.address(old.location));
         let bytes = record_bytes(key.len(), value.len()) as u64;
-        let version = self.versions_before + self.log.position().0 + bytes;
+        let version = self.origin.versions_before + self.log.position().0 + bytes;
         let body = Body { version, expires_at: Expiry::new(expires_at), value };
         let record = LogRecord { kind: Kind::Put, more: false, durable: 0, kills, key, body };
         let (location, class) = self.log.append(Who::Writer, hash, record, now)?;
-        debug_assert_eq!(version, self.versions_before + self.log.position().0);
-        self.version = version;
-        self.stats.written_bytes += record.bytes() as u64;
-        self.point_to(hash, old, Slot { location, class });
+        debug_assert_eq!(version, self.origin.versions_before + self.log.position().0);
+        self.log.note_version(version);
+        self.ledger.stats.written_bytes += record.bytes() as u64;
+        self.recent.forget_known();
+        point_to(&mut self.log, &mut self.table, hash, old, Slot { location, class });
         // What memory holds is written over at once, if that is of the same length; and from the
         // parts, as reading back what was just appended would wait for it.
         let is_overwritten = known.is_some_and(|known| {
             self.memory.overwrite_at(known.memory, [&body.head(), body.value])
         });
         if !is_overwritten {
-            self.note_fresh(hash, key, location);
+            self.recent.note(&self.log, hash, key, location);
         }
-        self.restage(key, Some((body, location)));
+        self.staging.restage(key, Some((body, location)), &mut self.table);
         Ok(Written { position: self.log.position(), version })
     }
 
     /// Reserves room for a step that writes and removes at most `entries`, with keys and values of
-    /// `bytes` together, and clears the store `clears` times; `frees` if it only removes. Nothing
-    /// is written before the step begins.
+    /// `bytes` together, and `clears` the store, any number of times; `frees` if it only removes.
+    /// Nothing is written before the step begins.
     ///
     /// # Errors
-    /// [`Error::TooManyClears`] and [`Error::StepTooLong`] if it can never be written as a whole;
+    /// [`Error::StepTooLong`] if it can never be written as a whole;
     /// [`Error::Full`], or [`Error::Busy`] (try again after the next completion).
     pub fn reserve_step(
         &mut self,
         entries: usize,
         bytes: usize,
-        clears: usize,
+        clears: bool,
         frees: bool,
     ) -> Result<(), Error> {
-        if clears > CLEARS_MAX {
-            return Err(Error::TooManyClears { got: clears, limit: CLEARS_MAX });
-        }
         // A removal's list of one; an entry's header and padding are less.
         let each = record_bytes(0, 16);
         let who = if frees { Who::Remover } else { Who::Writer };
@@ -156,7 +159,7 @@ impl Elastic {
     }
 
     fn not_loaded(&self, key: &[u8]) -> Error {
-        match self.staged_state(key) {
+        match self.staging.of_key(key) {
             Some(State::Failed { error, .. }) => error.clone(),
             _ => self.page_error(self.hash(key)).unwrap_or(Error::NotLoaded),
         }
@@ -169,55 +172,20 @@ impl Elastic {
         slot: Slot,
         now: Duration,
     ) -> Result<(), Error> {
-        self.kill_slot(hash, slot, now)?;
+        self.recent.forget_known();
+        kill_slot(&mut self.log, &mut self.table, hash, slot, now)?;
         self.forget(hash, key);
         if !self.table.candidates(hash).is_empty() {
-            // Another key of the same hash is left: that it is another is known now, not later.
-            self.gone.push(key.into());
+            self.recent.note_gone(key);
         }
-        Ok(())
-    }
-
-    /// Removes an entry from the table, and records that in the log.
-    pub(super) fn kill_slot(&mut self, hash: u64, slot: Slot, now: Duration) -> Result<(), Error> {
-        self.known.forget();
-        let address = self.log.segments.address(slot.location);
-        self.append_kills(Who::Remover, &[(hash, address)], now)?;
-        self.table.remove(hash, slot.location);
-        self.log.segments.kill(slot.location, slot.class);
         Ok(())
     }
 
     /// Takes a removed key out of memory.
-    pub(super) fn forget(&mut self, hash: u64, key: &[u8]) {
+    fn forget(&mut self, hash: u64, key: &[u8]) {
         self.memory.remove(hash, key);
-        if let Some(location) = self.fresh_location(hash, key) {
-            let entry = self.fresh.find_entry(hash, |fresh| fresh.location == location);
-            if let Ok(entry) = entry {
-                entry.remove();
-            }
-        }
-        self.restage(key, None);
-    }
-
-    /// Records that these records are dead.
-    pub(super) fn append_kills(
-        &mut self,
-        who: Who,
-        kills: &[(u64, Address)],
-        now: Duration,
-    ) -> Result<(), Error> {
-        let mut value = Vec::with_capacity(kills.len() * 16);
-        for (hash, address) in kills {
-            value.extend_from_slice(&hash.to_le_bytes());
-            value.extend_from_slice(&address.0.to_le_bytes());
-        }
-        debug_assert_eq!(kills_of(&value).count(), kills.len());
-        let body = Body { version: self.version, expires_at: Expiry::NEVER, value: &value };
-        let none = Address::NONE;
-        let record =
-            LogRecord { kind: Kind::Kills, more: false, durable: 0, kills: none, key: &[], body };
-        self.log.append(who, 0, record, now).map(|_| ())
+        self.recent.forget(&self.log, hash, key);
+        self.staging.restage(key, None, &mut self.table);
     }
 
     /// Removes everything.
@@ -226,33 +194,11 @@ impl Elastic {
     /// The removal cannot be recorded for lack of space. Then nothing changed.
     pub fn clear(&mut self, now: Duration) -> Result<Position, Error> {
         self.log.clear(now)?;
-        self.known.forget();
-        self.begin_table();
+        self.paging.begin_table(&mut self.table);
         self.memory.clear();
-        self.fresh.clear();
-        self.gone.clear();
-        for key in self.staged.keys().cloned().collect::<Vec<_>>() {
-            self.resolve(&key, State::Absent);
-        }
-        self.compaction = None;
-        self.sweep = None;
-        self.walk = None;
+        self.recent.clear();
+        self.staging.clear(&mut self.table);
+        self.upkeep.stop();
         Ok(self.log.position())
-    }
-
-    fn point_to(&mut self, hash: u64, old: Option<Slot>, new: Slot) {
-        self.known.forget();
-        match old {
-            Some(old) => {
-                let replaced = self.table.replace(hash, old.location, new);
-                debug_assert!(replaced, "the old record was located in the table");
-                self.log.segments.kill(old.location, old.class);
-            }
-            None => {
-                let inserted = self.table.insert(hash, new);
-                debug_assert!(inserted, "there was room for one more");
-            }
-        }
-        self.log.segments.revive(new.location, new.class);
     }
 }

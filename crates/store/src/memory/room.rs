@@ -171,7 +171,7 @@ impl Memory {
         worth_it
     }
 
-    /// Lets the policy give up what it keeps for more items than fit now.
+    /// Makes the policy release what it keeps for more items than fit now.
     fn trim(&mut self) -> bool {
         self.policy.set_capacity(self.capacity());
         self.policy.trim()

@@ -61,7 +61,7 @@ fn upkeep_ends_where_nothing_is_left_to_give_up() {
     }
     memory.resize(usize::MAX, 0);
     let steps = (0..100_000).take_while(|_| memory.step(32, NOW)).count();
-    assert!(steps < 100_000, "it goes on for ever");
+    assert!(steps < 100_000, "more than 100,000 steps");
     assert_eq!(memory.stats().items, 0);
     assert!(memory.accounted_bytes() > 0, "what it takes in any case is above this limit");
 }
@@ -81,4 +81,23 @@ fn expired_items_are_misses_and_are_swept() {
     assert!(memory.peek(9, &9u64.to_le_bytes(), at(9)).is_some());
     while memory.step(100, at(10)) {}
     assert_eq!((memory.stats().items, memory.stats().live_bytes), (0, 0));
+}
+
+#[test]
+fn clearing_maps_nothing_where_nothing_was_stored() {
+    use crate::mapping::RESERVED;
+    let mut memory = memory(usize::MAX, Replacement::S3Fifo);
+    let reserved = RESERVED.get();
+    memory.clear();
+    assert_eq!(RESERVED.get(), reserved, "nothing was ever stored");
+    for round in 1..=3 {
+        put(&mut memory, round, b"value").unwrap();
+        memory.clear();
+        let cleared = RESERVED.get();
+        assert!(!holds(&memory, round) && cleared > reserved);
+        memory.clear();
+        assert_eq!(RESERVED.get(), cleared, "nothing was stored since");
+        let stats = memory.stats();
+        assert_eq!((stats.items, stats.inserts, stats.removals), (0, round, round));
+    }
 }

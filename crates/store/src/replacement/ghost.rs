@@ -12,7 +12,8 @@ const FORGOTTEN_PER_PUSH: usize = 4;
 /// The same for one call that is about nothing else.
 const FORGOTTEN_PER_TRIM: usize = 32;
 
-/// The hashes of the last so many items pushed, less those taken back. About eleven bytes each.
+/// The hashes of the last items pushed, up to a fixed number, less those taken back. About eleven
+/// bytes each.
 pub(super) struct Ghost {
     hashes: Mapping<u32>,
     /// Hash to place, for those not taken back.

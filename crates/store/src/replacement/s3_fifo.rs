@@ -11,9 +11,9 @@
 //!
 //! **Deviations.**
 //! - Shares are of items, not bytes: a tenth of the items that fit.
-//! - The ghost queue holds the last so many evictions from the small queue, as many as the main
-//!   queue may have items; one that comes back leaves a hole that is not filled again. This bounds
-//!   its memory. It knows items by 32-bit hash.
+//! - The ghost queue holds the last evictions from the small queue, up to the number of items that
+//!   the main queue may have; one that comes back leaves a hole that is not filled again. This
+//!   bounds its memory. It knows items by 32-bit hash.
 //! - One call finds one victim. Where algorithm 1, filling the main queue past its share, evicts
 //!   there and then goes on to evict from the small queue too, this stops at the first.
 

@@ -22,7 +22,7 @@ const ITEMS_PER_WORD: usize = 4;
 const WORDS_PER_DOOR: usize = 2;
 const WORDS_MIN: usize = 16;
 const WORDS_MAX: usize = 1 << 28;
-/// Words swept with each sighting. A sweep is over long before the next is due.
+/// Words swept with each sighting. A sweep ends long before the next is due.
 const SWEPT_PER_SIGHTING: usize = 64;
 const ROWS: usize = 4;
 /// Odd numbers without a pattern, one a row and one for the doorkeeper (digits of SplitMix64).
@@ -34,7 +34,7 @@ const MIXERS: [u64; ROWS + 1] = [
     0x1b39_896a_51a8_749b,
 ];
 
-/// What runs over the table, and the next word for it.
+/// A pass over the table in progress, and its next word.
 #[derive(Debug, Clone, Copy)]
 enum Sweep {
     Age(usize),
@@ -85,7 +85,8 @@ impl Sketch {
         }
     }
 
-    /// How often `hash` was seen lately, up to 16; rather too much than too little.
+    /// Returns an estimate of the recent number of times that `hash` was seen, up to 16; rather too
+    /// large than too small.
     pub(crate) fn estimate(&self, hash: u32) -> u8 {
         let least = (0..ROWS).map(|row| self.count(self.place(hash, row))).min().unwrap_or(0);
         let (door, bits) = self.door(hash);

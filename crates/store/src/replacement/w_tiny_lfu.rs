@@ -78,7 +78,7 @@ impl WTinyLfu {
         }
     }
 
-    /// What the main part would evict next, or `NONE`.
+    /// Returns the next item that the main part would evict, or `NONE`.
     fn main_victim(&self) -> Id {
         match self.queues[usize::from(PROBATION)].tail() {
             NONE => self.queues[usize::from(PROTECTED)].tail(),

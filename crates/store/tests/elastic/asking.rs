@@ -1,4 +1,4 @@
-//! What a test asks of the store, one thing after the other.
+//! Requests of a test to the store, one after the other.
 
 use store::Faults;
 use store::elastic::{Config, Elastic, Error, Load, RandomKey, Scan, Ticket};

@@ -99,16 +99,16 @@ pub struct Run {
     pub frozen: bool,
     in_flight: Vec<DeviceCommand>,
     waiting: Vec<Waiting>,
-    /// What is known to be durable, and what came after.
+    /// The durable state, and the changes after it.
     safe: Map,
     since: Vec<(Position, Done)>,
-    /// What the store should hold now.
+    /// The expected content of the store.
     pub map: Map,
     writes: u64,
     written: BTreeMap<Vec<u8>, Vec<Entry>>,
     pub refused_full: u64,
     pub failed_loads: u64,
-    /// What scans could not name.
+    /// Number of entries that scans could not name.
     pub passed_over: u64,
     /// Ends of commands after which upkeep could go on.
     pub went_on: u64,
@@ -209,10 +209,7 @@ impl Run {
 
     fn begin(&mut self) {
         if self.clears && self.random.one_in(700) {
-            if let Ok(position) = self.store.clear(self.now) {
-                self.record(position, Done::Clear);
-            }
-            return;
+            return self.clear();
         }
         if self.steps && self.random.one_in(8) && self.store.accepts_writes().is_ok() {
             return self.take_step();
@@ -223,20 +220,30 @@ impl Run {
         self.attempt(self.waiting.len() - 1);
     }
 
-    /// Changes those of a few keys that need not wait, as one; any segment has room for that.
+    fn clear(&mut self) {
+        if let Ok(position) = self.store.clear(self.now) {
+            self.record(position, Done::Clear);
+        }
+    }
+
+    /// Changes those of a few keys that need not wait, as one, and clears the store among that now and
+    /// then; any segment has room for that.
     fn take_step(&mut self) {
         let count = 2 + self.random.below(4);
         let keys: Vec<_> = (0..count).map(|_| key(self.random.below(self.keys))).collect();
         let since = self.since.len();
         // Each may be found expired, and be written then.
         let bytes = keys.len() * (VALUE_BYTES_MAX as usize + 20);
-        if self.store.reserve_step(2 * keys.len(), bytes, 0, false).is_err() {
+        if self.store.reserve_step(2 * keys.len(), bytes, self.clears, false).is_err() {
             return;
         }
         self.store.begin_step();
         let value_bytes_max = self.value_bytes_max;
         self.value_bytes_max = value_bytes_max.min(VALUE_BYTES_MAX);
         for key in keys {
+            if self.clears && self.random.one_in(200) {
+                self.clear();
+            }
             match self.store.load(&key, self.now) {
                 Load::Present | Load::Absent => self.change(&key),
                 Load::Pending(ticket) => self.store.release(ticket),
@@ -351,7 +358,7 @@ impl Run {
         }
     }
 
-    /// Everything asked of the device is done, and nobody waits.
+    /// Completes all operations of the device, so that no request waits.
     pub fn settle(&mut self) {
         for _ in 0..100_000 {
             if self.device.has_crashed() {
@@ -365,7 +372,7 @@ impl Run {
                 return;
             }
         }
-        panic!("it never comes to rest");
+        panic!("the device does not become idle");
     }
 
     /// Restarts the machine and the store, however often it stops in between, and checks that

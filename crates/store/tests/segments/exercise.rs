@@ -1,4 +1,4 @@
-//! Bytes nobody wrote as the files of a store: it opens or says why not, and serves nothing but
+//! Arbitrary bytes as the files of a store: it opens or reports the reason, and serves nothing but
 //! what passes its checksum. Shared by a test and the fuzz target.
 
 use std::time::Duration;

@@ -23,8 +23,8 @@ pub struct Config {
     /// Times the switch is asked for one thing before the agent begins anew with it, as after a
     /// restart.
     pub tries_max: u32,
-    /// How far a tag may be ahead of what is known of its key. What is further ahead the switch did
-    /// not give, and it counts as none.
+    /// Maximum distance of a tag from the newest version known of its key. A tag further ahead was
+    /// not assigned by the switch and is ignored.
     pub tags_ahead_max: u64,
 }
 

@@ -44,7 +44,7 @@ pub struct Agent {
     config: Config,
     /// Address of the controller; messages of others are ignored.
     controller: SocketAddr,
-    /// Where packets reach the switch's data plane.
+    /// Address at which packets reach the switch's data plane.
     data_plane: SocketAddr,
     /// Identifies this agent to the controller, as opposed to an earlier one.
     generation: u64,
@@ -274,7 +274,7 @@ impl Agent {
         self.due.remove(&(cached.again, key));
     }
 
-    /// What the key waits for is asked for, once more.
+    /// Sends the message that the key is waiting for, again.
     fn send(&mut self, key: Key, store: &impl Store, now: Duration) {
         let Some(cached) = self.cached.get_mut(&key) else { return };
         let (flags, version) = (cached.flags, cached.version);
@@ -342,7 +342,7 @@ impl Agent {
         }
         let before = self.cached.get(&key).map_or(0, |cached| cached.version);
         let is_full = before == 0 && self.cached.len() >= self.config.cached_max;
-        // One that is late asks under a version that was there, or a little before.
+        // The version of a late question equals the present one, or is a little older.
         let is_late = before.wrapping_sub(ask.version) <= self.config.tags_ahead_max;
         if is_full || is_late {
             return;
@@ -372,7 +372,7 @@ impl Agent {
         }
     }
 
-    /// Lets the key's held writes go on, until one has to wait again.
+    /// Resumes the key's held writes, until one has to wait again.
     fn resume(&mut self, key: Key, store: &mut impl Store, now: Duration) {
         self.waits_no_more(key);
         while let Some(cached) = self.cached.get_mut(&key)

@@ -7,8 +7,8 @@ use std::{
 
 use wire::netcache::Key;
 
-/// What the agent stands beside. The value is what a message carries: behind [`Flags::LONG_KEY`]
-/// the key first. The last writer of each value is kept with it and lives as long: a write may
+/// The store of the agent. The value is that of a message: with [`Flags::LONG_KEY`] the key comes
+/// first. The last writer of each value is stored with it and has the same lifetime: a write may
 /// arrive again after the agent was restarted, and must not be applied again.
 pub trait Store {
     /// The value, if there is one.

@@ -8,8 +8,8 @@ use crate::{
     layout::{Protocol, VALUE_BYTES_MAX},
 };
 
-/// The server's clock goes on by whole seconds, whenever its timer runs: the last one may be almost
-/// over, and on a busy machine the next too.
+/// The server's clock advances by whole seconds, whenever its timer runs: the present second may be
+/// almost over, and on a busy machine the next too.
 const SERVER_CLOCK_LATE_S: u64 = 2;
 
 impl Controller {
@@ -27,8 +27,8 @@ impl Controller {
         }
     }
 
-    /// What a server said at `asked` of the key in a place, of that version and epoch; all of it is
-    /// dropped at `flushed`.
+    /// Processes a server's answer, given at `asked`, for the key in a place, of that version and
+    /// epoch; a value is dropped at `flushed`.
     pub(super) fn item(
         &mut self,
         place: u32,

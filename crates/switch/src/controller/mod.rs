@@ -1,4 +1,4 @@
-//! What is cached: a pure state machine over the data plane's reports.
+//! Contents of the cache: a pure state machine over the data plane's reports.
 //!
 //! NetCache (SOSP 2017, section 4.4): a key reported as hot is compared with a few cached ones,
 //! drawn at random, and takes the coldest one's place if it is asked for more often. A key of
@@ -32,7 +32,7 @@ use leases::Server;
 pub struct Config {
     /// Places for keys in the data plane.
     pub entries: u32,
-    /// How values lie there.
+    /// The layout of values in the data plane.
     pub values: Values,
     /// Cached keys a hot one is compared with.
     pub compared: usize,
@@ -70,7 +70,7 @@ impl Default for Config {
     }
 }
 
-/// So many periods in a row a key may be found invalid before it leaves.
+/// Maximum number of consecutive periods for which a key may be found invalid before it leaves.
 const PERIODS_INVALID_MAX: u8 = 3;
 
 /// Counters since the start.
@@ -88,7 +88,7 @@ pub struct Stats {
     pub unanswered: u64,
 }
 
-/// What happened.
+/// The events that the controller handles.
 #[derive(Debug, Clone)]
 pub enum Event<'a> {
     /// The data plane reported a key.
@@ -103,7 +103,7 @@ pub enum Event<'a> {
         version: u64,
         /// The epoch then.
         epoch: u64,
-        /// When that was.
+        /// The time of the request.
         asked: Duration,
         /// The answer.
         item: Option<wire::memcache::item::Item>,

@@ -1,4 +1,4 @@
-//! What switch and controller do with a packet.
+//! Processing of a packet by the switch and the controller.
 
 use wire::netcache::{Flags, Message, Op, TAGS_AHEAD_MAX};
 
@@ -32,7 +32,7 @@ impl State {
                 }
                 self.send(from, End::Agent, &on);
             }
-            // Where it is let in at all.
+            // If this end accepts it at all.
             Op::PutCached | Op::DeleteCached => self.send(from, End::Agent, message),
             Op::Update | Op::Invalidate if from != End::Agent => {}
             Op::Update => {
@@ -64,7 +64,7 @@ impl State {
                 }
                 self.send(End::Switch, End::Agent, &ack);
             }
-            // An answer to whoever used its address.
+            // An answer to the sender that used its address.
             _ => {}
         }
     }

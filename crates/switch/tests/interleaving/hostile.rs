@@ -1,5 +1,5 @@
-//! What somebody sends who is neither agent, switch nor controller, under any address and on any
-//! way.
+//! Packets of an attacker that is neither agent, switch nor controller, with any source address and
+//! on any path.
 
 use wire::netcache::{Flags, Message, Op, Party};
 
@@ -7,11 +7,11 @@ use super::{Broken, End, KEY, Packet, State};
 
 /// The hostile client, by its own address.
 const HOSTILE: End = End::Client(99);
-/// What it makes up. What is really used is drawn, and it does not read the network.
+/// Versions that the attacker guesses. The real ones are random, and it cannot read the network.
 const GUESSES: [u64; 2] = [1, 1 << 62];
 const SEQUENCE: u32 = 1;
 
-/// Where a forged message comes out.
+/// The place where a forged message enters.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     /// Past the switch, or in a packet that the program does not read.

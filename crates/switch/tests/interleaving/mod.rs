@@ -11,7 +11,7 @@ use stored::Stored;
 use switch::agent::{Agent, Config, Store};
 use wire::netcache::{Key, Message, Op};
 
-/// The sequence of questions about the lease, which nobody guesses.
+/// The sequence of the requests for the lease, which cannot be guessed.
 const ASKED: u32 = 0x7a31_5c0d;
 const KEY: Key = *b"the only key....";
 
@@ -44,7 +44,7 @@ struct Packet {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Entry {
-    /// What it began with.
+    /// The initial version.
     admitted: u64,
     version: u64,
     valid_version: u64,
@@ -63,7 +63,7 @@ pub struct Budgets {
     pub resends: u8,
     pub lapses: u8,
     pub restarts: u8,
-    /// Messages of somebody who may send none.
+    /// Messages of an attacker.
     pub forgeries: u8,
 }
 
@@ -84,7 +84,7 @@ pub struct Broken {
     pub believes_tags: bool,
     /// The switch takes messages that are not their senders' to send.
     pub takes_all: bool,
-    /// Whoever forges reads the network, too.
+    /// The attacker reads the network, too.
     pub readable: bool,
 }
 
@@ -92,14 +92,14 @@ pub struct Broken {
 pub struct State {
     pub agent: Agent,
     store: Stored,
-    /// Somebody wrote around the agent, which has not heard of it.
+    /// A write has bypassed the agent, which has not learned of it.
     unheard: bool,
     entry: Option<Entry>,
     lease: bool,
     promise: u8,
     pending: Option<u64>,
     generation: u64,
-    /// How many versions were drawn.
+    /// The number of versions drawn until now.
     versions: u64,
     network: Vec<Packet>,
     now: Duration,

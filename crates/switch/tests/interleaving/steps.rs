@@ -1,4 +1,4 @@
-//! What may happen next.
+//! The possible next steps.
 
 use std::time::Duration;
 

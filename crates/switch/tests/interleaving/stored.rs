@@ -7,7 +7,7 @@ use wire::netcache::Key;
 
 use super::KEY;
 
-/// What the server stores, with what it stored since the newest write that was answered.
+/// The server's value, with the values it has stored since the newest acknowledged write.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Stored {
     memory: Memory,

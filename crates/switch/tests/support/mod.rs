@@ -74,7 +74,7 @@ pub(crate) fn value(bytes: &[u8]) -> Value {
     Value { bytes: bytes.to_vec(), expires_ns: u64::MAX, ..Value::default() }
 }
 
-/// Where the flags of TCP are, in a frame of IPv4 without tags.
+/// Offset of the TCP flags in an IPv4 frame without tags.
 pub(crate) const FLAGS: usize = 14 + 20 + 13;
 pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;

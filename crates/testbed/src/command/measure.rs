@@ -21,7 +21,7 @@ impl Arguments {
     ///
     /// # Errors
     /// As for [`measure::measure`].
-    #[allow(clippy::print_stdout, reason = "what was asked for")]
+    #[allow(clippy::print_stdout, reason = "the output of the command")]
     pub fn run<S: Switch>(&self) -> anyhow::Result<()> {
         let readings = measure::measure::<S>(self.what, self.rounds, |what| eprintln!("{what}"))?;
         print!("{}", serde_json::to_string_pretty(&readings)?);

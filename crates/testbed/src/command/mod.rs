@@ -8,8 +8,10 @@ use std::sync::{Arc, atomic::AtomicBool};
 pub mod demo;
 pub mod fabric;
 pub mod link;
+pub mod load;
 pub mod measure;
 pub mod rack;
+pub mod speed;
 
 /// Starts to listen for the signal that ends a command; the signal sets the flag. Before a command
 /// calls it, the signal kills the process.

@@ -35,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
     write_skew: f64,
 
-    /// How the popularity changes during the run
+    /// Change of the popularity during the run
     #[arg(long, value_enum, default_value_t = rack::Change::None)]
     change: rack::Change,
 
@@ -74,7 +74,7 @@ impl Arguments {
     ///
     /// # Errors
     /// As for [`rack::run`].
-    #[allow(clippy::print_stdout, reason = "what was asked for")]
+    #[allow(clippy::print_stdout, reason = "the output of the command")]
     pub fn run<S: Switch>(&self) -> anyhow::Result<()> {
         let outcome = rack::run::<S>(&self.config(), |second| {
             let answered = second.switch + second.servers;

@@ -29,7 +29,7 @@ pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 /// Inputs of a run, by name. Equal inputs give equal results, byte for byte.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inputs {
-    /// How virtual addresses are resolved.
+    /// The scheme that resolves virtual addresses.
     pub scheme: String,
     /// The fabric's name or file.
     pub topology: String,

@@ -62,7 +62,7 @@ pub fn write(experiment: &Experiment, outcome: &Outcome, path: &Path) -> anyhow:
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// What happened in each moment, from totals up to its end.
+/// Returns the change within each interval, computed from running totals.
 fn samples(totals: &[Sample]) -> Value {
     let mut moments = json!({
         "at_ns": [], "sent": [], "gateway": [], "misdelivered": [], "packets": [], "hits": [],

@@ -102,7 +102,7 @@ pub struct Sweep {
     directory: PathBuf,
 }
 
-/// How a sweep ended.
+/// Summary of a sweep that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended {
     /// Number of runs completed before, and now.

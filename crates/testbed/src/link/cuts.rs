@@ -1,9 +1,9 @@
-//! When a path is cut: at times known in advance, or by hand.
+//! Interruptions of a path: scheduled in advance, or made by hand.
 
 use std::ops::Range;
 use std::time::Duration;
 
-/// When a path is cut. The default never is.
+/// The interruptions of a path. The default has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cuts {
     ranges: Vec<Range<Duration>>,

@@ -85,7 +85,7 @@ impl Order {
 pub struct Schedule {
     config: PathConfig,
     random: Pcg64Mcg,
-    /// When the bottleneck has sent everything that has entered so far.
+    /// The time at which the bottleneck has sent everything that has entered until now.
     link_free_at: Duration,
 }
 
@@ -130,9 +130,9 @@ impl Schedule {
     /// Bytes of a stream enter the path together. Calls `leave(bytes, at)` for each run of them
     /// that leaves together, in order, and returns how many segments were lost.
     ///
-    /// A lost segment delays itself and all behind it by the time of its retransmission: one
-    /// `round_trip` when enough segments follow for the sender to detect the loss, else a timeout.
-    /// The retransmission itself is never lost.
+    /// A lost segment delays itself and all segments after it by the time of its retransmission:
+    /// one `round_trip` when enough segments follow for the sender to detect the loss, else a
+    /// timeout. The retransmission itself is never lost.
     pub fn stream(
         &mut self,
         order: &mut Order,
@@ -160,7 +160,8 @@ impl Schedule {
         lost
     }
 
-    /// When the end of a stream, or a signal with no bytes of its own, leaves the path.
+    /// Returns the time at which the end of a stream, or a signal with no bytes of its own, leaves
+    /// the path.
     pub fn signal(&mut self, order: &mut Order, now: Duration) -> Duration {
         let crossing = self.crossing();
         order.keep(now.max(self.link_free_at) + crossing)
@@ -173,8 +174,8 @@ impl Schedule {
         (until > now).then_some(until)
     }
 
-    /// How many bytes of a stream fit into the queue now: 0 while it is held back, else at least a
-    /// segment.
+    /// Returns the number of bytes of a stream that fit into the queue now: 0 while the stream is
+    /// held back, else at least a segment.
     #[must_use]
     pub fn room_bytes(&self, now: Duration) -> usize {
         let Some(bits_per_second) = self.config.bits_per_second else { return usize::MAX };
@@ -213,7 +214,7 @@ impl Schedule {
     }
 }
 
-/// What a segment of a stream carries: an Ethernet frame less its IP and TCP headers and options.
+/// Payload of a segment: an Ethernet frame less its IP and TCP headers and options.
 pub(super) const SEGMENT_BYTES: usize = 1448;
 
 /// Additional delay of a lost segment.

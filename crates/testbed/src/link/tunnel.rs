@@ -37,7 +37,7 @@ const OFFLOAD_BITS_PER_SECOND_MIN: u64 = 1_000_000_000;
 pub struct Address {
     /// The address itself.
     pub ip: Ipv4Addr,
-    /// How many leading bits name the network: 0 to 32.
+    /// Prefix length of the network: 0 to 32.
     pub prefix_bits: u8,
 }
 

@@ -15,7 +15,7 @@ use crate::services::Switch;
 /// One number for each round.
 #[derive(Debug, Serialize)]
 pub struct Reading {
-    /// What was measured.
+    /// The name of the measurement.
     pub name: String,
     /// In `unit`.
     pub values: Vec<f64>,
@@ -23,7 +23,7 @@ pub struct Reading {
     pub unit: &'static str,
 }
 
-/// What can be measured.
+/// The available measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum What {
     /// Nanoseconds per packet, by `BPF_PROG_TEST_RUN`

@@ -187,7 +187,7 @@ fn index_of(interface: &str) -> Option<u32> {
     })
 }
 
-/// Lets a separate kernel thread, pinned to one processor, receive the packets of an interface.
+/// Makes a separate kernel thread, pinned to one processor, receive the packets of an interface.
 fn apart(
     namespaces: &Namespaces,
     end: End,

@@ -1,4 +1,4 @@
-//! When the kernel received a datagram: the length of an emulated queue follows from the arrival
+//! Kernel receive times of datagrams: the length of an emulated queue follows from the arrival
 //! times, not from when the thread that emulates all 128 servers runs.
 #![allow(unsafe_code)]
 

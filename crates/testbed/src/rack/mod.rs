@@ -78,7 +78,7 @@ pub struct Config {
     pub settle_s: u32,
     /// Measured time, in seconds.
     pub seconds: u32,
-    /// How popularity changes during the run.
+    /// The change of popularity during the run.
     pub change: Change,
     /// Seed of the random queries.
     pub seed: u64,

@@ -16,7 +16,7 @@ const CHANGED: usize = 200;
 /// The hottest, of which `random` replaces some.
 const HOTTEST: usize = 10_000;
 
-/// How popularity changes.
+/// The ways in which popularity changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {

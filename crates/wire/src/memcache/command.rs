@@ -1,5 +1,5 @@
-//! What a packet on its way to a server may write. The data plane says the same in C
-//! (`crates/switch/bpf/writes.h`), and is held against this.
+//! The keys that a packet on its way to a server may write. The data plane has the same rules in C
+//! (`crates/switch/bpf/writes.h`), and tests compare it with this module.
 
 /// Commands whose word tells which keys they may change, and where these stand.
 pub const COMMANDS: [(&str, Shape); 17] = [
@@ -22,20 +22,20 @@ pub const COMMANDS: [(&str, Shape); 17] = [
     ("flush_al", Shape::Everything),
 ];
 
-/// Where a command's keys stand.
+/// The positions of a command's keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Behind the word.
+    /// After the command.
     Key,
-    /// Behind the word and a number, to the end of the line.
+    /// After the command and a number, to the end of the line.
     Keys,
-    /// Behind the word; a flag `b` says that it is coded.
+    /// After the command; a flag `b` says that the key is in base64.
     Meta,
     /// Nowhere: it changes all.
     Everything,
 }
 
-/// What a packet may write.
+/// The keys that a packet may write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Written {
     /// These keys, in this order.

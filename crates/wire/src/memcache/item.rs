@@ -8,7 +8,7 @@ use crate::{Error, Result};
 pub struct Item {
     /// The client's own flags.
     pub flags: u32,
-    /// Seconds it still lives, rounded as the server does; `None` is for ever.
+    /// Remaining lifetime in seconds, rounded as the server does; `None`: unlimited.
     pub lives_s: Option<u64>,
     /// Its bytes.
     pub value: Vec<u8>,

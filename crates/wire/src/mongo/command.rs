@@ -1,4 +1,4 @@
-//! What each command does, as data.
+//! The effect of each command, as a table.
 //!
 //! A command that is not in [`TABLE`] may do anything: its caller must take it for a write to
 //! everything ([`super::request::Request::effect`] says so). Names are compared case-sensitively,
@@ -9,16 +9,16 @@
 pub struct Command {
     /// As it stands first in the command's body.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect on the data.
     pub effect: Effect,
-    /// Where it names what it does it to.
+    /// The field that names what it operates on.
     pub place: Place,
     /// The name's first eight bytes as one number, which orders as the bytes do: a lookup then
     /// compares numbers, and whole names only where these are equal.
     prefix: u64,
 }
 
-/// What a command does.
+/// The effect of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Answers from one collection's documents and changes nothing.
@@ -45,7 +45,7 @@ pub enum Effect {
     Other,
 }
 
-/// How far a write reaches.
+/// The scope of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// New documents.
@@ -53,14 +53,14 @@ pub enum Scope {
         /// The array or kind-1 section with the documents.
         list: &'static str,
     },
-    /// What a list of filters selects.
+    /// The documents that a list of filters selects.
     Filters {
         /// The array or kind-1 section with one entry for each write.
         list: &'static str,
         /// The entry's field with the filter.
         filter: &'static str,
     },
-    /// What one filter selects.
+    /// The documents that one filter selects.
     Filter {
         /// The body's field with the filter.
         filter: &'static str,
@@ -85,7 +85,7 @@ pub enum Scope {
     Everything,
 }
 
-/// Where a command names its collection.
+/// The place where a command names its collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The first element is the collection's name; the database is `$db`.
@@ -130,9 +130,9 @@ const fn prefix(name: &[u8]) -> u64 {
 
 /// Every command of MongoDB 3.6 to 8.0 that a client may send, sorted by name.
 ///
-/// Where a command's reach depends on more than its own fields, the row says the widest:
-/// `mapReduce` may write to another database, a change of users or read concern may change who may
-/// read what.
+/// Where a command's scope depends on more than its own fields, the row has the widest: `mapReduce`
+/// may write to another database; a change of users or of the read concern may change which data a
+/// connection may read.
 #[rustfmt::skip]
 pub static TABLE: &[Command] = &[
     row("abortMoveCollection", Effect::Write(Scope::Collection), Place::Namespace),

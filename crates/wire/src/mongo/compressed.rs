@@ -14,14 +14,14 @@ mod snappy;
 #[cfg(test)]
 mod tests;
 
-/// Where the uncompressed size stands, from the start of the frame.
+/// Offset of the uncompressed size from the start of the frame.
 const SIZE_OFFSET: usize = HEADER_BYTES + 4;
-/// Where the compressed bytes begin.
+/// Offset of the compressed bytes.
 const PAYLOAD_OFFSET: usize = HEADER_BYTES + 9;
 /// Snappy's densest element is three bytes for sixty-four.
 const SNAPPY_RATIO_MAX: usize = 22;
 
-/// How a body is compressed.
+/// Compression algorithm of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compressor {
     /// Not at all.
@@ -82,7 +82,7 @@ impl<'a> Compressed<'a> {
         Ok(Self { header, opcode, size, compressor, payload: reader.rest() })
     }
 
-    /// How it is compressed: a reply may use the same.
+    /// Returns the compression algorithm: a reply may use the same.
     pub fn compressor(&self) -> Compressor {
         self.compressor
     }
@@ -140,12 +140,12 @@ impl<'a> Compressed<'a> {
             Compressor::Unknown(_) => return out,
         };
         let left = bytes_max.saturating_sub(out.len()) as u64;
-        // What came before an error is all there is.
+        // The bytes before an error are used, and nothing after it.
         let _ = source.by_ref().take(left).read_to_end(&mut out);
         out
     }
 
-    /// Is the declared size within the limit?
+    /// Checks that the declared size is within the limit.
     ///
     /// # Errors
     /// It is not.

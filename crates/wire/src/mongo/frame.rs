@@ -27,7 +27,7 @@ pub mod opcode {
 /// Bytes of a frame before its body.
 pub const HEADER_BYTES: usize = 16;
 
-/// How much one peer may ask this codec to hold.
+/// Limits on the memory that one peer may make this codec hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Longest frame, header included. The default is the servers' own `maxMessageSizeBytes`.
@@ -51,7 +51,7 @@ pub struct Header {
     pub request_id: i32,
     /// In a reply, the request's number.
     pub response_to: i32,
-    /// What the body is; see [`opcode`].
+    /// The type of the body; see [`opcode`].
     pub opcode: i32,
 }
 
@@ -81,7 +81,7 @@ pub struct Frame<'a> {
     body: Body<'a>,
 }
 
-/// What a frame carries.
+/// The body of a frame.
 #[derive(Debug, Clone, Copy)]
 pub enum Body<'a> {
     /// OP_MSG.
@@ -146,9 +146,8 @@ pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Frame<'a>,
     Ok(Some((Frame { bytes, header, body }, length)))
 }
 
-/// The command at the start of a frame of which only the beginning is there, without the documents
-/// that stand behind it: the frame that would have been sent without them. `None` if that cannot be
-/// told: it is no OP_MSG, its command is not first, or not whole.
+/// Returns the command at the start of an incomplete frame as a frame without the documents after
+/// it. `None` if the frame is no OP_MSG, or its command is not first or not complete.
 pub fn beginning(bytes: &[u8]) -> Option<Vec<u8>> {
     const BODY: usize = HEADER_BYTES + 5;
     let kind = bytes.get(BODY - 1)?;

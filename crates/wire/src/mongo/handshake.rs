@@ -67,7 +67,7 @@ pub fn rewrite(
     Ok(())
 }
 
-/// What stands before the document (of OP_MSG only the header), the document, what stands behind.
+/// Splits a message into its document and the bytes before and after it.
 fn split<'a>(frame: &Frame<'a>) -> Result<(&'a [u8], Document<'a>, &'a [u8])> {
     let (document, is_message) = match frame.body() {
         Body::Msg(message) => (Some(message.body()), true),

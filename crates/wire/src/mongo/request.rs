@@ -1,4 +1,4 @@
-//! What a client asks for: command, namespace, documents.
+//! Client requests: command, namespace, documents.
 
 use super::bson::{Document, Element};
 use super::command::{Command, Effect, Place, Scope};
@@ -23,7 +23,7 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// The command's row, or `None` when the table does not know it.
     pub command: Option<&'static Command>,
-    /// What the command runs on.
+    /// The namespace that the command operates on.
     pub namespace: Namespace<'a>,
     /// The command itself.
     pub body: Document<'a>,
@@ -71,7 +71,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// What the command does. One that the table does not know writes to everything.
+    /// Returns the effect of the command. One that is not in the table writes to everything.
     pub fn effect(&self) -> Effect {
         self.command.map_or(Effect::Write(Scope::Everything), |command| command.effect)
     }

@@ -1,4 +1,4 @@
-//! What a server answers: reading replies, and writing our own.
+//! Server replies: decoding replies, and encoding our own.
 
 use super::bson::{Document, Writer, patch_length};
 use super::frame::{Body, Frame, Header, opcode};
@@ -28,7 +28,7 @@ pub struct Response<'a> {
     pub write_errors: bool,
     /// The write concern was not met: the writes happened, and may be rolled back.
     pub write_concern_error: bool,
-    /// When the operation happened, as [`super::bson::Element::timestamp`] reads it.
+    /// The time of the operation, as [`super::bson::Element::timestamp`] reads it.
     pub operation_time: Option<u64>,
     /// `$clusterTime`, signed by the server: echo it, never make one.
     pub cluster_time: Option<Document<'a>>,
@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         self.documents().next().transpose()
     }
 
-    /// How many documents the batch has; walks all of it.
+    /// Returns the number of documents in the batch; walks all of it.
     ///
     /// # Errors
     /// When the batch is malformed.

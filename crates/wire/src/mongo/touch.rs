@@ -1,4 +1,4 @@
-//! What a request writes to.
+//! The documents that a request writes to.
 //!
 //! The commands' many shapes come down to five answers, and a caller that handles the five has
 //! handled every write. A filter is handed over as it stands: whether it pins one key is the
@@ -18,14 +18,14 @@ mod tests;
 pub enum Touch<'a> {
     /// A new document.
     Document {
-        /// Where it goes.
+        /// The namespace written to.
         namespace: Namespace<'a>,
         /// The document; without an `_id`, the server chooses one.
         document: Document<'a>,
     },
     /// Whatever the filter selects, and with an upsert what the filter describes.
     Filter {
-        /// Where the filter selects.
+        /// The namespace in which the filter selects.
         namespace: Namespace<'a>,
         /// The filter.
         filter: Document<'a>,
@@ -81,7 +81,7 @@ fn widen(touch: Touch<'_>) -> Touch<'_> {
     }
 }
 
-/// Where an aggregation writes: its stage `$out` or `$merge`.
+/// Returns the namespace that an aggregation writes to with its stage `$out` or `$merge`.
 ///
 /// # Errors
 /// When the pipeline, or the stage, is malformed.

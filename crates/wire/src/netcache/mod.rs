@@ -55,12 +55,12 @@ impl Flags {
 /// One message; the value is borrowed from the datagram.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// What it is.
+    /// The operation.
     pub op: Op,
     /// Bits beside it.
     pub flags: Flags,
-    /// What the switch added so that the datagram's checksum stays as it was; 0 from any other
-    /// sender.
+    /// The value that the switch added so that the datagram's checksum stays the same; 0 from any
+    /// other sender.
     pub balance: u16,
     /// Chosen by the sender, returned in the answer.
     pub sequence: u32,
@@ -131,7 +131,7 @@ impl<'a> Message<'a> {
         let parts = parts.ok_or_else(|| {
             malformed(
                 HEADER_BYTES,
-                "a length and so many bytes of key",
+                "a length and that many bytes of key",
                 self.value.len().to_string(),
             )
         })?;

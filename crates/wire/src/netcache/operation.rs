@@ -16,14 +16,14 @@ pub enum Party {
     Controller,
 }
 
-/// How far the tag of a write may be ahead of the newest version that the agent knows: this many
-/// writes of one key may pass the data plane one after the other and be lost. What is further ahead
-/// was not handed out by it.
+/// Maximum distance of a write's tag from the newest version that the agent knows: at most this
+/// many consecutive writes of one key may pass the data plane and be lost. A tag further ahead was
+/// not assigned by the data plane.
 pub const TAGS_AHEAD_MAX: u64 = 1 << 24;
 
 macro_rules! operations {
     ($($(#[$meaning:meta])* $name:ident = $number:literal, $from:ident => $to:ident;)*) => {
-        /// What a message is.
+        /// The type of a message.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Op {

@@ -4,12 +4,12 @@
 /// Longest line that is looked at: a type and a length.
 const LINE_BYTES_MAX: usize = 32;
 
-/// Where in such an array its bytes stand.
+/// The current position in such an array.
 #[derive(Debug, Default)]
 pub struct Elements {
-    /// The line that begins an element, as far as it has come.
+    /// The received part of the line that begins an element.
     line: Vec<u8>,
-    /// What is left of the element behind it.
+    /// The rest of the current element, in bytes.
     left: usize,
 }
 
@@ -18,7 +18,7 @@ pub struct Elements {
 pub struct Piece<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Does the element begin with them?
+    /// Whether the element begins with them.
     pub begins: bool,
 }
 

@@ -3,7 +3,7 @@
 use super::{Limits, PROTOCOL, Scanner};
 use crate::{Error, Result};
 
-/// What a type byte announces.
+/// The type that a type byte stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// `+`
@@ -92,7 +92,7 @@ impl<'a> Frame<'a> {
         self.bytes
     }
 
-    /// What kind of reply it is, attributes aside.
+    /// Returns the type of the reply, attributes aside.
     pub fn kind(&self) -> Kind {
         self.kind
     }

@@ -3,7 +3,7 @@
 /// More digits than any length within the limits has; a longer number is refused before its end.
 const DIGITS_MAX: u8 = 18;
 
-/// What the bytes after a type byte say.
+/// The number after a type byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
     /// The line is not whole yet.

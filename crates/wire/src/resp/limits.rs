@@ -1,4 +1,4 @@
-//! What the codec accepts at most.
+//! Limits on the input of the codec.
 
 /// The longest bulk string a server takes unless configured otherwise (`proto-max-bulk-len`).
 const BULK_BYTES_MAX: usize = 512 * 1024 * 1024;
@@ -21,7 +21,7 @@ pub struct Limits {
     /// One reply decoded whole, in bytes. A [`Scanner`](super::Scanner) does not buffer and does
     /// not look at it.
     pub reply_bytes_max: usize,
-    /// Aggregates inside aggregates inside one reply, in levels.
+    /// Aggregates inside aggregates inside one reply that is decoded, in levels.
     pub nesting_max: usize,
     /// The sender has not logged in yet; errors about its requests say so.
     pub before_login: bool,

@@ -27,5 +27,5 @@ pub use request::{Passing, Request};
 pub use response::Version;
 pub use scanner::Scanner;
 
-/// How this codec signs its errors.
+/// The name of this codec in errors.
 const PROTOCOL: &str = "redis";

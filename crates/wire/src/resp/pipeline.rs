@@ -69,7 +69,7 @@ impl Pipeline {
         mem::take(&mut self.output)
     }
 
-    /// Where bytes that were read are appended; there is room for at least `bytes`.
+    /// Returns the buffer to which received bytes are appended; it has room for at least `bytes`.
     pub fn room(&mut self, bytes: usize) -> &mut Vec<u8> {
         self.input.drain(..mem::take(&mut self.taken));
         self.input.reserve(bytes);
@@ -111,8 +111,8 @@ impl Pipeline {
         Ok(Some(reply.unwrap_or_else(|| self.split_off(own_bytes.unwrap_or_default()))))
     }
 
-    /// The string of so many bytes that ends, with CR LF, where replies have been taken to. It
-    /// keeps the buffer; what follows it, which is less, is copied.
+    /// Takes the string of this length that ends, with CR LF, at the end of the taken replies. It
+    /// keeps the buffer; the bytes after it, which are fewer, are copied.
     fn split_off(&mut self, bytes: usize) -> Reply {
         let rest = self.input.split_off(mem::take(&mut self.taken));
         let mut string = mem::replace(&mut self.input, rest);

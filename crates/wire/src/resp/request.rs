@@ -30,8 +30,8 @@ pub struct Request<'a> {
     places: Places,
 }
 
-/// Where the bodies of the first arguments lie in the bulks. Most commands have no more, and the
-/// decoder has seen them already.
+/// Positions of the first arguments' bodies within the bulks. Most commands have no more arguments,
+/// and the decoder has seen them already.
 type Places = [Range<usize>; PLACED];
 const PLACED: usize = 3;
 
@@ -78,7 +78,7 @@ impl<'a> Request<'a> {
 #[derive(Debug, Clone)]
 pub struct Arguments<'r> {
     bulks: &'r [u8],
-    /// Where those lie whose places are known.
+    /// The arguments whose positions are known.
     placed: slice::Iter<'r, Range<usize>>,
     walk: Walk<'r>,
 }
@@ -94,7 +94,7 @@ impl<'r> Iterator for Arguments<'r> {
         }
     }
 
-    /// What `for_each` goes by: without asking before each argument which kind is next.
+    /// `for_each` uses it: it does not ask before each argument which kind is next.
     #[inline]
     fn fold<B, F: FnMut(B, &'r [u8]) -> B>(self, init: B, mut f: F) -> B {
         let placed = self.placed.filter_map(|place| self.bulks.get(place.clone()));
@@ -139,13 +139,13 @@ pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Request<'a
 /// pass over its bytes and not one pass per chunk.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
-    /// Where the request starts behind skipped blanks.
+    /// Start of the request after skipped white space.
     start: usize,
-    /// Where the first bulk string starts.
+    /// Start of the first bulk string.
     bulks: usize,
     /// Everything before is decoded.
     position: usize,
-    /// How far an unfinished inline command was searched for its end.
+    /// Position up to which an unfinished inline command was searched for its end.
     searched: usize,
     arguments: usize,
     arguments_left: usize,
@@ -239,7 +239,7 @@ impl Decoder {
         }
     }
 
-    /// Where the body of the bulk string at the current position lies; its CR LF is there, too.
+    /// Returns the position of the current bulk string's body, once its CR LF has been received.
     #[inline]
     fn bulk(&self, bytes: &[u8], limits: &Limits) -> Result<Option<Range<usize>>> {
         let at = self.position;
@@ -308,7 +308,7 @@ impl Decoder {
     }
 }
 
-/// What stands at the start of a request.
+/// The start of a request.
 enum Begun<'a> {
     Partial,
     Multibulk,

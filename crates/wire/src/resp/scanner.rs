@@ -1,7 +1,7 @@
 //! Finding the end of a reply without keeping it.
 //!
 //! A reply of half a gigabyte passes through in the chunks it arrives in: the scanner keeps a few
-//! numbers and one level per open aggregate, never bytes.
+//! numbers and at most one level per open aggregate, never bytes.
 
 use super::frame::Kind;
 use super::length::{Length, LengthReader};
@@ -12,24 +12,26 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct Scanner {
     nesting_max: usize,
+    /// Aggregates of a known length are counted into the one around them.
+    merges: bool,
     state: State,
     levels: Vec<Level>,
     kind: Option<Kind>,
     /// Bytes of the reply scanned so far.
     offset: usize,
-    /// Where the value starts behind its attributes.
+    /// Start of the value after its attributes.
     value_offset: usize,
 }
 
-/// How far one [`Scanner::advance`] came.
+/// The progress made by one [`Scanner::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes that belong to the reply. Fewer than were given only if the reply is complete.
     pub consumed: usize,
     /// The reply ends with the last consumed byte; the next byte starts another one.
     pub complete: bool,
-    /// What kind of reply it is, known from its first byte on. Attributes ahead of a reply are
-    /// part of it and do not show here; a [`Kind::Push`] is no answer to a request.
+    /// The type of the reply, known from its first byte on. Attributes ahead of a reply are part of
+    /// it and do not show here; a [`Kind::Push`] is no reply to a request.
     pub kind: Option<Kind>,
 }
 
@@ -62,7 +64,7 @@ enum State {
     },
 }
 
-/// What a CR LF ends.
+/// The element that a CR LF ends.
 #[derive(Debug, Clone, Copy)]
 enum Then {
     Element,
@@ -75,7 +77,7 @@ enum Then {
 struct Level {
     /// Elements still due; `None` until an end mark.
     left: Option<u64>,
-    /// An attribute decorates the value behind it and is no element itself.
+    /// An attribute decorates the value after it and is no element itself.
     attribute: bool,
 }
 
@@ -84,12 +86,20 @@ impl Scanner {
     pub fn new(limits: &Limits) -> Self {
         Self {
             nesting_max: limits.nesting_max,
+            merges: false,
             state: State::Start,
             levels: Vec::new(),
             kind: None,
             offset: 0,
             value_offset: 0,
         }
+    }
+
+    /// The same for replies that are only passed on: those of any depth. What
+    /// [`Limits::nesting_max`] bounds then are aggregates without a length (`*?`), of which no
+    /// server sends any.
+    pub fn passing(limits: &Limits) -> Self {
+        Self { merges: true, ..Self::new(limits) }
     }
 
     /// Scans the next chunk of the stream up to the end of the current reply. Call again with what
@@ -109,12 +119,12 @@ impl Scanner {
         Ok(Progress { consumed: bytes.len(), complete: false, kind: self.kind })
     }
 
-    /// Where the value starts in the reply last scanned, behind its attributes.
+    /// Returns the start of the value in the reply last scanned, after its attributes.
     pub(super) fn value_offset(&self) -> usize {
         self.value_offset
     }
 
-    /// At least so many bytes until the current reply ends.
+    /// Returns the minimum number of bytes until the current reply ends.
     pub(super) fn bytes_due(&self) -> usize {
         match self.state {
             State::Body { left, .. } => left,
@@ -259,6 +269,13 @@ impl Scanner {
         self.state = State::Start;
         if left == Some(0) {
             return Ok(if attribute { Step::over(taken) } else { self.finish_element(taken) });
+        }
+        if let Some(more) = left.filter(|_| self.merges)
+            && let Some(Level { left: Some(due), .. }) = self.levels.last_mut()
+        {
+            // Its elements are due in its own place, and those of an attribute before it.
+            *due = due.saturating_add(more).saturating_sub(u64::from(!attribute));
+            return Ok(Step::over(taken));
         }
         if self.levels.len() >= self.nesting_max {
             return Err(Error::TooLarge {

@@ -23,7 +23,7 @@ pub use request::{KeyId, Method, Operation, Request, Signature, TranscriptHash};
 pub use response::{Refusal, Response};
 pub use scheme::{Hash, KeyKind, Scheme};
 
-/// How errors of this codec name it.
+/// The name of this codec in errors.
 const PROTOCOL: &str = "ski";
 
 /// Longest body of a request in bytes: an RSA-4096 cipher text in base64 and a long server name.

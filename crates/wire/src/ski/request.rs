@@ -60,7 +60,7 @@ pub struct Request {
     pub key: KeyId,
     /// The name that the TLS client requested, if the edge sends it.
     pub server_name: Option<String>,
-    /// What to do with the key.
+    /// The operation to perform with the key.
     pub operation: Operation,
 }
 
@@ -75,14 +75,14 @@ pub enum Operation {
         server_random: [u8; RANDOM_BYTES],
         /// The server's half of the exchange.
         params: Params,
-        /// How it is signed.
+        /// The signature algorithm.
         signature: Signature,
     },
     /// TLS 1.3, method `CertificateVerify`: sign the server's CertificateVerify (RFC 8446 §4.4.3).
     CertificateVerify {
         /// Hash of the handshake so far, by the cipher suite's hash.
         transcript_hash: TranscriptHash,
-        /// How it is signed.
+        /// The signature scheme.
         scheme: Scheme,
     },
     /// TLS 1.2, method `RSA`: decrypt a premaster secret (RFC 5246 §7.4.7.1).
@@ -92,7 +92,7 @@ pub enum Operation {
     },
 }
 
-/// What SKI calls an operation.
+/// SKI's name of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
     /// `ECDHE`, [`Operation::ServerKeyExchange`]
@@ -123,7 +123,7 @@ impl Method {
 }
 
 impl Operation {
-    /// What SKI calls it.
+    /// Returns SKI's name of the operation.
     pub fn method(&self) -> Method {
         match self {
             Self::ServerKeyExchange { .. } => Method::Ecdhe,
@@ -133,8 +133,8 @@ impl Operation {
     }
 }
 
-/// How a ServerKeyExchange is signed: TLS's scheme, or as the draft has it a hash only, with the
-/// rest following from the key.
+/// The signature algorithm of a ServerKeyExchange: TLS's scheme, or as the draft has it a hash
+/// only, with the rest following from the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signature {
     /// Field `scheme`.

@@ -1,4 +1,4 @@
-//! What the key server answers: an output or one of SKI's four errors.
+//! Answers of the key server: an output or one of SKI's four errors.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! TLS signature schemes, and the kind of key of each.
 
-/// What kind of key signs.
+/// The type of the signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyKind {
     /// RSA of 2048 to 4096 bits.
@@ -102,7 +102,7 @@ impl Scheme {
         !matches!(self, Self::RsaPkcs1Sha256 | Self::RsaPkcs1Sha384 | Self::RsaPkcs1Sha512)
     }
 
-    /// What SKI's `hash` alone means for a TLS 1.2 key exchange signed by such a key.
+    /// Returns the scheme of a TLS 1.2 key exchange with SKI's `hash` alone, signed by such a key.
     pub fn of_hash(hash: Hash, key: KeyKind) -> Option<Self> {
         match (key, hash) {
             (KeyKind::Rsa, Hash::Sha256) => Some(Self::RsaPkcs1Sha256),

@@ -1,6 +1,32 @@
 //! The steps of a conversation that is data: one a line. A line that begins with a blank goes on
 //! with the one before; `#` begins a comment.
 
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
+
+/// Holds every conversation in a folder of the crate, each in every way, up to the first in which it
+/// fails; `hold` has its name and text.
+pub(crate) fn hold_all<W: Copy>(folder: &str, ways: &[(&str, W)], hold: impl Fn(&str, &str, W)) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = fs::read_dir(&folder).expect("the conversations are committed");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    let mut failed = Vec::new();
+    for path in &paths {
+        let text = fs::read_to_string(path).expect("readable");
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let fails = |way| catch_unwind(AssertUnwindSafe(|| hold(&name, &text, way))).is_err();
+        if let Some((way, _)) = ways.iter().find(|&&(_, way)| fails(way)) {
+            failed.push(format!("{name} {way}"));
+        }
+    }
+    assert!(failed.is_empty(), "{} of {}: {failed:#?}", failed.len(), paths.len());
+}
+
 /// Logical lines, each with the number of its first.
 pub(crate) fn steps(text: &str) -> Vec<(usize, String)> {
     let mut steps: Vec<(usize, String)> = Vec::new();

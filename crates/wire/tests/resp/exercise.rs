@@ -18,7 +18,7 @@ pub(crate) fn exercise(input: &[u8]) {
     assert_eq!(whole.0.len(), replies(bytes, &limits).0.len());
 }
 
-/// Where requests or replies end, and why no more could be read.
+/// Ends of the requests or replies, and the error that stopped decoding.
 type Ends = (Vec<usize>, Option<Error>);
 
 /// Without the first bytes of another protocol: how many of them there are depends on the chunks.

@@ -52,7 +52,7 @@ pub(in crate::measure) fn cold(run: &Run) -> anyhow::Result<Vec<Figure>> {
     ))])
 }
 
-/// How many pages a second [`READERS`] threads read at random.
+/// Returns the rate at which [`READERS`] threads read random pages, in pages per second.
 fn bare_reads(segments: &Segments, duration: Duration, seed: u64) -> anyhow::Result<f64> {
     let began = Instant::now();
     let counts = thread::scope(|scope| {

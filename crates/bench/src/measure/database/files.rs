@@ -1,4 +1,4 @@
-//! How much more than the data the files take while everything is overwritten.
+//! Size of the files relative to the data, while everything is overwritten.
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path, thread, time::Duration};
 

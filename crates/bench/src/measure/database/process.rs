@@ -9,7 +9,7 @@ use crate::{
     run::Run,
 };
 
-/// What an example of the store says that works in a directory of its own.
+/// Runs an example of crate `store` in a directory of its own and returns its output.
 pub(super) fn example(run: &Run, name: &str, numbers: &[u64]) -> anyhow::Result<String> {
     let directory = run.servers.directory(name)?;
     let program = std::env::current_exe()?.with_file_name("examples").join(name);

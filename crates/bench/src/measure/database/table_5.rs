@@ -38,9 +38,8 @@ pub(in crate::measure) fn table_5(run: &Run) -> anyhow::Result<Vec<Figure>> {
         let numbers: Vec<f64> =
             line.split(' ').map(str::parse).collect::<Result<_, _>>().context(said.clone())?;
         let [_, rate, max, min, average, read] = numbers[..] else { bail!("six numbers: {line}") };
-        // What the paper reads from storage, in 2.8 µs, comes from the system's memory for files.
-        // And of what is asked for in a circle a memory too small for all keeps nothing until it is
-        // asked for again.
+        // The paper's 2.8 µs reads from storage are served by the page cache. And a memory too
+        // small for all the pages of a cyclic access pattern keeps none of them until its next use.
         let all_fit = gigabytes * 1e9 > 1.1 * (KEYS * PAGE as u64) as f64;
         let goal = Goal::RatioMin(if all_fit { 1.0 } else { 0.0 });
         let peer = "the paper, called in process, one after the other";
@@ -59,7 +58,7 @@ pub(in crate::measure) fn table_5(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// What one connection sees of a database of its own, for each memory.
+/// Measures, for each memory size, one connection to a database of its own.
 fn over_the_wire(run: &Run, sizes: &[u64]) -> anyhow::Result<Vec<String>> {
     let least = MEMORY_MIN.to_string();
     let database = run.servers.database(&["--workers", "1", "--memory", &least], Cores::Any)?;

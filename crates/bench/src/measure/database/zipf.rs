@@ -98,7 +98,7 @@ struct Part {
     page: Waits,
 }
 
-/// What one of them waited, each time: the shortest first.
+/// Waiting times of one of them: the shortest first.
 struct Waits(Vec<Wait>);
 
 impl Waits {
@@ -166,7 +166,7 @@ fn beside(
             waits(load.duration, move || reader.read())
         });
         let outcome = load.run();
-        other.join().map_err(|_| anyhow::anyhow!("what was done beside panicked"))??;
+        other.join().map_err(|_| anyhow::anyhow!("the background load panicked"))??;
         let mut times = Vec::new();
         for time in time {
             times.extend(
@@ -178,7 +178,7 @@ fn beside(
     })
 }
 
-/// How much of `lookup` some of `stalls`, the first to begin first, cover.
+/// Returns the part of `lookup` that some of `stalls` cover; `stalls` are in order of their start.
 fn total_within(stalls: &[&Wait], lookup: &Wait) -> Duration {
     let (mut total, mut covered) = (Duration::ZERO, lookup.began);
     for stall in stalls {

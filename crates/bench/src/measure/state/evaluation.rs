@@ -1,6 +1,6 @@
-//! What AnnaBellaDB's evaluation (§III) shows: a function that moves, the throughput of eighteen,
-//! and the mean access within a data centre; on slots that follow, and on slots that stay where the
-//! hash put them.
+//! The evaluation of AnnaBellaDB (§III): a function that moves, the throughput of eighteen
+//! functions, and the mean access within a data centre; with slots that follow the functions, and
+//! with slots that stay where the hash put them.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn scenario(functions: Vec<Function>, seconds: f64, rtt: Duration) -> Scenario {
     Scenario { functions, rate: RATE, seconds, rtt, placement: Placement::Hash }
 }
 
-/// Functions that start one after the other on these hosts, so many seconds apart.
+/// Functions that start one after the other on these hosts, at this interval.
 fn one_after_another(hosts: &[usize], seconds: f64) -> Vec<Function> {
     let start = |(index, &host)| Function(vec![Stay { from: index as f64 * seconds, host }]);
     hosts.iter().enumerate().map(start).collect()
@@ -79,7 +79,8 @@ pub(crate) fn moving(run: &Run) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// How many seconds after `from` accesses began to be local and stayed so for some turns.
+/// Returns the number of seconds from `from` until accesses became local and stayed so for some
+/// turns.
 fn local_after(accesses: &Accesses, from: f64, until: f64) -> f64 {
     let there: Vec<(f64, f64)> = accesses
         .each()
@@ -96,10 +97,10 @@ fn local_after(accesses: &Accesses, from: f64, until: f64) -> f64 {
     arrived.map_or(until, |some| some[0][0].0) - from
 }
 
-/// Where Figure 4's functions start: one, two, six and nine.
+/// Initial hosts of Figure 4's functions: one, two, six and nine functions.
 const MANY: [usize; 18] = [0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3];
 
-/// What eighteen functions reach in the end (Figure 4).
+/// Measures the final throughput of eighteen functions (Figure 4).
 pub(crate) fn throughput_of_many(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let (apart, settle, last) = if run.short { (1.0, 12.0, 6.0) } else { (2.0, 20.0, 15.0) };
     let functions = one_after_another(&MANY, apart);
@@ -117,7 +118,7 @@ pub(crate) fn throughput_of_many(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure.note(note)])
 }
 
-/// Where Figure 3's functions start.
+/// Initial hosts of Figure 3's functions.
 const FEW: [usize; 9] = [0, 1, 1, 2, 2, 2, 2, 2, 2];
 
 /// The mean of all accesses while nine functions start within a data centre (Table I).

@@ -17,14 +17,14 @@ use serde::Serialize;
 use super::hosts::{AGENT, Hosts, node};
 use crate::{load::Session, servers::Servers};
 
-/// What all functions use. The hash puts it on the second host, where the paper's was.
+/// The key that all functions use. The hash puts it on the second host, where the paper's was.
 const STATE: &str = "{bearer}:state";
 const HASHED_TO: usize = 1;
 const READS: usize = 10;
 /// Reads and the write of one turn.
 pub(super) const TURN: usize = READS + 1;
 
-/// Where the state lies.
+/// The placement of the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Placement {
@@ -73,13 +73,13 @@ pub(crate) struct Scenario {
     pub(crate) placement: Placement,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     scenario: Scenario,
     /// By function.
     pub(crate) accesses: Vec<Accesses>,
-    /// What `enroute state status` says at the end; nothing where slots stay.
+    /// Output of `enroute state status` at the end; empty where slots stay.
     status: String,
 }
 
@@ -188,7 +188,7 @@ impl Accesses {
 }
 
 impl Outcome {
-    /// What an access takes, in microseconds, over all of them.
+    /// Returns the mean access time over all of them, in microseconds.
     pub(crate) fn mean_us(&self) -> f64 {
         let count: usize = self.accesses.iter().map(|function| function.took_us.len()).sum();
         let all = self.accesses.iter().flat_map(Accesses::each);

@@ -19,11 +19,11 @@ use crate::{
     servers::Servers,
 };
 
-/// Where the agent of each host listens.
+/// Address of the agent of each host.
 pub(super) const AGENT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 6380);
 const NODE_PORT: u16 = 7000;
-/// How long what is started may take to be there.
+/// Timeout for the start of a process.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The hosts. Everything on them ends with this.
@@ -93,7 +93,7 @@ impl<'a> Hosts<'a> {
         self.all(|hosts, _| hosts.status().is_ok_and(|said| said.contains("agents: host-1")))
     }
 
-    /// What `enroute state status` says.
+    /// Returns the output of `enroute state status`.
     pub(super) fn status(&self) -> anyhow::Result<String> {
         let mut command = self.enroute(0);
         let output = command.args(["status", "--cluster", &node(0).to_string()]).output()?;

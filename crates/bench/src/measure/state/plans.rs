@@ -24,7 +24,7 @@ pub(in crate::measure) fn plan(run: &Run) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// What the example `simulation` prints of one scenario.
+/// Output of the example `simulation` for one scenario.
 #[derive(Debug, Serialize, Deserialize)]
 struct Outcome {
     scenario: String,

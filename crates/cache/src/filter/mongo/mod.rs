@@ -21,7 +21,7 @@ use self::{
     large::Inflated,
 };
 use crate::{
-    filter::{Cut, Filter, Form, Probed, Read, Request, Scratch, Verdict},
+    filter::{Cut, Filter, Form, Kept, Probed, Read, Request, Scratch, Verdict},
     key::{self, Namespace, Scope},
     lease::Character,
     principal::{Finding, Standing},
@@ -244,9 +244,14 @@ impl Filter for Mongo {
 
     /// Views and collations are the origin's to say, and it is asked once for each collection: a
     /// write to the collection behind a view would not be seen as a write to the view.
-    fn probe(&mut self, read: &Read<'_>, character: Character, out: &mut Vec<u8>) -> Option<Tag> {
+    fn probe(
+        &mut self,
+        read: &Read<'_>,
+        character: Character,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Tag>, NotFilled> {
         if character == Character::Plain {
-            return None;
+            return Ok(None);
         }
         let (database, collection) = read.place;
         let mut body = Vec::new();
@@ -257,10 +262,10 @@ impl Filter for Mongo {
         });
         let request_id = self.next_id();
         message::write(out, request_id, 0, &body);
-        Some(Tag { request_id, ..Tag::default() })
+        Ok(Some(Tag { request_id, ..Tag::default() }))
     }
 
-    fn probed(&self, reply: &[u8], _: Duration) -> Result<Probed, NotFilled> {
+    fn probed(&mut self, reply: &[u8], _: Kept<'_>, _: Duration) -> Result<Probed, NotFilled> {
         server::character(reply, &self.settings.limits)
             .map(|character| Probed { expires_at: None, character })
     }

@@ -1,6 +1,6 @@
 //! What all MongoDB connections to one origin share.
 
-use std::{sync::Arc, time::Duration};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
 use wire::mongo::frame::Limits;
 
@@ -33,6 +33,20 @@ pub struct Settings {
     pub access: Arc<Access>,
 }
 
+impl Settings {
+    /// The same for the origin of another address.
+    #[must_use]
+    pub fn at(&self, origin: String) -> Self {
+        Self {
+            origin,
+            // The greeting of another origin must not be used here.
+            greetings: Arc::default(),
+            access: Arc::default(),
+            ..self.clone()
+        }
+    }
+}
+
 /// A field that has a unique index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UniqueField {
@@ -40,4 +54,21 @@ pub struct UniqueField {
     pub namespace: String,
     /// The field's name; not a path.
     pub field: String,
+}
+
+/// `database.collection.field`.
+impl FromStr for UniqueField {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.rsplit_once('.').filter(|(namespace, field)| {
+            namespace.split_once('.').is_some_and(|(database, collection)| {
+                !database.is_empty() && !collection.is_empty() && !field.is_empty()
+            })
+        });
+        let (namespace, field) = parts.ok_or_else(|| {
+            format!("`{text}`: expected database.collection.field, for example shop.users.email")
+        })?;
+        Ok(Self { namespace: namespace.to_owned(), field: field.to_owned() })
+    }
 }

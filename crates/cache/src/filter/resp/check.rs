@@ -4,10 +4,10 @@
 //! `ACL`, only the fact of the login is known.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
 };
 
@@ -28,6 +28,17 @@ pub struct Access {
     unknown: AtomicBool,
     /// Users who may not ask `ACL GETUSER`.
     refused: Mutex<HashSet<Box<[u8]>>>,
+    /// Users who may not ask `PTTL`.
+    blind: Mutex<Blind>,
+    /// Their number, so that only misses of other connections after the first refusal look.
+    blind_users: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Blind {
+    /// With the digest of the rights they had then, if the origin says it: others are tried anew.
+    users: HashMap<Box<[u8]>, Option<u128>>,
+    untold: Vec<String>,
 }
 
 /// At most this many users are remembered; the others are asked for their rights each time.
@@ -36,6 +47,41 @@ const USERS_MAX: usize = 4_096;
 impl Access {
     fn refused(&self) -> MutexGuard<'_, HashSet<Box<[u8]>>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn blind(&self) -> MutexGuard<'_, Blind> {
+        self.blind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_blind(&self, user: &[u8]) -> bool {
+        self.blind_users.load(Relaxed) > 0 && self.blind().users.contains_key(user)
+    }
+
+    /// The origin has said the rights of a user: what others proved is forgotten.
+    fn review(&self, user: &[u8], rights: Option<u128>) {
+        if self.blind_users.load(Relaxed) > 0 {
+            let mut blind = self.blind();
+            if blind.users.get(user).is_some_and(|&before| before != rights) {
+                blind.users.remove(user);
+                self.blind_users.store(blind.users.len(), Relaxed);
+            }
+        }
+    }
+
+    fn note_blind(&self, user: &[u8], rights: Option<u128>) {
+        let mut blind = self.blind();
+        let room = blind.users.len() < USERS_MAX || blind.users.contains_key(user);
+        if room && blind.users.insert(user.into(), rights) != Some(rights) {
+            blind.untold.push(String::from_utf8_lossy(user).into_owned());
+            self.blind_users.store(blind.users.len(), Relaxed);
+        }
+    }
+
+    /// Users who were found to lack the right to `PTTL` since the last call, each reported once for
+    /// its rights.
+    #[must_use]
+    pub fn take_blind(&self) -> Vec<String> {
+        std::mem::take(&mut self.blind().untold)
     }
 
     fn note_refused(&self, user: &[u8]) {
@@ -87,14 +133,38 @@ impl Resp {
         Some(Tag::Check(asked))
     }
 
-    pub(super) fn answered_who(&self, asked: Asked, reply: &[u8]) -> Finding<'_> {
+    /// Does the user lack the right to ask when keys expire, as far as is known?
+    pub(super) fn is_blind(&mut self) -> bool {
+        self.blind = self.blind || self.settings.access.is_blind(self.user_name());
+        self.blind
+    }
+
+    /// The origin has answered PTTL.
+    pub(super) fn note_if_refused(&mut self, reply: Option<&Frame<'_>>) {
+        let error = reply.and_then(Frame::error);
+        if error.is_some_and(lacks_command) {
+            self.blind = true;
+            self.settings.access.note_blind(self.user_name(), self.rights);
+        }
+    }
+
+    pub(super) fn answered_who(&mut self, asked: Asked, reply: &[u8]) -> Finding<'_> {
         let Some(reply) = whole(reply, &self.settings.limits) else { return Finding::LoggedIn };
+        if asked == Asked::Rights && reply.error().is_none() && !is_queued(&reply) {
+            let proof = self.rights_of(&reply);
+            self.rights = match proof {
+                Some(Proof::Rights { digest, .. }) => Some(digest),
+                _ => None,
+            };
+            self.settings.access.review(self.user_name(), self.rights);
+            self.blind = self.settings.access.is_blind(self.user_name());
+            return proof.map_or(Finding::LoggedIn, Finding::Proven);
+        }
         let name = Finding::Proven(Proof::Name(self.user_name()));
         let Some(error) = reply.error() else {
             return match asked {
                 _ if is_queued(&reply) => Finding::LoggedIn,
-                Asked::Rights => self.rights(&reply).map_or(Finding::LoggedIn, Finding::Proven),
-                Asked::Greeting | Asked::Ping => name,
+                Asked::Rights | Asked::Greeting | Asked::Ping => name,
             };
         };
         if is_no_login(error) {
@@ -115,7 +185,7 @@ impl Resp {
     }
 
     /// Reads `ACL GETUSER`: names and values in turn.
-    fn rights(&self, reply: &Frame<'_>) -> Option<Proof<'static>> {
+    fn rights_of(&self, reply: &Frame<'_>) -> Option<Proof<'static>> {
         if !reply.kind().is_aggregate() || reply.is_null() {
             return None;
         }
@@ -169,6 +239,13 @@ fn text<'a>(frame: &Frame<'a>) -> &'a [u8] {
 /// Whether the error means that the connection is not logged in.
 fn is_no_login(error: &[u8]) -> bool {
     error.starts_with(b"NOAUTH") || error.starts_with(b"ERR operation not permitted")
+}
+
+/// Whether the error means that the user may run the command on no key. That it may not on this one
+/// is another.
+fn lacks_command(error: &[u8]) -> bool {
+    const WORDS: &[u8] = b"no permissions to run";
+    error.starts_with(b"NOPERM") && error.windows(WORDS.len()).any(|words| words == WORDS)
 }
 
 /// Whether the error means that the command is unknown. Servers check that before the user.

@@ -1,16 +1,14 @@
 //! Client Filter: what a Redis command means for the cache.
 
-use std::time::Duration;
-
 use smallvec::SmallVec;
 use wire::resp::{
     Command, Request as Message, Version,
     command::{self, Effect, Flags, Keys, Split},
 };
 
-use super::{FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form};
+use super::{Expiry, FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form, shebang};
 use crate::{
-    filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, States, Write},
+    filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, Write},
     key::{Key, Scope},
     principal::{Login, Standing},
     stats::WhyNot,
@@ -102,6 +100,12 @@ impl Resp {
                     None => self.read(command, message, scratch),
                 }
             }
+            Effect::Write
+                if command.name == "eval"
+                    && message.argument(1).is_some_and(shebang::forbids_writes) =>
+            {
+                plain(Flow::Bypass(self.why_not(asking).unwrap_or(WhyNot::Command)))
+            }
             Effect::Write | Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
                 let write = self.written(command, message);
                 self.write(command, write)
@@ -135,6 +139,8 @@ impl Resp {
             Some(WhyNot::ReadPreference)
         } else if self.settings.feed && self.database >= FEED_DATABASES {
             Some(WhyNot::Excluded)
+        } else if self.blind && self.settings.unknown_expiry == Expiry::NotStored {
+            Some(WhyNot::Expiry)
         } else {
             None
         }
@@ -221,13 +227,14 @@ impl Resp {
 
     /// All that a write can touch.
     fn written<'m>(&self, command: &Command, message: &'m Message<'_>) -> Write<'m> {
-        // Which database is meant is not known while SELECT is under way.
-        if self.unsettled > 0 || self.lost_track || self.leaves_its_keys(command, message) {
+        let databases = self.databases();
+        if databases.is_empty() || self.leaves_its_keys(command, message) {
             return Write::to(self.namespace.whole_origin());
         }
+        let whole = || Write::to_all(databases.iter().copied().map(Scope::Collection).collect());
         match command.effect {
             Effect::Write => {}
-            Effect::WriteDatabase => return Write::to(Scope::Collection(self.namespace)),
+            Effect::WriteDatabase => return whole(),
             _ => return Write::to(self.namespace.whole_origin()),
         }
         let Ok(keys) = command.keys(message) else {
@@ -235,13 +242,14 @@ impl Resp {
         };
         let mut write = Write::to_all(SmallVec::new());
         for key in keys {
-            if write.scopes.len() == KEYS_MAX {
-                return Write::to(Scope::Collection(self.namespace));
+            if write.scopes.len() >= KEYS_MAX {
+                return whole();
             }
-            write.scopes.push(Scope::Key(Key::new(self.namespace, key)));
+            let keys = databases.iter().map(|&database| Scope::Key(Key::new(database, key)));
+            write.scopes.extend(keys);
         }
-        if command.name == "set" {
-            write.states = self.stated(message);
+        if self.settings.on_write && databases.len() == 1 {
+            write.states = self.stated_by(command, message);
         }
         write
     }
@@ -254,32 +262,6 @@ impl Resp {
         // COPY without options stays in its database.
         command.flags.contains(Flags::OTHER_DATABASE)
             && !(command.name == "copy" && message.len() == 3)
-    }
-
-    /// The value that `SET key value [EX seconds | PX milliseconds]` gives; other options make the
-    /// outcome depend on what was there.
-    fn stated<'m>(&self, message: &'m Message<'_>) -> Option<Box<States<'m>>> {
-        let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
-        let value = message.argument(2)?;
-        let lives = match (message.len(), message.argument(3), message.argument(4)) {
-            (3, ..) => None,
-            (5, Some(unit), Some(count)) => {
-                let count: u32 = std::str::from_utf8(count).ok()?.parse().ok()?;
-                if unit.eq_ignore_ascii_case(b"EX") {
-                    Some(Duration::from_secs(count.into()))
-                } else if unit.eq_ignore_ascii_case(b"PX") {
-                    Some(Duration::from_millis(count.into()))
-                } else {
-                    return None;
-                }
-            }
-            _ => return None,
-        };
-        let mut answer = Vec::with_capacity(1 + value.len());
-        answer.push(b'$');
-        answer.extend_from_slice(value);
-        let key = Key::new(self.namespace, key);
-        Some(Box::new(States { key, variant: b"", answer, lives }))
     }
 
     /// A command that is not known may do anything.
@@ -383,7 +365,7 @@ impl Resp {
             self.lost_track = true;
             return plain(Flow::Coordination);
         }
-        self.unsettled += 1;
+        self.unsettle(&tag);
         let mut request = with_reply(Flow::Coordination, tag, Reply::Observed);
         if command.name == "reset" {
             request.ends = Ends::Discards;

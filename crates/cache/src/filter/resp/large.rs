@@ -91,8 +91,7 @@ impl Resp {
     }
 
     fn leaves_its_database(&self, command: &Command) -> bool {
-        self.unsettled > 0
-            || self.lost_track
+        self.databases().len() != 1
             || command.flags.contains(Flags::SCRIPT)
             || command.flags.contains(Flags::OTHER_DATABASE)
     }

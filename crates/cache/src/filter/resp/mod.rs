@@ -1,7 +1,7 @@
 //! Redis and Valkey, seen from the cache. What is cached and what never is:
 //! `docs/protocols/redis.md`.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
@@ -13,13 +13,14 @@ use wire::{
 };
 
 use crate::{
-    filter::{Cut, Filter, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
+    filter::{Cut, Filter, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
     key::{Namespace, Scope},
     lease::Character,
     principal::{Finding, Login, Standing},
     stats::NotFilled,
 };
 
+mod absence;
 mod check;
 mod client;
 mod cluster;
@@ -28,7 +29,9 @@ mod message;
 mod refusal;
 mod server;
 mod settings;
+mod shebang;
 mod state;
+mod stated;
 mod tag;
 #[cfg(test)]
 mod tests;
@@ -36,7 +39,7 @@ mod tests;
 pub use check::{Access, Asked};
 pub use cluster::{Addresses, Topology};
 pub(crate) use settings::namespace;
-pub use settings::{Databases, FEED_DATABASES, Scripts, Settings};
+pub use settings::{Databases, Expiry, FEED_DATABASES, Scripts, Settings};
 pub use tag::Tag;
 
 use message::{begins_confirmation, confirms, has_line, is_queued, whole};
@@ -56,6 +59,9 @@ pub struct Resp {
     version: Version,
     /// Requests under way that will change database, user or protocol.
     unsettled: u32,
+    /// The databases that those of them ask for which change it, in their order; none if that cannot
+    /// be told.
+    selecting: VecDeque<Option<Namespace>>,
     /// State was changed in a way that cannot be followed; nothing is cached from here on.
     lost_track: bool,
     /// Between MULTI and EXEC, as they were sent.
@@ -77,6 +83,10 @@ pub struct Resp {
     between: bool,
     /// The scanner is inside a reply.
     mid_reply: bool,
+    /// The user may not ask when keys expire.
+    blind: bool,
+    /// Digest of the user's rights, if the origin has said them and they are not all.
+    rights: Option<u128>,
 }
 
 impl Resp {
@@ -86,12 +96,13 @@ impl Resp {
         Self {
             decoder: request::Decoder::default(),
             passing: None,
-            scanner: Scanner::new(&settings.limits),
+            scanner: Scanner::passing(&settings.limits),
             namespace: namespace(&settings, 0),
             database: 0,
             user: None,
             version: Version::Resp2,
             unsettled: 0,
+            selecting: VecDeque::new(),
             lost_track: false,
             in_transaction: false,
             queues: false,
@@ -104,6 +115,8 @@ impl Resp {
             caching: false,
             between: false,
             mid_reply: false,
+            blind: false,
+            rights: None,
             settings,
         }
     }
@@ -172,7 +185,7 @@ impl Filter for Resp {
 
     fn admit(
         &self,
-        tag: &Tag,
+        _: &Tag,
         _: &[u8],
         reply: &[u8],
         packed: &mut Vec<u8>,
@@ -182,10 +195,6 @@ impl Filter for Resp {
             return Err(NotFilled::ErrorReply);
         }
         if is_queued(&reply) {
-            return Err(NotFilled::Incomplete);
-        }
-        // MGET returns null where GET returns a "wrong type" error.
-        if reply.is_null() && matches!(tag, Tag::Many) {
             return Err(NotFilled::Incomplete);
         }
         server::pack(&reply, packed);
@@ -198,18 +207,47 @@ impl Filter for Resp {
     }
 
     /// The expiry of a key is queried at the origin with every fill: a PTTL right behind the read,
-    /// on the same connection.
-    fn probe(&mut self, read: &Read<'_>, _: Character, out: &mut Vec<u8>) -> Option<Tag> {
+    /// on the same connection, if the user may run it.
+    fn probe(
+        &mut self,
+        read: &Read<'_>,
+        _: Character,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Tag>, NotFilled> {
+        if self.is_blind() {
+            return match self.settings.unknown_expiry {
+                Expiry::NotStored => Err(NotFilled::Expiry),
+                Expiry::Ttl => Ok(None),
+            };
+        }
         request::write_command(out, &[b"PTTL".as_slice(), read.key.bytes]);
-        Some(Tag::Probe)
+        Ok(Some(Tag::Probe))
     }
 
-    fn probed(&self, reply: &[u8], asked_at: Duration) -> Result<Probed, NotFilled> {
-        let reply = whole(reply, &self.settings.limits).and_then(|reply| reply.integer());
-        let expires_at = match reply {
+    fn probed(
+        &mut self,
+        reply: &[u8],
+        kept: Kept<'_>,
+        asked_at: Duration,
+    ) -> Result<Probed, NotFilled> {
+        let reply = whole(reply, &self.settings.limits);
+        self.note_if_refused(reply.as_ref());
+        let Kept { variant, packed } = kept;
+        let expires_at = match reply.and_then(|reply| reply.integer()) {
+            // There is no key, as there was none when it was read.
+            Some(-2) if absence::is_absence(variant, packed) => None,
+            Some(-1 | 1..) if absence::is_no_value(variant, packed) => {
+                return Err(NotFilled::Incomplete);
+            }
             Some(-1) => None,
             // Counted from when it was asked: the origin's clock for it started no earlier.
             Some(left_ms @ 1..) => Some(asked_at + Duration::from_millis(left_ms.unsigned_abs())),
+            _ if self.blind
+                && self.settings.unknown_expiry == Expiry::Ttl
+                && !absence::is_no_value(variant, packed) =>
+            {
+                None
+            }
             _ => return Err(NotFilled::Expiry),
         };
         Ok(Probed { expires_at, character: Character::Plain })
@@ -282,6 +320,9 @@ impl Filter for Resp {
             return;
         }
         self.unsettled = self.unsettled.saturating_sub(1);
+        if matches!(tag, Tag::Select(_) | Tag::Reset) {
+            self.selecting.pop_front();
+        }
         // A transaction that was thought to be over has it: it takes effect at EXEC, or never.
         self.lost_track |=
             whole(reply, &self.settings.limits).is_some_and(|reply| is_queued(&reply));

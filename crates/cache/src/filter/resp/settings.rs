@@ -26,6 +26,8 @@ pub struct Settings {
     pub keys: Rules,
     /// What a script can write.
     pub scripts: Scripts,
+    /// Values that a write states are stored ([`crate::storage::Population::OnWrite`]).
+    pub on_write: bool,
     /// A [`crate::feed::Feed`] reports writes that bypass the cache. Only the first
     /// [`FEED_DATABASES`] databases are cached then.
     pub feed: bool,
@@ -39,6 +41,30 @@ pub struct Settings {
     pub addresses: Arc<Addresses>,
     /// How the origin can be asked for a user's rights.
     pub access: Access,
+    /// What becomes of replies to users who may not ask when keys expire.
+    pub unknown_expiry: Expiry,
+}
+
+impl Settings {
+    /// The same for the origin of another address, without a feed: that comes from one origin.
+    #[must_use]
+    pub fn at(&self, origin: String) -> Self {
+        Self {
+            origin,
+            secret: self.secret,
+            limits: self.limits.clone(),
+            keys: self.keys.clone(),
+            scripts: self.scripts,
+            on_write: self.on_write,
+            unknown_expiry: self.unknown_expiry,
+            feed: false,
+            databases: Databases::default(),
+            greetings: Arc::default(),
+            greeting_age_max: self.greeting_age_max,
+            addresses: Arc::clone(&self.addresses),
+            access: Access::default(),
+        }
+    }
 }
 
 /// Databases a feed looks after: as many as a server has unless configured otherwise.
@@ -70,6 +96,17 @@ pub enum Scripts {
     Everything,
     /// The keys it declares, as a cluster demands.
     DeclaredKeys,
+}
+
+/// What becomes of a reply if the user may not run PTTL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Expiry {
+    /// It is not stored: the key may expire at any time.
+    #[default]
+    NotStored,
+    /// It is stored for the longest time: keys of this origin do not expire, or may be served beyond
+    /// that.
+    Ttl,
 }
 
 /// The namespace of a database.

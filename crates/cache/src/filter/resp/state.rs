@@ -1,6 +1,7 @@
 //! The state of a connection: as confirmed by the origin, and requests that must wait for the
 //! confirmation.
 
+use smallvec::SmallVec;
 use wire::resp::{
     Command, Request as Message, Version,
     command::{Effect, Flags},
@@ -13,8 +14,12 @@ use super::{
 };
 use crate::{
     filter::{Flow, Reply, Request},
+    key::Namespace,
     principal::Standing,
 };
+
+/// Databases that a write behind SELECTs under way is taken to touch; more count as everything.
+const DATABASES_MAX: usize = 4;
 
 impl Resp {
     pub(super) fn may_be_redirection(&self, reply: &[u8]) -> bool {
@@ -33,6 +38,46 @@ impl Resp {
         self.unsettled == 0 && self.beginnings == 0 && self.endings == 0
     }
 
+    /// The databases that a write sent now can be meant for, the confirmed one first: each SELECT
+    /// that is under way is carried out or refused. Empty if that cannot be told.
+    #[inline]
+    pub(super) fn databases(&self) -> SmallVec<[Namespace; 1]> {
+        let mut databases = SmallVec::new();
+        if !self.lost_track {
+            databases.push(self.namespace);
+            if !self.selecting.is_empty() {
+                self.add_selected(&mut databases);
+            }
+        }
+        databases
+    }
+
+    #[cold]
+    fn add_selected(&self, databases: &mut SmallVec<[Namespace; 1]>) {
+        for selected in &self.selecting {
+            let Some(selected) = selected.filter(|_| databases.len() < DATABASES_MAX) else {
+                return databases.clear();
+            };
+            if !databases.contains(&selected) {
+                databases.push(selected);
+            }
+        }
+    }
+
+    /// A request that changes the connection's state is about to be sent.
+    pub(super) fn unsettle(&mut self, tag: &Tag) {
+        self.unsettled += 1;
+        match tag {
+            Tag::Select(database) => {
+                let selected = database.map(|database| namespace(&self.settings, database));
+                self.selecting.push_back(selected);
+            }
+            // Refused, it leaves the connection in a state that is not known.
+            Tag::Reset => self.selecting.push_back(None),
+            _ => {}
+        }
+    }
+
     /// The origin agreed to a change of the connection's state.
     pub(super) fn follow(&mut self, tag: &Tag) {
         match tag {
@@ -46,6 +91,7 @@ impl Resp {
                 self.version = version.unwrap_or(self.version);
                 if user.is_some() {
                     self.user.clone_from(user);
+                    (self.blind, self.rights) = (false, None);
                 }
             }
             Tag::Reset => {
@@ -53,6 +99,7 @@ impl Resp {
                 self.database = 0;
                 self.namespace = namespace(&self.settings, 0);
                 self.user = None;
+                (self.blind, self.rights) = (false, None);
                 self.version = Version::Resp2;
             }
             Tag::Plain

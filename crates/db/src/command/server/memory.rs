@@ -8,8 +8,8 @@ use store::elastic::Advice;
 use crate::{
     call::Call,
     failure::{Failure, SYNTAX},
+    memory::MEMORY_BYTES_MIN,
     outcome::Outcome,
-    parameters::MEMORY_BYTES_MIN,
 };
 
 /// What one entry costs beside its key and value: header in the log, index, alignment.

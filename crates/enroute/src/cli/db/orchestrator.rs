@@ -9,6 +9,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::Args;
+use endpoint::{Answer, Endpoint, json, refuse};
 use http_body_util::{BodyExt, Limited};
 use hyper::{Method, Request, StatusCode, body::Incoming};
 use tracing::{info, warn};
@@ -17,7 +18,6 @@ use crate::{
     cli::signal::EndSignal,
     config,
     database::orchestrator::{Granted, Rescale, VERSION},
-    endpoint::{Answer, Endpoint, json, refuse},
 };
 
 const EXAMPLES: &str = "\

@@ -46,8 +46,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     edge_authorities: PathBuf,
 
-    /// Policy file, TOML: which edge may use which key by which operation. What no rule allows is
-    /// denied
+    /// Policy file, TOML: which edge may use which key by which operation. Operations
+    /// that no rule allows are denied
     #[arg(long, value_name = "FILE")]
     policy: PathBuf,
 

@@ -4,15 +4,14 @@ use std::{path::PathBuf, time::Instant};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use keyserver::vault::{self, Listed, Rotated, Sealing};
 use testbed::report::Progress;
 use wire::ski::KeyId;
 
 use super::{Storage, Vault};
-use crate::keyserver::{
-    audit as log,
-    database::Database,
-    harden::harden,
-    vault::{self, Listed, Rotated, Sealing},
+use crate::{
+    keyserver::{audit as log, database::Database, harden::harden, vault as files},
+    random,
 };
 
 #[derive(Debug, Args)]
@@ -39,7 +38,7 @@ pub(super) struct Import {
 #[allow(clippy::print_stdout, reason = "the ids are what was asked for")]
 pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
     harden()?;
-    let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
+    let keyring = files::keyring(arguments.vault.kek_file.as_deref())?;
     let database = Database::new(arguments.vault.storage.place()?);
     let sealing = Sealing {
         keyring: &keyring,
@@ -50,7 +49,7 @@ pub(super) fn import(arguments: &Import) -> anyhow::Result<()> {
     let began = Instant::now();
     runtime()?.block_on(async {
         for (number, path) in arguments.keys.iter().enumerate() {
-            let id = vault::import(path, sealing, &database).await?;
+            let id = files::import(path, sealing, &database).await?;
             println!("{id}  {}", path.display());
             if arguments.keys.len() > 100 {
                 let line = format!("imported {} of {}", number + 1, arguments.keys.len());
@@ -70,7 +69,7 @@ pub(super) struct List {
 #[allow(clippy::print_stdout, reason = "the keys are what was asked for")]
 pub(super) fn list(arguments: &List) -> anyhow::Result<()> {
     harden()?;
-    let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
+    let keyring = files::keyring(arguments.vault.kek_file.as_deref())?;
     let database = Database::new(arguments.vault.storage.place()?);
     let hex = |kek: [u8; 8]| kek.map(|byte| format!("{byte:02x}")).concat();
     for Listed { id, sealed_under, opened } in
@@ -124,7 +123,7 @@ pub(super) struct Rotate {
 
 pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
     harden()?;
-    let keyring = vault::keyring(arguments.vault.kek_file.as_deref())?;
+    let keyring = files::keyring(arguments.vault.kek_file.as_deref())?;
     let database = Database::new(arguments.vault.storage.place()?);
     let mut progress = Progress::stderr();
     let began = Instant::now();
@@ -133,7 +132,8 @@ pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
             progress.show(&[format!("{done} records examined")], began.elapsed());
         }
     };
-    let rotated = runtime()?.block_on(vault::rotate(&keyring, &database, show))?;
+    let rotated =
+        runtime()?.block_on(vault::rotate(&keyring, &database, &mut random::fill, show))?;
     let Rotated { anew, already, left, nameless } = rotated;
     eprintln!("{anew} records sealed under the first key, {already} were already");
     if left.is_empty() && nameless == 0 {

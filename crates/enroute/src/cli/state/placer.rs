@@ -63,7 +63,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     move_cost: Duration,
 
-    /// Time for which a slot that has moved stays; doubled each time it moves back soon, up to 1 h
+    /// Minimum time between two moves of a slot; doubled each time the slot soon moves back, up to
+    /// 1 h
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     cool_down: Duration,
 

@@ -1,5 +1,5 @@
-//! What is sent when: lost data first, as much as the window has room for; all again after a
-//! timeout.
+//! Order of transmission: lost data first, up to the free part of the window; everything again
+//! after a timeout.
 
 use super::{Congestion, Sender, State};
 use crate::{
@@ -18,7 +18,7 @@ impl Sender {
         self.high - from - self.sacked.bytes_in(from, self.high) + self.resent.bytes()
     }
 
-    /// What to send next: lost data first.
+    /// Returns the next range to send: lost data first.
     fn next_segment(&self) -> Option<(u32, u32)> {
         let from = self.resend.max(self.una);
         if from < self.lost_end {

@@ -1,7 +1,7 @@
-//! Microbursts: UDP bursts between uniformly drawn VMs, 99 % of them shorter than 158 µs [55], so
-//! many that over 2,600 of 10,240 VMs are destinations of at least 10 (§5). What the paper does not
-//! say is ours: lengths are exponential, a burst's datagrams of 1,000 bytes are 2 µs apart, and
-//! all bursts begin within 25 ms.
+//! Microbursts: UDP bursts between uniformly drawn VMs, 99 % of them shorter than 158 µs [55], in
+//! such a number that over 2,600 of 10,240 VMs are destinations of at least 10 (§5). The paper does
+//! not state the rest; our choice: lengths are exponential, a burst's datagrams of 1,000 bytes are
+//! 2 µs apart, and all bursts begin within 25 ms.
 
 use rand::RngExt;
 use rand_pcg::Pcg64;
@@ -21,7 +21,7 @@ const DURATION_NS: f64 = 25e6;
 /// A mean that makes a quarter of the VMs destinations of ten bursts or more.
 const BURSTS_PER_VM: f64 = 7.85;
 
-/// How many datagrams the whole has, about.
+/// Approximate number of datagrams of the complete workload.
 pub(super) fn rows(topology: &Topology) -> f64 {
     f64::from(topology.vms()) * BURSTS_PER_VM * (1.0 + BURST_NS_P99 / P99_OVER_MEAN / GAP_NS)
 }

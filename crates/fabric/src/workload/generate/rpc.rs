@@ -16,14 +16,14 @@ use crate::{
     workload::{Flow, Protocol, Workload},
 };
 
-/// Services for each 410,865 containers, as many as the trace's authors count.
+/// Services for each 410,865 containers, as the trace's authors count.
 const SERVICES: u32 = 20_000;
 const CONTAINERS: u32 = 410_865;
 
-/// How fast calls fall off from one service to the next.
+/// Exponent of the decrease of calls from one service to the next.
 const POPULARITY: f64 = 1.48;
 
-/// How a service's containers grow with its calls.
+/// Exponent by which a service's containers grow with its calls.
 const REPLICATION: f64 = 0.4;
 
 /// Calls of the whole, for each container; and how long that lasts.
@@ -33,7 +33,7 @@ const DURATION_NS: f64 = 25e6;
 /// Sizes are 2^7 to 2^14 bytes.
 const SIZE_BITS: (f64, f64) = (7.0, 14.0);
 
-/// How many calls the whole has.
+/// Number of calls of the complete workload.
 pub(super) fn calls(topology: &Topology) -> f64 {
     f64::from(topology.vms()) * CALLS_PER_CONTAINER
 }

@@ -3,7 +3,8 @@
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-/// A distribution: at most so many bytes have so many percent; straight lines between.
+/// A distribution: pairs of a size in bytes and the percentage of flows up to that size; linear in
+/// between.
 pub(super) struct Sizes(&'static [(f64, f64)]);
 
 /// Facebook's Hadoop cluster [46], in the steps HPCC [34] draws it with.

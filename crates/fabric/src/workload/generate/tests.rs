@@ -11,7 +11,7 @@ fn draw(generator: Generator, topology: &Topology) -> Workload {
     generator.draw(topology, 1.0, SEED).unwrap()
 }
 
-/// How often each VM is a destination of a flow; datagrams of one flow count once.
+/// Counts the flows to each VM; the datagrams of one flow count once.
 fn destinations(flows: &[Flow]) -> HashMap<u32, u32> {
     let mut seen: Vec<(u32, u32)> = flows.iter().map(|flow| (flow.id, flow.destination)).collect();
     seen.sort_unstable();

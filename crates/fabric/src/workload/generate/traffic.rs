@@ -11,10 +11,10 @@ use crate::{
 /// Of the servers' links.
 const LOAD: f64 = 0.30;
 
-/// How long the paper's traces last.
+/// Duration of the paper's traces.
 const DURATION_NS: f64 = 25e6;
 
-/// How many flows the whole has, about.
+/// Approximate number of flows of the complete workload.
 pub(super) fn rows(sizes: &Sizes, topology: &Topology) -> f64 {
     DURATION_NS / gap_ns(sizes, topology)
 }

@@ -14,7 +14,7 @@ pub(super) const STREAMS: u32 = 64;
 const BYTES: u64 = 1_000;
 /// 1,000 bytes at 48 Mb/s.
 const PERIOD_NS: f64 = 8_000.0 / 0.048;
-/// As many as a stream of the paper's artifact has.
+/// Datagrams of a stream in the paper's artifact.
 pub(super) const DATAGRAMS: f64 = 12_024.0;
 
 pub(super) fn draw(topology: &Topology, share: f64, random: &mut Pcg64) -> Workload {

@@ -1,4 +1,4 @@
-//! What the agent keeps for its clients is counted, and bounded.
+//! The memory that the agent holds for its clients is counted, and bounded.
 
 use super::{redirections::Pair, *};
 

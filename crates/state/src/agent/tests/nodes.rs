@@ -1,5 +1,5 @@
-//! The nodes of the simulated cluster: what they answer, whom they tell, and how slots move between
-//! them.
+//! The nodes of the simulated cluster: their answers, their messages to each other, and the moves
+//! of slots between them.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! What decides where more than one thing may happen: a seed, or a way of decisions that is gone to
-//! its end and then the next.
+//! Choice between several possible steps: by a seed, or by a path of choices that is followed to
+//! its end and then replaced by the next one.
 
 use std::hash::{Hash, Hasher};
 
@@ -9,7 +9,8 @@ use rand_pcg::Pcg64;
 #[derive(Debug, Clone)]
 pub(super) enum Chance {
     Seed(Pcg64),
-    /// What was decided so far and of how many, and how much of that has been used.
+    /// The choices made so far, each with the number of alternatives, and how many of them have
+    /// been used.
     Way(Vec<(u64, u64)>, usize),
 }
 
@@ -33,7 +34,7 @@ impl Chance {
         Wide(self.decide(limit)).into()
     }
 
-    /// Something that happens once in so many times, or not.
+    /// Decides whether an event that occurs once in this number of times occurs.
     pub(super) fn one_in(&mut self, times: u64) -> bool {
         match self {
             Self::Seed(random) => random.random_range(0..times) == 0,

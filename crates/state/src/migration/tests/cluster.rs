@@ -303,8 +303,8 @@ impl Cluster {
         self.turns
     }
 
-    /// Carries a migration out; of a hundred steps `trouble` go wrong. Leaves it in the middle now and
-    /// then, if there is trouble at all.
+    /// Carries a migration out; of a hundred steps `trouble` go wrong. Leaves it in the middle now
+    /// and then, if there is trouble at all.
     pub(super) fn drive(&mut self, migration: &mut Migration, trouble: u32) {
         let mut now = Duration::ZERO;
         while migration.end().is_none() {
@@ -344,7 +344,7 @@ impl Cluster {
 
     pub(super) fn check(&self, seed: u64) {
         assert!(!self.misread, "seed {seed}");
-        let owner = self.owner().unwrap_or_else(|| panic!("seed {seed}: nobody owns it"));
+        let owner = self.owner().unwrap_or_else(|| panic!("seed {seed}: the slot has no owner"));
         let owner = usize::from(owner.0);
         assert_eq!(self.servers[owner].keys, self.written, "seed {seed}");
         let holding: BTreeSet<usize> =

@@ -193,7 +193,7 @@ impl World {
             });
         }
         if self.budgets.takeovers > 0 {
-            self.each("another goes on", next, |world| {
+            self.each("another mover resumes", next, |world| {
                 world.budgets.takeovers -= 1;
                 let turn = world.cluster.turn();
                 let (owner, claims) = (world.cluster.owner(), world.cluster.claims());
@@ -240,7 +240,7 @@ impl World {
     }
 }
 
-/// How many states there are; or the way to one that is wrong.
+/// Returns the number of states, or the path to an invalid one.
 fn explore(budgets: Budgets, without: Without) -> Result<usize, String> {
     let hash = |world: &World| {
         let mut hasher = DefaultHasher::new();

@@ -115,7 +115,7 @@ fn cluster(servers: &[(Node, &Server)]) -> Cluster {
     cluster
 }
 
-/// States of a node with up to so many keys.
+/// Returns the states of a node with up to this number of keys.
 fn servers(at: Node, keys_max: u8) -> Vec<Server> {
     let other = if at == SOURCE { TARGET } else { SOURCE };
     let owns = |owner: Node| (0, owner.0);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::spares::{self, Spare, Who};
-use super::{Job, Log, Open, Segment};
+use super::{Job, Log, Mark, Open, Segment};
 use crate::blocks::Blocks;
 use crate::elastic::Error;
 use crate::elastic::lines::add_lines;
 use crate::elastic::parity::Parity;
-use crate::elastic::record::{Address, Class, Expiry, Kind, Record, UNIT_BYTES};
+use crate::elastic::record::{Address, Body, Class, Expiry, Kind, Record, UNIT_BYTES};
 use crate::elastic::segment::{
     BLOCK_BYTES, Footer, Header, LINE_BYTES, Line, Trailer, write_footer,
 };
@@ -74,6 +74,29 @@ impl Log {
         Ok((self.segments.location(slot, offset), Class::of(record.bytes())))
     }
 
+    /// Appends that these records are dead, each with the hash of its key.
+    ///
+    /// # Errors
+    /// As [`Log::append`].
+    pub(in crate::elastic) fn append_kills(
+        &mut self,
+        who: Who,
+        kills: &[(u64, Address)],
+        now: Duration,
+    ) -> Result<(), Error> {
+        let mut value = Vec::with_capacity(kills.len() * 16);
+        for (hash, address) in kills {
+            value.extend_from_slice(&hash.to_le_bytes());
+            value.extend_from_slice(&address.0.to_le_bytes());
+        }
+        debug_assert_eq!(super::kills_of(&value).count(), kills.len());
+        let body = Body { version: self.version, expires_at: Expiry::NEVER, value: &value };
+        let none = Address::NONE;
+        let record =
+            Record { kind: Kind::Kills, more: false, durable: 0, kills: none, key: &[], body };
+        self.append(who, 0, record, now).map(|_| ())
+    }
+
     pub(super) fn fits(&self, bytes: usize, lines: usize) -> bool {
         let Some(open) = &self.open else { return false };
         let whole = |bytes: usize| bytes.next_multiple_of(BLOCK_BYTES) as u64;
@@ -111,21 +134,31 @@ impl Log {
             lines: std::mem::take(&mut self.unused.1),
             kills: 0,
             version_max: 0,
+            before: Mark::header(),
+            header: None,
         });
         Ok(())
     }
 
     /// Drops all segments there are, in favour of a new one.
     pub(in crate::elastic) fn clear(&mut self, now: Duration) -> Result<(), Error> {
-        let number = self.spares.first().ok_or_else(|| self.no_spare())?.number;
-        // A sync that ends before the clearing does not cover it.
-        self.seal();
-        self.floor = number;
-        // It frees everything, so it may have the last. What a step writes behind it has to fit, too.
-        self.rotate(Who::Mover, self.step.need)?;
+        if self.has_step_cleared() {
+            self.forget_step();
+        } else {
+            let number = self.spares.first().ok_or_else(|| self.no_spare())?.number;
+            self.forget_step();
+            // A sync that ends before the clearing does not cover it.
+            self.seal();
+            self.floor = number;
+            // It frees everything, so it may have the last. What a step writes behind it has to fit,
+            // too.
+            self.rotate(Who::Mover, self.step.need)?;
+            self.hold_header();
+        }
         self.appended += 1;
         self.unwritten.get_or_insert(Since::new(now));
-        self.segments.clear(self.segments.slot_of(number), self.appended);
+        let kept = self.open.as_ref().expect("clearing opened a segment").slot;
+        self.segments.clear(kept, self.appended);
         self.flush_wanted = self.appended;
         Ok(())
     }
@@ -165,9 +198,9 @@ impl Log {
         self.unused.1 = open.lines;
     }
 
-    fn push_job(&mut self, number: u64, base: u64, bytes: Blocks, seals: bool) {
+    pub(super) fn push_job(&mut self, number: u64, base: u64, bytes: Blocks, syncs: bool) {
         let position = self.appended;
-        self.jobs.push_back(Job { number, base, bytes: Arc::new(bytes), position, seals });
+        self.jobs.push_back(Job { number, base, bytes: Arc::new(bytes), position, syncs });
         self.unwritten = None;
     }
 

@@ -26,6 +26,6 @@ impl Log {
             && self.jobs.is_empty()
             && !self.writing
             && !self.syncing
-            && self.sealed_unsynced.is_none()
+            && self.sync_first.is_none()
     }
 }

@@ -67,7 +67,7 @@ impl Log {
         if self.writing || self.syncing || self.failed {
             return None;
         }
-        if let Some(number) = self.sealed_unsynced {
+        if let Some(number) = self.sync_first {
             return Some(self.sync_command(number, 0));
         }
         if self.jobs.is_empty() && self.is_write_due(sync, now) {
@@ -168,8 +168,8 @@ impl Log {
                 let job = self.jobs.pop_front().expect("it was being written");
                 self.written = job.position;
                 self.keep_buffer(job.bytes);
-                if job.seals {
-                    self.sealed_unsynced = Some(job.number);
+                if job.syncs {
+                    self.sync_first = Some(job.number);
                 }
             }
             // Room was taken for all but what passes the end of its file.
@@ -193,8 +193,8 @@ impl Log {
 
     fn synced(&mut self, number: u64, position: u64, offset: u64) {
         self.durable = self.durable.max(position);
-        if self.sealed_unsynced == Some(number) {
-            self.sealed_unsynced = None;
+        if self.sync_first == Some(number) {
+            self.sync_first = None;
         } else if let Some(open) = self.open.as_mut().filter(|open| open.number == number) {
             open.durable = offset;
         }

@@ -22,7 +22,7 @@ pub(in crate::elastic) struct Segment {
     /// Holds damage, so it stays.
     pub(in crate::elastic) damaged: bool,
     /// Reads under way.
-    pub(in crate::elastic) reads: u32,
+    reads: u32,
     /// Records in older segments that it makes dead, and how many of those segments there were
     /// when that was counted.
     kills: u64,
@@ -176,6 +176,19 @@ impl Segments {
         segment.older = older;
     }
 
+    /// Counts a read of the segment in `slot`, which is not removed until [`Segments::end_read`];
+    /// returns its number.
+    pub(in crate::elastic) fn begin_read(&mut self, slot: usize) -> u64 {
+        let segment = self.at_mut(slot);
+        segment.reads += 1;
+        segment.number
+    }
+
+    /// A read of the segment in `slot` has completed.
+    pub(in crate::elastic) fn end_read(&mut self, slot: usize) {
+        self.at_mut(slot).reads -= 1;
+    }
+
     pub(in crate::elastic) fn slot(&self, location: Location) -> usize {
         (location >> self.unit_bits) as usize
     }
@@ -202,10 +215,6 @@ impl Segments {
     /// True if a record of that address may still be on disk.
     pub(in crate::elastic) fn has(&self, number: u64) -> bool {
         self.slot_of.contains_key(&number)
-    }
-
-    pub(super) fn slot_of(&self, number: u64) -> usize {
-        self.slot_of[&number]
     }
 
     /// Counts a record the table points to from now on.

@@ -11,9 +11,6 @@ use std::time::Duration;
 use crate::elastic::segment::BLOCK_BYTES;
 use crate::elastic::since::Since;
 
-/// A step may clear the store this often: each time takes a spare, and so many come back by
-/// themselves unless the disk is full.
-pub(in crate::elastic) const CLEARS_MAX: usize = FOR_WRITERS + FOR_MOVERS;
 /// Spare segments that writers find.
 const FOR_WRITERS: usize = 2;
 /// Spare segments for compaction alone: emptying one that is all but full may need more than one.
@@ -129,11 +126,6 @@ impl Spares {
             Who::Remover => FOR_MOVERS,
             Who::Mover => 0,
         }
-    }
-
-    /// How many there are.
-    pub(super) fn count(&self) -> usize {
-        self.ready.len()
     }
 
     pub(super) fn bytes(&self) -> u64 {

@@ -4,8 +4,14 @@
 //! other, and go to the device together; so a log that ends behind one of them was torn within the
 //! step, and recovery cuts it where the step began. The segment's room for all of them is reserved
 //! before the first is appended.
+//!
+//! A step may clear the store, too. What it has written before is forgotten then, as none of it
+//! counts. What it writes behind that goes to the new segment without its header, and the header
+//! once that is safe: the segment was never used until its header says so, and its records and the
+//! floor count from one moment on.
 
-use super::{LINE_BYTES, Log, Who, spares};
+use super::{BLOCK_BYTES, LINE_BYTES, Log, Open, Who, spares};
+use crate::blocks::Blocks;
 use crate::elastic::Error;
 use crate::elastic::record::{Address, Record};
 
@@ -19,9 +25,31 @@ pub(super) struct Step {
     pub(super) need: u64,
 }
 
+/// What the open segment holds at some moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    end: u64,
+    count: usize,
+    lines: usize,
+    kills: u64,
+    version_max: u64,
+}
+
+impl Mark {
+    /// Only its header.
+    pub(super) fn header() -> Self {
+        Self { end: BLOCK_BYTES as u64, count: 0, lines: 0, kills: 0, version_max: 0 }
+    }
+
+    fn of(open: &Open) -> Self {
+        let &Open { count, kills, version_max, .. } = open;
+        Self { end: open.end(), count, lines: open.lines.len(), kills, version_max }
+    }
+}
+
 impl Log {
     /// Reserves room in the open segment for a step of at most `records`, of `bytes` together, and
-    /// spares for clearing the log `clears` times. It is kept until something else is appended.
+    /// a spare if it `clears` the log. It is kept until something else is appended.
     ///
     /// # Errors
     /// [`Error::StepTooLong`]; when segments are needed and there are none.
@@ -30,7 +58,7 @@ impl Log {
         who: Who,
         records: usize,
         bytes: usize,
-        clears: usize,
+        clears: bool,
     ) -> Result<(), Error> {
         let (need, limit) = (spares::need(bytes, records * LINE_BYTES), self.segments.bytes_max());
         if need > limit {
@@ -40,7 +68,7 @@ impl Log {
             self.rotate(who, need)?;
             self.spares.note_need(need);
         }
-        if self.spares.count() < clears {
+        if clears && self.spares.first().is_none() {
             return Err(self.no_spare());
         }
         self.step.need = need;
@@ -50,6 +78,9 @@ impl Log {
     /// What is appended from now on is one step, no more than was reserved.
     pub(in crate::elastic) fn begin_step(&mut self) {
         self.step.is_open = true;
+        if let Some(open) = &mut self.open {
+            open.before = Mark::of(open);
+        }
     }
 
     /// The step is over, the last record of it the last appended.
@@ -65,5 +96,50 @@ impl Log {
             let start = (offset - open.base) as usize;
             Record::end_step(Address::new(open.number, offset), &mut open.buffer[start..]);
         }
+        self.release_header();
+    }
+
+    /// True if the open segment was begun by the open step clearing the log.
+    pub(super) fn has_step_cleared(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.header.is_some())
+    }
+
+    /// Takes back what the open step has written to the open segment: the device has none of it.
+    pub(super) fn forget_step(&mut self) {
+        if !self.step.is_open {
+            return;
+        }
+        self.step.last = None;
+        if let Some(open) = &mut self.open {
+            let Mark { end, count, lines, kills, version_max } = open.before;
+            open.buffer.truncate((end - open.base) as usize);
+            open.lines.truncate(lines);
+            (open.count, open.kills, open.version_max) = (count, kills, version_max);
+        }
+    }
+
+    /// Keeps back the header of the segment that the open step clears the log by.
+    pub(super) fn hold_header(&mut self) {
+        let Some(open) = self.open.as_mut().filter(|_| self.step.is_open) else { return };
+        open.note_blocks(BLOCK_BYTES);
+        open.header = Some(Blocks::from(&open.buffer[..]));
+        open.buffer.clear();
+        open.base = BLOCK_BYTES as u64;
+    }
+
+    /// Has a header that was kept back written once all records of the step are safe, and before
+    /// anything else: a trailer states the floor, too.
+    fn release_header(&mut self) {
+        let Some(open) = &mut self.open else { return };
+        let Some(header) = open.header.take() else { return };
+        let (number, has_records) = (open.number, !open.buffer.is_empty());
+        if has_records {
+            let before = self.jobs.back().map_or(self.written, |job| job.position);
+            self.cut_job();
+            let records = self.jobs.back_mut().expect("it was just cut");
+            // As long as there is no header, nothing of this counts.
+            (records.position, records.syncs) = (before, true);
+        }
+        self.push_job(number, 0, header, true);
     }
 }

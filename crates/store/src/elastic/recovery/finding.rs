@@ -12,7 +12,6 @@ use crate::elastic::record::{Address, Kind, Record, UNIT_BYTES};
 use crate::elastic::segment::{
     BLOCK_BYTES, Footer, Header, Line, Trailer, whole_footer, write_footer,
 };
-use crate::elastic::table::HASH_BITS;
 
 /// What a scan of records found.
 struct Scanned {
@@ -124,13 +123,9 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         let (mut reader, mut lines) = (LineReader::new(*trailer), Vec::new());
         while let Some((offset, bytes)) = reader.next() {
             let bytes = self.read(trailer.number, offset, bytes)?;
-            lines.append(&mut reader.take(&bytes, |key| self.hash(key))?);
+            lines.append(&mut reader.take(&bytes, |key| self.hasher.hash(key))?);
         }
         Ok(lines)
-    }
-
-    fn hash(&self, key: &[u8]) -> u64 {
-        self.hasher.hash(key) >> (64 - HASH_BITS)
     }
 
     fn damaged(&mut self, number: u64, offset: u64, found: &str) {
@@ -204,7 +199,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     step = record.more.then_some(begun);
                     self.recovery.records_scanned += 1;
                     scanned.version_max = scanned.version_max.max(record.body.version);
-                    add_lines(&mut scanned.lines, &record, at as u64, |key| self.hash(key));
+                    add_lines(&mut scanned.lines, &record, at as u64, |key| self.hasher.hash(key));
                     at += record.bytes();
                 }
                 Err(broken) => {
@@ -247,7 +242,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             && record.kind == Kind::Put
             && at + record.bytes() == bytes.len()
         {
-            add_lines(lines, &record, at as u64, |key| self.hash(key));
+            add_lines(lines, &record, at as u64, |key| self.hasher.hash(key));
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) struct Arguments {
     output: PathBuf,
 }
 
-#[allow(clippy::print_stdout, reason = "what was written is the output")]
+#[allow(clippy::print_stdout, reason = "the name of the file is the output")]
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (_, topology) = Source::topology(&arguments.topology, Path::new(""))?;
     let workload = trace::draw(&arguments.workload, &topology, arguments.share, arguments.seed)?;

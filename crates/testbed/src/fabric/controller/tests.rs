@@ -13,7 +13,7 @@ fn on(topology: &Topology, cache_entries: u64) -> Controller {
     Controller::new(topology, &config, 150.0)
 }
 
-/// What a choice of stores saves.
+/// Returns the saving of a choice of stores.
 fn saved(program: &Program, stores: &[usize]) -> f64 {
     (0..program.demands)
         .map(|demand| {

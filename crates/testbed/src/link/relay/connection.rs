@@ -49,7 +49,7 @@ pub(super) struct Connection {
     up: Flow,
     down: Flow,
     connecting: bool,
-    /// When the emulated handshake is over.
+    /// The time at which the emulated handshake ends.
     established_at: Duration,
     handshake: bool,
     /// The earliest timer the worker holds for this connection.

@@ -29,7 +29,7 @@ pub(super) struct End {
     pub(super) failed: bool,
 }
 
-/// How a stream ends.
+/// The way in which a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     HalfClose,

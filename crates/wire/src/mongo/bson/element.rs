@@ -4,7 +4,7 @@ use super::super::reader::{Reader, malformed};
 use super::Document;
 use crate::Result;
 
-/// What a value is. The byte values are those of the BSON specification, version 1.1.
+/// The type of a value. The byte values are those of the BSON specification, version 1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names are BSON's own")]
@@ -121,7 +121,7 @@ impl<'a> Element<'a> {
         self.name
     }
 
-    /// What the value is.
+    /// Returns the type of the value.
     #[inline]
     pub fn kind(&self) -> Kind {
         self.kind

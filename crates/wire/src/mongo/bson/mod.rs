@@ -18,7 +18,7 @@ pub use writer::{ArrayWriter, Writer};
 use super::reader::{Reader, malformed};
 use crate::Result;
 
-/// How deep documents may nest where something here recurses; MongoDB's servers refuse more too.
+/// Maximum nesting depth where this module recurses; MongoDB's servers refuse more too.
 pub const DEPTH_MAX: usize = 200;
 
 /// A BSON document, or an array, which is a document named "0", "1" and so on.

@@ -89,7 +89,7 @@ impl Command {
     /// those of Redis 7.0 where it has the command.
     pub fn categories(&self) -> Categories {
         let has = |flags| self.flags.contains(flags);
-        // What a script reads does not count.
+        // The reads inside a script are not counted.
         let scripting = self.own_categories.contains(Categories::SCRIPTING);
         [
             (has(Flags::READONLY) && !scripting, Categories::READ),

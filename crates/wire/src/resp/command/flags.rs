@@ -11,7 +11,7 @@ pub struct Flags(u16);
 impl Flags {
     /// None.
     pub const NONE: Self = Self(0);
-    /// The reply may wait for other clients, and with it every reply behind it.
+    /// The reply may wait for other clients, and with it every reply after it.
     pub const BLOCKING: Self = Self(1);
     /// Runs code on the server. It should touch its declared keys only, but a server does not
     /// force it to: a caller may treat the call as a write to everything.

@@ -8,7 +8,7 @@ const SLOTS: usize = 2048;
 /// Marks an empty slot.
 const EMPTY: Slot = Slot { group: u8::MAX, row: 0 };
 
-/// Where a command stands in [`table::GROUPS`].
+/// The position of a command in [`table::GROUPS`].
 #[derive(Clone, Copy)]
 struct Slot {
     group: u8,

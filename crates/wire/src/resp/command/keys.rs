@@ -1,4 +1,4 @@
-//! Where the keys of a command stand among its arguments.
+//! Positions of the keys among the arguments of a command.
 
 use super::Command;
 use crate::resp::request::Arguments;
@@ -58,12 +58,12 @@ impl Keys {
     /// Keys, paths and values in turn.
     pub(super) const TRIPLES: Self = range(1, -1, 3);
 
-    /// A count at argument `count` and the keys behind it.
+    /// A count at argument `count`, followed by the keys.
     pub(super) const fn counted(count: u8) -> Self {
         Self::Counted { count, step: 1, destination: None }
     }
 
-    /// A destination at argument 1, a count at argument 2, the keys behind it.
+    /// A destination at argument 1, a count at argument 2, followed by the keys.
     pub(super) const DESTINATION_COUNTED: Self =
         Self::Counted { count: 2, step: 1, destination: Some(1) };
 }

@@ -1,4 +1,4 @@
-//! What each command does to which keys, as data.
+//! The effect of each command on its keys, as a table.
 //!
 //! The rows follow the servers' own tables (Redis 7.2 to 8, Valkey 8 and 9) and are checked
 //! against a real server in `tests/command_table_agrees_with_the_server.rs`. `enroute db` extends
@@ -35,9 +35,9 @@ pub struct Command {
     /// Arguments with the name counted (and the sub-command): exactly `n`, or at least `-n`. Where
     /// versions of the servers differ, the widest.
     pub arity: i8,
-    /// What a cache has to do about it.
+    /// The effect on a cache.
     pub effect: Effect,
-    /// Where its keys stand.
+    /// The positions of its keys.
     pub keys: Keys,
     /// Properties beside the effect.
     pub flags: Flags,
@@ -47,7 +47,7 @@ pub struct Command {
     pub subcommands: &'static [Self],
 }
 
-/// What a command means for a cache in front of the server.
+/// The effect of a command on a cache in front of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Reads one key and nothing else: the reply depends on the value and the arguments alone,
@@ -90,7 +90,7 @@ impl Effect {
     }
 }
 
-/// How the reply to a read of several keys follows from the keys.
+/// The rule by which the reply to a read of several keys is composed from those of single keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Split {
     /// An array; element `i` depends on key `i` alone (MGET).

@@ -37,7 +37,7 @@ pub(super) fn split(line: &[u8], offset: usize) -> Result<(Vec<u8>, usize)> {
     }
 }
 
-/// Where the first of the arguments lie in the bulks that [`split`] has made of them.
+/// Returns the positions of the first arguments within the bulks that [`split`] has made of them.
 pub(super) fn places(bulks: &[u8]) -> Places {
     let mut arguments = Walk { bulks };
     Places::default().map(|_| {

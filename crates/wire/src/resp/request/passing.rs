@@ -15,7 +15,7 @@ use crate::resp::{
 pub struct Beginning<'a> {
     /// Its arguments as far as they are whole, possibly none.
     pub request: Request<'a>,
-    /// How many there will be.
+    /// The number of arguments of the complete request.
     pub arguments: usize,
 }
 
@@ -25,13 +25,13 @@ pub struct Passing {
     arguments_left: usize,
     /// Bytes still due of the current bulk string.
     body_left: usize,
-    /// Behind that body CR LF is due.
+    /// CR LF is due after that body.
     in_body: bool,
     /// Bytes of the request so far.
     bytes: usize,
 }
 
-/// How far one [`Passing::advance`] came.
+/// The progress made by one [`Passing::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
     /// Bytes that belong to the request.
@@ -41,8 +41,9 @@ pub struct Passed {
 }
 
 impl Decoder {
-    /// What has come of a request that is not whole, and what finds its end behind it. `None` where
-    /// it has not told how many arguments it has, or is an inline command: those are short.
+    /// Returns the received part of an incomplete request, and the scanner that finds its end.
+    /// `None` where the number of arguments has not been received, or for an inline command: those
+    /// are short.
     ///
     /// Call it after [`Decoder::decode`] said `None` to the same `bytes`; the decoder then begins
     /// with what follows the request.
@@ -73,7 +74,7 @@ impl Decoder {
 }
 
 impl Passing {
-    /// Follows the request into the next `bytes`. What is not taken must come again with more behind.
+    /// Reads on in the next `bytes`. Bytes that are not taken must be passed again with more.
     ///
     /// # Errors
     /// As [`Decoder::decode`].

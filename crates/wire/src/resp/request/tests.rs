@@ -288,7 +288,7 @@ fn another_protocol_is_named_in_any_chunking() {
             error => panic!("{error}"),
         };
         refused(decode(&bytes, &Limits::default()).unwrap_err());
-        // What begins an array is refused at its second byte.
+        // Input that begins like an array is refused at its second byte.
         if bytes != mongo {
             let mut decoder = Decoder::default();
             let feed = |end| decoder.decode(&bytes[..end], &Limits::default()).err();

@@ -170,3 +170,60 @@ proptest! {
         ends(&bytes, &[7], &Limits::default());
     }
 }
+
+/// An array in an array, and so on; an attribute, a map and a set among them.
+fn nested(levels: usize) -> Vec<u8> {
+    let mut reply = Vec::new();
+    for level in 0..levels {
+        let part: &[u8] = match level % 5 {
+            0 => b"*2\r\n:0\r\n",
+            1 => b"%1\r\n+k\r\n",
+            2 => b"|1\r\n+a\r\n*0\r\n~1\r\n",
+            3 => b"*3\r\n*0\r\n$-1\r\n",
+            _ => b"|1\r\n*1\r\n:1\r\n:2\r\n*1\r\n",
+        };
+        reply.extend_from_slice(part);
+    }
+    reply.extend_from_slice(b":7\r\n");
+    reply
+}
+
+#[test]
+fn passes_replies_of_any_depth() {
+    for levels in [1, 5, 127, 128, 129, 4_000] {
+        let mut bytes = nested(levels);
+        let first = bytes.len();
+        bytes.extend_from_slice(b"+OK\r\n");
+        for size in [1, 3, 1_000, usize::MAX] {
+            let mut scanner = Scanner::passing(&Limits::default());
+            let mut found = Vec::new();
+            let mut start = 0;
+            while start < bytes.len() {
+                let end = start.saturating_add(size).min(bytes.len());
+                let progress = scanner.advance(&bytes[start..end]).unwrap();
+                start += progress.consumed;
+                assert!(scanner.levels.len() <= 2, "{levels}");
+                found.extend(progress.complete.then_some(start));
+            }
+            assert_eq!(found, [first, bytes.len()], "{levels} levels in chunks of {size}");
+        }
+    }
+    // What has no length is bounded still.
+    let streamed = b"*?\r\n".repeat(129);
+    assert!(Scanner::passing(&Limits::default()).advance(&streamed).is_err());
+}
+
+proptest! {
+    #[test]
+    fn passing_and_decoding_find_the_same_ends(bytes in near_misses()) {
+        let limits = Limits::default();
+        let (mut one, mut other) = (Scanner::new(&limits), Scanner::passing(&limits));
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let found = one.advance(rest);
+            prop_assert_eq!(&found, &other.advance(rest));
+            let Ok(progress) = found else { break };
+            rest = &rest[progress.consumed..];
+        }
+    }
+}

@@ -124,7 +124,8 @@ impl Cluster {
         }
         let noted: Vec<Vec<u8>> = batch.iter().map(|&(key, _)| vec![key]).collect();
         let third = other(node, to);
-        // So many are executed, so many of these acknowledged; the others arrive later, or never.
+        // The numbers of executed commands, and of acknowledged ones; the others arrive later, or
+        // never.
         let (mut executed, mut acknowledged) = (batch.len(), batch.len());
         let target = self.at(to);
         let takes = target.importing.is_some() || target.owner.1 == to.0;

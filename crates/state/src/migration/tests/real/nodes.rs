@@ -63,7 +63,7 @@ pub(super) struct Nodes {
     source: Real,
     target: Real,
     channel: String,
-    /// What DUMP says of each value.
+    /// The DUMP of each value.
     dumps: BTreeMap<u64, Vec<u8>>,
 }
 

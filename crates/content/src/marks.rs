@@ -1,0 +1,89 @@
+//! Targets whose responses cannot be shared: requests for them do not wait for the fetch of another
+//! request.
+//!
+//! A mark has no other effect. Stored responses are still used, and a storable response is stored
+//! and removes the mark, so a client cannot prevent a target from being stored.
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+/// Number of consecutive unshareable responses after which a target is marked.
+pub const MARKED_AFTER: u8 = 3;
+/// Time from the last of them until the mark expires.
+const KEPT_FOR: Duration = Duration::from_secs(10);
+/// Targets that can be marked at a time; a further one takes another's place.
+const TARGETS: usize = 1 << 14;
+
+/// The marks of all targets.
+///
+/// One word for each target: 24 bits of its hash, 8 of a count, 32 of the second it ends.
+#[derive(Debug)]
+pub struct Marks {
+    words: Box<[AtomicU64]>,
+    hasher: RandomState,
+}
+
+impl Marks {
+    /// No marks; `hasher` is keyed so that clients cannot choose targets that share a mark.
+    #[must_use]
+    pub fn new(hasher: RandomState) -> Self {
+        let words = (0..TARGETS).map(|_| AtomicU64::new(0)).collect();
+        Self { words, hasher }
+    }
+
+    /// Notes `answers` of the target that could not be shared.
+    pub fn note(&self, target: &[u8], answers: u8, now: Duration) {
+        let (tag, word) = self.place(target);
+        let before = count(word.load(Relaxed), tag, now);
+        let ends = (now + KEPT_FOR).as_secs() & u64::from(u32::MAX);
+        let counted = u64::from(before.saturating_add(answers));
+        word.store(tag << 40 | counted << 32 | ends, Relaxed);
+    }
+
+    /// Takes the mark of a target away.
+    pub fn clear(&self, target: &[u8], now: Duration) {
+        let (tag, word) = self.place(target);
+        if count(word.load(Relaxed), tag, now) > 0 {
+            word.store(0, Relaxed);
+        }
+    }
+
+    /// Whether the target is marked.
+    #[must_use]
+    pub fn is_marked(&self, target: &[u8], now: Duration) -> bool {
+        let (tag, word) = self.place(target);
+        count(word.load(Relaxed), tag, now) >= MARKED_AFTER
+    }
+
+    fn place(&self, target: &[u8]) -> (u64, &AtomicU64) {
+        let hash = self.hasher.hash_one(target);
+        (hash >> 40, &self.words[hash as usize % TARGETS])
+    }
+}
+
+fn count(word: u64, tag: u64, now: Duration) -> u8 {
+    let is_its = word >> 40 == tag && (word & u64::from(u32::MAX)) > now.as_secs();
+    if is_its { (word >> 32) as u8 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_takes_several_answers_and_ends() {
+        let (marks, now) = (Marks::new(RandomState::new()), Duration::from_secs(1_700_000_000));
+        for counted in 1..=MARKED_AFTER {
+            assert!(!marks.is_marked(b"a", now), "after {counted}");
+            marks.note(b"a", 1, now);
+        }
+        assert!(marks.is_marked(b"a", now) && !marks.is_marked(b"b", now));
+        assert!(!marks.is_marked(b"a", now + KEPT_FOR));
+        marks.note(b"a", MARKED_AFTER, now);
+        marks.clear(b"a", now);
+        assert!(!marks.is_marked(b"a", now));
+    }
+}

@@ -1,0 +1,16 @@
+//! How the memory of the whole process is divided.
+
+/// The least memory that the whole process can be kept to: code, threads, the logs' buffers and a
+/// little of everything.
+pub const MEMORY_BYTES_MIN: u64 = 32 << 20;
+
+/// What all clients together may keep waiting in `memory_bytes` for the whole process: requests
+/// that are not whole, commands queued by MULTI, answers not yet taken. No single answer is longer
+/// than half of it, and no command has more than that read from disk.
+pub fn clients_bytes_max(memory_bytes: u64) -> usize {
+    CLIENTS_BYTES_MIN + usize::try_from(memory_bytes / CLIENTS_SHARE).unwrap_or(usize::MAX / 2)
+}
+
+/// Twice the longest value.
+const CLIENTS_BYTES_MIN: usize = 8 << 20;
+const CLIENTS_SHARE: u64 = 32;

@@ -1,0 +1,21 @@
+//! Random bytes of the system, for secrets and seeds.
+
+use rustix::{
+    io::Errno,
+    rand::{GetRandomFlags, getrandom},
+};
+
+/// Fills `bytes`.
+///
+/// # Panics
+/// The system has none: nothing secret may be made then.
+pub(crate) fn fill(bytes: &mut [u8]) {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Ok(got) => filled += got,
+            Err(Errno::INTR) => {}
+            Err(error) => panic!("the system gives no random bytes: {error}"),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Places as people write them: databases, key servers, web servers.
+
+use std::{fmt, path::PathBuf, str::FromStr};
+
+use zeroize::Zeroizing;
+
+mod tls;
+
+pub use tls::AddressTls;
+
+/// Protocol and place: `mongodb://host:port`, `redis://host:port`; with TLS
+/// `mongodb://host:port/?tls=true`, `rediss://host:port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Protocol.
+    pub scheme: Scheme,
+    /// `host:port`, or [`Address::ORIGINAL`].
+    pub host_port: String,
+    /// The connections are encrypted.
+    pub tls: Option<AddressTls>,
+}
+
+impl Address {
+    /// Origin that is the original destination of each client diverted by `enroute intercept`.
+    pub const ORIGINAL: &str = "original";
+
+    /// Whether it is [`Address::ORIGINAL`].
+    #[must_use]
+    pub fn is_original(&self) -> bool {
+        self.host_port == Self::ORIGINAL
+    }
+}
+
+/// A protocol, as the start of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `mongodb://`
+    Mongodb,
+    /// `redis://`, also written `valkey://`; with TLS `rediss://` or `valkeys://`
+    Redis,
+}
+
+impl Scheme {
+    /// Its name in an address.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mongodb => "mongodb",
+            Self::Redis => "redis",
+        }
+    }
+
+    /// The port of its servers, unless an address says another.
+    #[must_use]
+    pub fn port(self) -> u16 {
+        match self {
+            Self::Mongodb => 27017,
+            Self::Redis => 6379,
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            format!(
+                "`{text}` {why}; write for example mongodb://127.0.0.1:27018 or redis://db.example:6379"
+            )
+        };
+        let (scheme, place) = text
+            .split_once("://")
+            .ok_or_else(|| wrong("has no protocol, expected mongodb:// or redis://"))?;
+        let (place, options) = match place.split_once('?') {
+            Some((place, options)) if scheme == "mongodb" => (place, options),
+            _ => (place, ""),
+        };
+        let tls = match scheme {
+            "rediss" | "valkeys" => Some(AddressTls::default()),
+            _ => AddressTls::parse(options).map_err(|why| wrong(&why))?,
+        };
+        let scheme = match scheme {
+            "mongodb" => Scheme::Mongodb,
+            "redis" | "valkey" | "rediss" | "valkeys" => Scheme::Redis,
+            _ => return Err(wrong("has an unknown protocol, expected mongodb:// or redis://")),
+        };
+        let place = place.strip_suffix('/').unwrap_or(place);
+        if place.is_empty() || place.contains(['/', '?', ',']) {
+            return Err(wrong("is not one HOST:PORT"));
+        }
+        if place.contains('@') {
+            return Err(wrong(
+                "contains a password; clients log in with their own, the cache needs none",
+            ));
+        }
+        let has_port = place.rsplit_once(':').is_some_and(|(host, port)| {
+            !host.is_empty() && !host.ends_with(':') && port.parse::<u16>().is_ok()
+        });
+        let host_port = match has_port {
+            true => place.to_owned(),
+            false if place == Self::ORIGINAL => place.to_owned(),
+            false if place.contains(':') && !place.ends_with(']') => {
+                return Err(wrong("has no valid port"));
+            }
+            false => format!("{place}:{}", scheme.port()),
+        };
+        Ok(Self { scheme, host_port, tls })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.scheme, &self.tls) {
+            (Scheme::Redis, Some(_)) => write!(out, "rediss://{}", self.host_port),
+            (Scheme::Mongodb, Some(_)) => write!(out, "mongodb://{}/?tls=true", self.host_port),
+            (scheme, None) => write!(out, "{}://{}", scheme.name(), self.host_port),
+        }
+    }
+}
+
+/// Place of a private key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyPlace {
+    /// `keyserver:HOST:PORT`: the key of the site's certificate at this key server.
+    KeyServer(String),
+    /// `file:PATH`: a local file.
+    File(PathBuf),
+}
+
+impl FromStr for KeyPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            format!(
+                "`{text}` {why}; write for example keyserver:keys.example:7443 or file:shop.key"
+            )
+        };
+        match text.split_once(':') {
+            Some(("file", path)) if !path.is_empty() => Ok(Self::File(path.into())),
+            Some(("keyserver", place)) => {
+                let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+                let port = port.and_then(|(_, port)| port.parse::<u16>().ok());
+                port.ok_or_else(|| wrong("has no HOST:PORT"))?;
+                Ok(Self::KeyServer(place.to_owned()))
+            }
+            _ => Err(wrong("is neither keyserver:HOST:PORT nor file:PATH")),
+        }
+    }
+}
+
+/// Where a site's content comes from: `http://host:port` or `https://host:port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OriginUrl(pub String);
+
+impl FromStr for OriginUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| {
+            format!("`{text}` {why}; write for example http://10.0.0.7:8080 or https://www.example")
+        };
+        let place = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+        let place = place.ok_or_else(|| wrong("does not begin with http:// or https://"))?;
+        let place = place.strip_suffix('/').unwrap_or(place);
+        if place.is_empty() || place.contains(['/', '?', '#', '@', ' ']) {
+            return Err(wrong("is not one HOST:PORT"));
+        }
+        Ok(Self(text.trim_end_matches('/').to_owned()))
+    }
+}
+
+read_from_text!(Address, KeyPlace, OriginUrl);
+
+const PLAIN: &str = "redis://";
+const TLS: &str = "rediss://";
+
+/// A database, with a login: `redis://[[USER:]PASSWORD@]HOST:PORT`, or `rediss://…` with TLS.
+#[derive(Clone)]
+pub struct DatabaseUrl {
+    scheme: &'static str,
+    /// With the port.
+    host: String,
+    login: Option<(String, Zeroizing<String>)>,
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+/// Without the password.
+impl fmt::Display for DatabaseUrl {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}{}", self.scheme, self.host)
+    }
+}
+
+impl FromStr for DatabaseUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let form = "expected redis://[[USER:]PASSWORD@]HOST:PORT, or rediss:// for TLS";
+        let with = |scheme| text.strip_prefix(scheme).map(|rest| (scheme, rest));
+        let (scheme, rest) = with(PLAIN).or_else(|| with(TLS)).ok_or(form)?;
+        let (login, host) = match rest.rsplit_once('@') {
+            None => (None, rest),
+            Some((login, host)) => {
+                let (user, password) = login.split_once(':').unwrap_or(("default", login));
+                let user = if user.is_empty() { "default" } else { user };
+                (Some((user.to_owned(), Zeroizing::new(password.to_owned()))), host)
+            }
+        };
+        let host = host.trim_end_matches('/');
+        let (name, port) = host.rsplit_once(':').ok_or(form)?;
+        if name.is_empty() || port.parse::<u16>().is_err() {
+            return Err(form);
+        }
+        Ok(Self { scheme, host: host.to_owned(), login })
+    }
+}
+
+impl DatabaseUrl {
+    /// Whether connections are to use TLS.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.scheme == TLS
+    }
+
+    /// Host and port.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// User and password.
+    #[must_use]
+    pub fn login(&self) -> Option<(&str, &str)> {
+        self.login.as_ref().map(|(user, password)| (user.as_str(), password.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_the_port_of_its_protocol_unless_it_says_another() {
+        let shown = |text: &str| text.parse::<Address>().map(|address| address.to_string());
+        assert_eq!(shown("mongodb://db.example/"), Ok("mongodb://db.example:27017".to_owned()));
+        assert_eq!(shown("valkey://[::1]:7000"), Ok("redis://[::1]:7000".to_owned()));
+        assert_eq!(shown("redis://original"), Ok("redis://original".to_owned()));
+        for (text, why) in [
+            ("db.example:6379", "no protocol"),
+            ("http://db.example", "an unknown protocol"),
+            ("redis://a:1,b:2", "not one HOST:PORT"),
+            ("redis://user:secret@db", "contains a password"),
+            ("redis://db:port", "no valid port"),
+        ] {
+            let error = shown(text).expect_err(text);
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_database_is_shown_without_its_password() {
+        let url: DatabaseUrl = "rediss://keys:se@cret@db.example:6379".parse().expect("an address");
+        assert_eq!(url.login(), Some(("keys", "se@cret")));
+        assert_eq!(format!("{url} {url:?}"), "rediss://db.example:6379 rediss://db.example:6379");
+        assert!(url.is_encrypted());
+        let url: DatabaseUrl = "redis://secret@127.0.0.1:6379/".parse().expect("an address");
+        assert_eq!((url.login(), url.host()), (Some(("default", "secret")), "127.0.0.1:6379"));
+        assert!("redis://127.0.0.1".parse::<DatabaseUrl>().is_err());
+    }
+
+    #[test]
+    fn keys_and_origins_say_what_they_are() {
+        let key = |text: &str| text.parse::<KeyPlace>();
+        assert_eq!(key("file:shop.key"), Ok(KeyPlace::File("shop.key".into())));
+        assert_eq!(key("keyserver:keys:7443"), Ok(KeyPlace::KeyServer("keys:7443".to_owned())));
+        assert!(key("keyserver:keys").is_err() && key("shop.key").is_err());
+        let origin = |text: &str| text.parse::<OriginUrl>();
+        assert_eq!(origin("http://10.0.0.7:8080/"), Ok(OriginUrl("http://10.0.0.7:8080".into())));
+        assert!(origin("https://www.example/path").is_err() && origin("www.example").is_err());
+    }
+}

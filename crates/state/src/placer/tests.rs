@@ -1,0 +1,135 @@
+use super::*;
+use crate::{
+    accesses::Counts,
+    initiator, members,
+    view::{Directory, Look},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn slot(number: usize) -> Slot {
+    Slot::new(number).expect("a slot")
+}
+
+fn at(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// Two nodes with half of the slots each.
+fn view() -> View {
+    let told = members::read(
+        "aa 127.0.0.1:1@9 master - 0 0 1 connected 0-8191\n\
+         bb 127.0.0.1:2@9 master - 0 0 2 connected 8192-16383\n",
+        at(1),
+    );
+    let reports = told.iter().map(|member| (Some(member.clone()), 2)).collect();
+    Look::new(&told, reports).expect("primaries").view(Vec::new(), &mut Directory::default())
+}
+
+fn placer() -> Placer {
+    Placer::new(Config {
+        name: "p".to_owned(),
+        period: SECOND,
+        half_life: SECOND,
+        initiator: initiator::Config::default(),
+        moving: MoveCost { fixed_us: 0.0, per_byte_us: 0.0, dwell_s: 60.0 },
+        load_max: f64::INFINITY,
+        pins: BTreeSet::new(),
+        excluded: BTreeSet::new(),
+        dry_run: false,
+    })
+}
+
+/// Slot 1 is used a lot, by a host that is far from its node and near the other.
+fn report(sequence: u64) -> Report {
+    let counts = Counts { reads: 1_000, writes: 1_000, bytes: 100_000, copied: 0 };
+    Report {
+        sequence,
+        period_ms: 1_000,
+        slots: vec![(1, counts.reads, counts.writes, counts.bytes, counts.copied)],
+        round_trips_us: [(at(1), vec![5_000; 8]), (at(2), vec![100; 8])].into(),
+        hot: Vec::new(),
+    }
+}
+
+/// A placer that leads and has heard `host-1` for ten seconds.
+fn informed(view: &View) -> (Placer, Duration) {
+    let mut placer = placer();
+    placer.set_leading(true);
+    let mut now = Duration::ZERO;
+    for sequence in 0..10 {
+        now += SECOND;
+        let reports = vec![("host-1".to_owned(), report(sequence))];
+        assert!(placer.hear(view, reports, now).is_empty());
+    }
+    (placer, now)
+}
+
+/// Reviews until a move is wanted.
+fn wanted(placer: &mut Placer, view: &View, now: Duration) -> Vec<Move> {
+    for review in 0..10 {
+        let now = now + SECOND * review;
+        let reviewed = placer.review(view, now);
+        placer.explain(view, &reviewed, now);
+        let moves = placer.ready();
+        if !moves.is_empty() {
+            return moves;
+        }
+    }
+    Vec::new()
+}
+
+#[test]
+fn a_slot_is_moved_to_the_node_near_its_host_and_the_status_tells() {
+    let view = view();
+    let (mut placer, now) = informed(&view);
+    let moves = wanted(&mut placer, &view, now);
+    assert_eq!(
+        moves.iter().map(|one| (one.slot, one.to)).collect::<Vec<_>>(),
+        [(slot(1), Node(1))]
+    );
+    let line = view.line(moves[0]);
+    placer.ended(slot(1), &line, None, now);
+    let lines = placer.status().lines();
+    assert!(lines[0].ends_with("host-1") && lines[3] == "moves: 1, failed: 0", "{lines:?}");
+    assert!(lines[4].contains("127.0.0.1:1 -> 127.0.0.1:2"), "{lines:?}");
+    assert!(placer.status().why(slot(1)).contains("used by host-1"));
+}
+
+#[test]
+fn a_failed_move_is_remembered_until_another_leader_may_have_decided() {
+    let view = view();
+    let (mut placer, now) = informed(&view);
+    assert!(!wanted(&mut placer, &view, now).is_empty());
+    placer.ended(slot(1), "line", Some("no memory".to_owned()), now);
+    let explained = |placer: &mut Placer| {
+        let review = placer.review(&view, now);
+        placer.explain(&view, &review, now);
+        placer.status().why(slot(1)).contains("did not come about: no memory")
+    };
+    assert!(explained(&mut placer));
+    placer.set_leading(true);
+    assert!(explained(&mut placer));
+    placer.set_leading(false);
+    placer.set_leading(true);
+    assert!(!explained(&mut placer) && !placer.knows_copied());
+}
+
+#[test]
+fn the_first_report_of_an_agent_counts_for_nothing_and_an_old_one_is_deleted() {
+    let (view, mut placer) = (view(), placer());
+    let heard = |placer: &mut Placer, sequence, now| {
+        placer.hear(&view, vec![("host-1".to_owned(), report(sequence))], now)
+    };
+    assert!(heard(&mut placer, 1, SECOND).is_empty());
+    assert!(placer.begin_count(&view, SECOND).iter().all(|(.., slots)| slots.is_empty()));
+    assert!(heard(&mut placer, 2, SECOND * 2).is_empty());
+    let counted = placer.begin_count(&view, SECOND * 2);
+    assert_eq!(counted[0], (Node(0), at(1), vec![slot(1)]));
+    assert!(heard(&mut placer, 2, SECOND * 2 + GONE_AFTER).is_empty());
+    assert_eq!(heard(&mut placer, 2, SECOND * 3 + GONE_AFTER), ["host-1"]);
+    // Its number is given to the next.
+    placer.hear(&view, Vec::new(), SECOND * 4 + GONE_AFTER);
+    placer.hear(&view, vec![("host-2".to_owned(), report(1))], SECOND * 5 + GONE_AFTER);
+    assert_eq!(placer.hosts, [Some("host-2".to_owned())]);
+}

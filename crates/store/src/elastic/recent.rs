@@ -1,0 +1,169 @@
+//! Changes since the last command batch.
+
+use hashbrown::HashTable;
+
+use super::entries::NEVER;
+use super::log::Log;
+use super::record::Record as LogRecord;
+use super::table::{Location, Slot};
+use crate::item;
+use crate::memory::Memory;
+
+/// Lines of memory fetched at once, before the first is used.
+const FETCHED_AHEAD: usize = 16;
+
+/// A record appended since the last command batch, not yet in the memory table.
+#[derive(Debug, Clone, Copy)]
+struct Fresh {
+    hash: u64,
+    location: Location,
+}
+
+/// Owns what is valid only until the end of a command batch: which records are in a buffer of the log
+/// and not yet in the memory table, which keys were removed, and where the last entry loaded is.
+///
+/// Invariants: the record of every location here is in a buffer of the log, so [`Recent::settle`]
+/// runs before the log may release a buffer; `known` is valid only while neither table has changed.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    fresh: HashTable<Fresh>,
+    /// Keys removed since the last command batch whose hash another key has too.
+    gone: Vec<Box<[u8]>>,
+    known: Known,
+}
+
+impl Recent {
+    /// True if the memory table has all that was written.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.fresh.is_empty()
+    }
+
+    /// True if a key was removed whose hash another key has too.
+    #[inline]
+    pub(super) fn has_gone(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// True if `key` was removed and another key has its hash.
+    pub(super) fn is_gone(&self, key: &[u8]) -> bool {
+        self.gone.iter().any(|gone| **gone == *key)
+    }
+
+    /// `key` was removed, and another key has the same hash. That the record left is not of `key` is
+    /// known now, and later only from the disk.
+    pub(super) fn note_gone(&mut self, key: &[u8]) {
+        self.gone.push(key.into());
+    }
+
+    /// The location of the record of `key`, if it was appended since the last batch.
+    #[inline]
+    pub(super) fn location(&self, log: &Log, hash: u64, key: &[u8]) -> Option<Location> {
+        if self.fresh.is_empty() {
+            return None;
+        }
+        let is_it = |fresh: &Fresh| {
+            fresh.hash == hash
+                && log.buffered_record(fresh.location).is_some_and(|record| record.key == key)
+        };
+        self.fresh.find(hash, is_it).map(|fresh| fresh.location)
+    }
+
+    /// The record of `key` was appended at `location` of the log.
+    pub(super) fn note(&mut self, log: &Log, hash: u64, key: &[u8], location: Location) {
+        match self.location(log, hash, key) {
+            Some(old) => {
+                if let Some(fresh) = self.fresh.find_mut(hash, |fresh| fresh.location == old) {
+                    fresh.location = location;
+                }
+            }
+            None => {
+                self.fresh.insert_unique(hash, Fresh { hash, location }, |fresh| fresh.hash);
+            }
+        }
+    }
+
+    /// `key` was removed.
+    pub(super) fn forget(&mut self, log: &Log, hash: u64, key: &[u8]) {
+        if let Some(location) = self.location(log, hash, key) {
+            let entry = self.fresh.find_entry(hash, |fresh| fresh.location == location);
+            if let Ok(entry) = entry {
+                entry.remove();
+            }
+        }
+    }
+
+    /// The record at `location` is dead.
+    pub(super) fn forget_location(&mut self, location: Location) {
+        self.fresh.retain(|fresh| fresh.location != location);
+    }
+
+    /// Everything was removed.
+    pub(super) fn clear(&mut self) {
+        self.known.forget();
+        self.fresh.clear();
+        self.gone.clear();
+    }
+
+    /// Moves what was written into the memory table. The log may release its buffers after that.
+    pub(super) fn settle(&mut self, log: &Log, memory: &mut Memory) {
+        self.known.forget();
+        self.gone.clear();
+        let fresh: Vec<Fresh> = self.fresh.drain().collect();
+        for fresh in fresh.chunks(FETCHED_AHEAD) {
+            fresh.iter().for_each(|fresh| memory.prefetch(fresh.hash));
+            fresh.iter().for_each(|fresh| memory.prefetch_item(fresh.hash));
+            for &Fresh { hash, location } in fresh {
+                let Some(bytes) = log.buffered(location) else { continue };
+                let record = LogRecord::parse(bytes).expect("a buffered record is whole");
+                // Refused for its size, it is served from disk.
+                let body = &bytes[record.body_range()];
+                let _ = memory.insert(hash, record.key, body, None, NEVER);
+            }
+        }
+    }
+
+    /// Where the entry of `key` is in both tables, if it was loaded last.
+    #[inline]
+    pub(super) fn known(&self, key: &[u8]) -> Option<Places> {
+        self.known.places.filter(|_| self.known.key == key)
+    }
+
+    #[inline]
+    pub(super) fn set_known(&mut self, key: &[u8], places: Places) {
+        self.known.key.clear();
+        self.known.key.extend_from_slice(key);
+        self.known.places = Some(places);
+    }
+
+    /// Call this before one of the tables changes.
+    #[inline]
+    pub(super) fn forget_known(&mut self) {
+        self.known.forget();
+    }
+}
+
+/// Where the entry loaded last is, if memory holds it, so that a write of it need not look it up
+/// again.
+#[derive(Debug, Default)]
+struct Known {
+    key: Vec<u8>,
+    places: Option<Places>,
+}
+
+impl Known {
+    #[inline]
+    fn forget(&mut self) {
+        self.places = None;
+    }
+}
+
+/// The two places of an entry, and the hash of its key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Places {
+    pub(super) hash: u64,
+    /// In the storage table.
+    pub(super) slot: Slot,
+    /// In the memory table.
+    pub(super) memory: item::Location,
+}
