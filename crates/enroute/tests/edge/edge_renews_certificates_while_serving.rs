@@ -205,7 +205,7 @@ fn a_key_server_and_its_edge_renew_theirs() {
     site.sh("cp localhost.key kept.key; cp edge1.example.key localhost.key");
     site.write("policy.toml", "edge = []\n");
     let said = hang_up(server.process());
-    assert!(said.contains("nothing changed: the certificate localhost.pem and its key"), "{said}");
+    assert!(said.contains("nothing changed: the certificate localhost.pem and the key"), "{said}");
     assert_eq!(shown_to_edge(), before);
     assert!(is_served());
 
