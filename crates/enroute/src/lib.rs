@@ -22,10 +22,10 @@
 //! | [`keyserver`] | the key server, and the edge's client for it |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
+//! | [`tls`] | TLS of servers and clients: certificates, keys and authorities, from files |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | `random` | random bytes of the system |
 //! | `resp_client` | connections to RESP servers, blocking and asynchronous |
-//! | `tls` | TLS of servers and clients, from files |
 //! | `sync` | locks and atomics, replaced by a thread model in tests |
 //! | `lock` | a file that one process at a time may hold |
 //! | `memory` | memory budget of the process |
@@ -53,4 +53,4 @@ pub mod runtime;
 pub mod state;
 pub mod switch;
 mod sync;
-mod tls;
+pub mod tls;

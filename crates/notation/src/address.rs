@@ -4,13 +4,20 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use zeroize::Zeroizing;
 
-/// Protocol and place: `mongodb://host:port`, `redis://host:port`.
+mod tls;
+
+pub use tls::AddressTls;
+
+/// Protocol and place: `mongodb://host:port`, `redis://host:port`; with TLS
+/// `mongodb://host:port/?tls=true`, `rediss://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Protocol.
     pub scheme: Scheme,
     /// `host:port`, or [`Address::ORIGINAL`].
     pub host_port: String,
+    /// The connections are encrypted.
+    pub tls: Option<AddressTls>,
 }
 
 impl Address {
@@ -29,7 +36,7 @@ impl Address {
 pub enum Scheme {
     /// `mongodb://`
     Mongodb,
-    /// `redis://`, also written `valkey://`
+    /// `redis://`, also written `valkey://`; with TLS `rediss://` or `valkeys://`
     Redis,
 }
 
@@ -65,9 +72,17 @@ impl FromStr for Address {
         let (scheme, place) = text
             .split_once("://")
             .ok_or_else(|| wrong("has no protocol, expected mongodb:// or redis://"))?;
+        let (place, options) = match place.split_once('?') {
+            Some((place, options)) if scheme == "mongodb" => (place, options),
+            _ => (place, ""),
+        };
+        let tls = match scheme {
+            "rediss" | "valkeys" => Some(AddressTls::default()),
+            _ => AddressTls::parse(options).map_err(|why| wrong(&why))?,
+        };
         let scheme = match scheme {
             "mongodb" => Scheme::Mongodb,
-            "redis" | "valkey" => Scheme::Redis,
+            "redis" | "valkey" | "rediss" | "valkeys" => Scheme::Redis,
             _ => return Err(wrong("has an unknown protocol, expected mongodb:// or redis://")),
         };
         let place = place.strip_suffix('/').unwrap_or(place);
@@ -90,13 +105,17 @@ impl FromStr for Address {
             }
             false => format!("{place}:{}", scheme.port()),
         };
-        Ok(Self { scheme, host_port })
+        Ok(Self { scheme, host_port, tls })
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}://{}", self.scheme.name(), self.host_port)
+        match (self.scheme, &self.tls) {
+            (Scheme::Redis, Some(_)) => write!(out, "rediss://{}", self.host_port),
+            (Scheme::Mongodb, Some(_)) => write!(out, "mongodb://{}/?tls=true", self.host_port),
+            (scheme, None) => write!(out, "{}://{}", scheme.name(), self.host_port),
+        }
     }
 }
 

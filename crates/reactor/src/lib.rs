@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`Reactor`], [`Events`] | one epoll: readiness of sockets |
 //! | [`Socket`] | a connection that never blocks |
+//! | [`Channel`] | the same with TLS (rustls) or without |
 //! | [`Acceptor`] | a listening socket; [`Failures`] is the rule for failed accepts |
 //! | [`Seats`] | the connections of a loop, their tokens, and the list of those to be served |
 //! | [`Inbox`], [`Post`] | messages from other threads to a loop |
@@ -36,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 mod acceptor;
+mod channel;
 mod drain;
 mod inbox;
 mod poll;
@@ -45,6 +47,7 @@ mod socket;
 mod sync;
 
 pub use acceptor::{Acceptor, Failures};
+pub use channel::{Channel, FIRST_BYTES};
 pub use drain::Drain;
 pub use inbox::{EventFd, Inbox, Post};
 pub use poll::{BusyPolling, Events, Possible, Reactor};

@@ -49,8 +49,8 @@ impl Protocol {
                 "this port speaks TLS only: connect with TLS (https://, rediss://), or correct the port"
             }
             (Self::Tls, _) => {
-                "this port does not support TLS: disable TLS at the other end, or put a TLS proxy \
-                 in between"
+                "this port does not support TLS as configured: disable TLS at the other end, or \
+                 enable it here (`tls` of a listener, rediss://, mongodb://HOST/?tls=true)"
             }
             (Self::Http, _) => {
                 "Possible SECURITY ATTACK detected: a web page or scanner sends HTTP requests; restrict access to \

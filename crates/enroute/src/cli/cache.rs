@@ -7,8 +7,11 @@ use cache::stats::{NotFilled, WhyNot};
 use clap::{Args, builder::RangedU64ValueParser};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+mod tls;
+
 use super::{admin::Admin, reload, signal::EndSignal};
 use crate::{
+    certificate,
     config::{
         Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
         Replacement, Time,
@@ -30,12 +33,16 @@ EXAMPLES:
     enroute config check enroute.toml
     enroute cache --config enroute.toml
 
+  With TLS to clients and to the database:
+    enroute cache --listen rediss://0.0.0.0:6380 --tls-cert server.pem --tls-key server.key \\
+      --origin rediss://db.example:6379
+
   With an admin endpoint: /, /stats, /metrics, POST /storage, POST /flush on port 9900:
     enroute cache --config enroute.toml --admin 127.0.0.1:9900
 
 SIGTERM and Ctrl-C wait for outstanding replies (drain_timeout, 10 s), then exit. SIGHUP reads the
-file of --config again and applies `capacity` and `memory` without closing connections; other
-changes need a restart. docs/guide/configuration.md describes all options.";
+file of --config again and applies `capacity` and `memory` without closing connections, and the TLS
+files; other changes need a restart. docs/guide/configuration.md describes all options.";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
@@ -45,13 +52,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "origin"])]
     config: Option<PathBuf>,
 
-    /// Address that clients connect to: mongodb://HOST:PORT or redis://HOST:PORT. Port 0 picks a
-    /// free port, which is printed
+    /// Address that clients connect to: mongodb://HOST:PORT or redis://HOST:PORT; with --tls-cert
+    /// also rediss://HOST:PORT. Port 0 picks a free port, which is printed
     #[arg(long, value_name = "ADDRESS", requires = "origin")]
     listen: Option<Address>,
 
     /// Address of the database: mongodb://HOST:PORT or redis://HOST:PORT, the same protocol as
-    /// --listen
+    /// --listen; with TLS mongodb://HOST:PORT/?tls=true or rediss://HOST:PORT
     #[arg(long, value_name = "ADDRESS", requires = "listen")]
     origin: Option<Address>,
 
@@ -95,6 +102,9 @@ pub(super) struct Arguments {
     #[arg(long, requires = "listen")]
     feed: bool,
 
+    #[command(flatten)]
+    tls: tls::Arguments,
+
     /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = at_least_one())]
     workers: Option<usize>,
@@ -122,6 +132,8 @@ impl Arguments {
                     include: self.include.clone(),
                     exclude: self.exclude.clone(),
                     feed: self.feed.then(FeedDocument::default),
+                    tls: self.tls.clients(),
+                    origin_tls: self.tls.origin(),
                     ..ListenerDocument::new(listen.clone(), origin.clone())
                 };
                 Document { listeners: vec![listener], ..Document::default() }
@@ -159,14 +171,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let admin = Admin::listen(document.admin.as_ref())?;
     let runtime = Runtime::start(document.setup()?)?;
     for listener in &runtime.shared().listeners {
-        let protocol = listener.protocol.name();
-        eprintln!("{protocol}://{} -> {}", listener.address, listener.origin);
+        let tls = if listener.origin.tls().is_some() { " (TLS)" } else { "" };
+        eprintln!("{} -> {}{tls}", listener.url(), listener.origin);
     }
     let shared = Arc::clone(runtime.shared());
     let admin = admin.map(|admin| admin.serve(shared)).transpose()?;
-    if arguments.config.is_some() {
-        let (arguments, shared) = (arguments.clone(), Arc::clone(runtime.shared()));
-        reload::listen(document, shared, move || arguments.document())?;
+    let shared = runtime.shared();
+    if arguments.config.is_some() || shared.uses_tls() {
+        let certificates = certificate::Watch::start(shared.certificates()?)?;
+        let (arguments, shared) = (arguments.clone(), Arc::clone(shared));
+        reload::listen(document, shared, certificates, move || arguments.document())?;
     }
     let period = arguments.statistics.map(Time::duration);
     while !end.wait(period) {

@@ -24,8 +24,8 @@ use super::{
 };
 use crate::{
     config::{AdminDocument, Bytes},
-    database::{Database, Setup, Shared, Tls, orchestrator::Place},
-    private_file,
+    database::{Database, Setup, Shared, orchestrator::Place},
+    private_file, tls,
 };
 
 const EXAMPLES: &str = "\
@@ -229,7 +229,10 @@ impl Arguments {
         let Live { memory_bytes, sync, goal } = self.live()?;
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => {
-                Some(Tls::new(certificate, key, self.tls_ca.as_deref())?)
+                let (certificate, key) = (certificate.clone(), key.clone());
+                let authority = self.tls_ca.clone();
+                let files = tls::Files { certificate, key, authority };
+                Some(Arc::new(tls::Server::new(files)?))
             }
             _ => None,
         };

@@ -1,7 +1,7 @@
 //! Reads the configuration again on SIGHUP while the cache serves.
 //!
-//! The limits of storage change at once; any other change is logged as requiring a restart. A file
-//! with a mistake changes nothing.
+//! The limits of storage and the files of TLS change at once; any other change is logged as
+//! requiring a restart. A file with a mistake changes nothing.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use tracing::{info, warn};
 
 use super::signal::on_hangup;
 use crate::{
+    certificate::Watch,
     config::Document,
     runtime::{Shared, StorageLimits},
 };
@@ -17,10 +18,18 @@ use crate::{
 pub(super) fn listen(
     mut running: Document,
     shared: Arc<Shared>,
+    certificates: Watch,
     read: impl Fn() -> anyhow::Result<Document> + Send + 'static,
 ) -> anyhow::Result<()> {
     on_hangup(move || {
-        apply(&read()?, &mut running, &shared);
+        let document = read()?;
+        if shared.uses_tls() {
+            let lives = shared.certificates()?;
+            shared.reload_tls()?;
+            certificates.replace(lives);
+            info!("SIGHUP: TLS files read again; new connections use them");
+        }
+        apply(&document, &mut running, &shared);
         Ok(())
     })
 }

@@ -117,9 +117,12 @@ impl EdgeDocument {
             return Err((None, "site", message.to_owned()));
         }
         let database = self.content.database.as_ref();
-        if let Some(database) = database.filter(|place| place.scheme != super::Scheme::Redis) {
+        let is_usable =
+            |place: &super::Address| place.scheme == super::Scheme::Redis && place.tls.is_none();
+        if let Some(database) = database.filter(|place| !is_usable(place)) {
             let message = format!(
-                "{database}: expected a database with the Redis protocol; write redis://HOST:PORT"
+                "{database}: expected a database with the Redis protocol, without TLS; write \
+                 redis://HOST:PORT"
             );
             return Err((None, "content", message));
         }

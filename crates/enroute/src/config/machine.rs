@@ -15,6 +15,9 @@ impl Document {
         for (number, listener) in self.listeners.iter().enumerate() {
             let path = listener.feed.as_ref().and_then(|feed| feed.password_file.as_deref());
             missing(path, Place::Listener(number, "feed"))?;
+            for (field, path) in listener.tls_files() {
+                missing(Some(path), Place::Listener(number, field))?;
+            }
         }
         let Some(edge) = &self.edge else { return Ok(()) };
         if let Some(identity) = &edge.identity {

@@ -84,6 +84,7 @@ impl ListenerDocument {
                 format!("origin = \"{origin}\" is the address of the listener itself"),
             ));
         }
+        self.find_tls_mistake()?;
         match listen.scheme {
             Scheme::Mongodb if self.feed.is_some() => {
                 mistake("feed", "`feed` is for Redis listeners only; remove it")

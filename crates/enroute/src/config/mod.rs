@@ -18,11 +18,13 @@ mod edge;
 pub(crate) mod machine;
 mod mistake;
 mod setup;
+mod tls;
 mod value;
 
 pub use edge::{ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, SiteDocument};
 use mistake::Mistake;
-pub use notation::{Address, Bytes, KeyPlace, OriginUrl, Scheme, Time};
+pub use notation::{Address, AddressTls, Bytes, KeyPlace, OriginUrl, Scheme, Time};
+pub use tls::{OriginTlsDocument, TlsDocument};
 pub use value::{Population, Replacement, Scripts, UniqueField, UnknownExpiry};
 
 /// A configuration file.
@@ -146,6 +148,10 @@ pub struct ListenerDocument {
     /// Redis: the origin reports writes that bypass the cache (`CLIENT TRACKING`); while it does
     /// not, nothing is cached. Default: no feed.
     pub feed: Option<FeedDocument>,
+    /// Clients connect with TLS; default: without.
+    pub tls: Option<TlsDocument>,
+    /// What is expected of an origin whose address asks for TLS, and shown to it.
+    pub origin_tls: Option<OriginTlsDocument>,
 }
 
 /// Login of the feed of a Redis origin; `feed = {}` if the origin needs no password.
@@ -178,6 +184,8 @@ impl ListenerDocument {
             scripts: Scripts::default(),
             unknown_expiry: UnknownExpiry::default(),
             feed: None,
+            tls: None,
+            origin_tls: None,
         }
     }
 }

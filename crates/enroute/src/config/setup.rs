@@ -111,13 +111,14 @@ impl Document {
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
         let listener = Listener::new(
             self.protocol(written, bound, addresses, secret),
-            Origin::new(written.origin.host_port.clone(), timeout),
+            Origin::new(written.origin.host_port.clone(), timeout).with_tls(written.client_tls()?),
             Arc::new(self.session()),
             self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
             bound,
         );
         let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
-        Ok((socket, listener.with_feed(feed).with_diverted(written.origin.is_original())))
+        let listener = listener.with_feed(feed).with_tls(written.server_tls()?);
+        Ok((socket, listener.with_diverted(written.origin.is_original())))
     }
 
     fn protocol(

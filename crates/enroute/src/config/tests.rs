@@ -1,4 +1,7 @@
-use super::{Document, FeedDocument, LimitsDocument, ListenerDocument, StorageDocument};
+use super::{
+    Address, AddressTls, Document, FeedDocument, LimitsDocument, ListenerDocument,
+    OriginTlsDocument, StorageDocument, TlsDocument,
+};
 
 const GUIDE: &str = include_str!("../../../../docs/guide/configuration.md");
 const MINIMAL: &str =
@@ -52,6 +55,13 @@ fn the_guide_shows_every_option() {
     assert!(any(|listener| {
         let ListenerDocument { listen: _, origin: _, feed, .. } = listener;
         matches!(feed, Some(FeedDocument { user: Some(_), password_file: Some(_) }))
+    }));
+    assert!(any(|listener| matches!(&listener.tls, Some(TlsDocument { ca: Some(_), .. }))));
+    assert!(any(|listener| {
+        let Some(OriginTlsDocument { ca, cert, key, name }) = &listener.origin_tls else {
+            return false;
+        };
+        ca.is_some() && cert.is_some() && key.is_some() && name.is_some()
     }));
     let defaults =
         ["transparent = false", "scripts = \"everything\"", "unknown_expiry = \"not-stored\""];
@@ -111,5 +121,25 @@ fn an_original_origin_stands_where_it_can() {
     ] {
         let error = listener(listen, origin, more).unwrap_err();
         assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn an_address_says_whether_there_is_tls() {
+    let tls = |address: &str| address.parse::<Address>().unwrap().tls;
+    let files = AddressTls { ca: Some("/etc/ca.pem".into()), identity: Some("me.pem".into()) };
+    for (address, expected) in [
+        ("redis://db", None),
+        ("rediss://db:6380", Some(AddressTls::default())),
+        ("valkeys://db", Some(AddressTls::default())),
+        ("mongodb://db/?tls=true", Some(AddressTls::default())),
+        ("mongodb://db:1?ssl=true&tlsInsecure=false", Some(AddressTls::default())),
+        ("mongodb://db/?tls=false", None),
+        (
+            "mongodb://db/?tls=true&tlsCAFile=%2Fetc/ca.pem&tlsCertificateKeyFile=me.pem",
+            Some(files),
+        ),
+    ] {
+        assert_eq!(tls(address), expected, "{address}");
     }
 }

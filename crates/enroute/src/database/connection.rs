@@ -1,26 +1,29 @@
-//! One client connection: its socket, input and output.
+//! One client connection: its channel, input and output.
 //!
 //! It reads into its worker's one buffer, and executes commands straight from there; only a request
 //! that is incomplete, or has to wait, is kept in a separate buffer.
 
 use std::{
-    io::{self, Read, Write},
+    io,
     net::SocketAddr,
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
 use db::{Session, Step, batch::Batch, keyspace::Shards, output::Output};
-use reactor::Socket;
+use reactor::Channel;
 use smallvec::SmallVec;
 use store::elastic::Sync;
 use tracing::debug;
-use wire::resp::{
-    Limits,
-    request::{self, Request},
+use wire::{
+    detect::{self, Protocol},
+    resp::{
+        Limits,
+        request::{self, Request},
+    },
 };
 
-use super::{Shared, tls};
+use super::Shared;
 
 /// Maximum output that waits for one client; above it, no further commands of the client are
 /// executed. It is lower with many clients, so that together they stay within the limit for all.
@@ -52,8 +55,7 @@ pub(super) enum Parked {
 pub(super) struct Connection {
     pub(super) session: Session,
     pub(super) parked: Parked,
-    pub(super) socket: Socket,
-    tls: Option<Box<tls::Session>>,
+    pub(super) channel: Channel,
     peer: SocketAddr,
     decoder: request::Decoder,
     input: Vec<u8>,
@@ -86,17 +88,11 @@ pub(super) struct Turn<'t> {
 }
 
 impl Connection {
-    pub(super) fn new(
-        session: Session,
-        socket: Socket,
-        tls: Option<Box<tls::Session>>,
-        peer: SocketAddr,
-    ) -> Self {
+    pub(super) fn new(session: Session, channel: Channel, peer: SocketAddr) -> Self {
         Self {
             session,
             parked: Parked::No,
-            socket,
-            tls,
+            channel,
             peer,
             decoder: request::Decoder::default(),
             input: Vec::new(),
@@ -142,26 +138,21 @@ impl Connection {
     /// Reads once and executes what came; false when the client is gone.
     pub(super) fn receive(&mut self, buffer: &mut [u8], turn: &mut Turn<'_>) -> bool {
         loop {
-            let read = match &mut self.tls {
-                None => Read::read(&mut self.socket, buffer),
-                Some(session) => session.read(&mut self.socket, buffer),
-            };
-            let count = match read {
-                Ok(0) => return false,
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
-                Err(error) => match error.downcast::<wire::Error>() {
-                    Ok(foreign) => {
+            let count = match self.channel.read(buffer) {
+                Ok(Some(0)) => return false,
+                Ok(Some(count)) => count,
+                Ok(None) => return true,
+                Err(error) => {
+                    let first = self.channel.first().unwrap_or_default();
+                    if let Err(foreign) = detect::expect(Protocol::Tls, first) {
                         // The error is sent unencrypted, because the client does not use TLS.
-                        self.tls = None;
+                        self.channel.give_up_tls();
                         self.refuse(&foreign, turn.shared);
                         return true;
                     }
-                    Err(error) => {
-                        debug!(peer = %self.peer, "client connection failed: {error}");
-                        return false;
-                    }
-                },
+                    debug!(peer = %self.peer, "client connection failed: {error}");
+                    return false;
+                }
             };
             let bytes = &buffer[..count];
             turn.shared.server.stats.input_bytes.fetch_add(count as u64, Relaxed);
@@ -173,7 +164,7 @@ impl Connection {
                 self.proceed(turn);
             }
             // Another TLS record may be buffered, for which epoll reports no event.
-            if self.tls.is_none() || !self.may_execute() {
+            if !self.channel.is_encrypted() || !self.may_execute() {
                 return true;
             }
         }
@@ -209,7 +200,7 @@ impl Connection {
 
     /// Whether it can read, and data may be available.
     pub(super) fn may_receive(&self) -> bool {
-        self.socket.is_readable() && self.may_execute()
+        self.channel.is_readable() && self.may_execute()
     }
 
     /// Executes the requests in `bytes`; returns how many bytes they took.
@@ -263,7 +254,7 @@ impl Connection {
 
     /// Sends the client the reason for closing.
     fn refuse(&mut self, error: &wire::Error, shared: &Shared) {
-        if let Ok(listen) = self.socket.local_addr() {
+        if let Ok(listen) = self.channel.local_addr() {
             shared.foreigners.tell(listen, self.peer, error);
         }
         self.output.bytes().extend_from_slice(&request::error_line(error));
@@ -341,7 +332,7 @@ impl Connection {
 
     /// Whether output is waiting for the client.
     pub(super) fn has_output(&self) -> bool {
-        self.output.unsent() > 0 || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+        self.output.unsent() > 0 || self.channel.has_unsent()
     }
 
     /// Whether output waits for the disk.
@@ -364,19 +355,15 @@ impl Connection {
             }
             Ok(is_durable)
         })?;
+        self.channel.flush()?;
         loop {
             let bytes = self.output.next(end);
-            if bytes.is_empty() && !self.tls.as_ref().is_some_and(|tls| tls.wants_write()) {
+            if bytes.is_empty() {
                 break;
             }
-            let written = match &mut self.tls {
-                None => Write::write(&mut self.socket, bytes),
-                Some(session) => session.write(&mut self.socket, bytes),
-            };
-            match written {
-                Ok(count) => self.output.advance(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+            match self.channel.write(bytes)? {
+                0 => break,
+                count => self.output.advance(count),
             }
         }
         if let Some(sent) = self.output.clear() {

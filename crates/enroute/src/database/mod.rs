@@ -41,12 +41,10 @@ mod observed;
 pub mod orchestrator;
 mod queue;
 mod shards;
-mod tls;
 mod upkeep;
 mod worker;
 
 pub use shards::Locks;
-pub use tls::Tls;
 
 use budget::Budget;
 use directory::Directory;
@@ -57,7 +55,7 @@ use worker::{Note, Worker};
 
 use crate::{
     memory::{Overhead, heap},
-    sync,
+    sync, tls,
 };
 
 /// What [`Database::start`] needs to know.
@@ -81,7 +79,7 @@ pub struct Setup {
     /// Where clients connect.
     pub listener: TcpListener,
     /// Encryption, if connections are to have it.
-    pub tls: Option<Tls>,
+    pub tls: Option<Arc<tls::Server>>,
     /// A file of users, read at the start and by ACL LOAD.
     pub users: Option<PathBuf>,
     /// The password of the default user.
@@ -210,7 +208,7 @@ impl Database {
             Server::new(&db::ROWS, Box::new(host), parameters, host::random_number(), now());
         server.parameters.set_goal(setup.goal);
         prepare_users(&server, users.as_deref(), setup.password.as_deref().map(String::as_str))?;
-        let knows_clients = setup.tls.as_ref().is_some_and(Tls::knows_clients);
+        let knows_clients = setup.tls.as_ref().is_some_and(|tls| tls.knows_clients());
         if !address.ip().is_loopback() && server.acl.is_open() && !knows_clients {
             tracing::warn!(
                 "every client that can connect to {address} can read and write everything: the user `default` needs \
@@ -265,7 +263,7 @@ impl Database {
         &mut self,
         count: usize,
         listener: TcpListener,
-        tls: Option<&Tls>,
+        tls: Option<&Arc<tls::Server>>,
     ) -> io::Result<()> {
         let mut listener = Some(listener);
         for index in 0..count {

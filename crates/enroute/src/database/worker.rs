@@ -17,8 +17,10 @@ use reactor::{Acceptor, Drain, Events, Inbox, Reactor, Seats, Token};
 use store::Ring;
 use wire::resp::Limits;
 
+use crate::tls;
+
 use super::{
-    Shared, Tls,
+    Shared,
     connection::{Connection, OUTPUT_BYTES_MAX, Parked, Turn},
     disk::{self, Begun, By, Ended},
 };
@@ -53,7 +55,7 @@ pub(super) struct Worker {
     index: usize,
     reactor: Reactor,
     acceptor: Option<Acceptor>,
-    tls: Option<Tls>,
+    tls: Option<Arc<tls::Server>>,
     limits: Limits,
     limits_before_login: Limits,
     /// Connections that may have input or output.
@@ -82,7 +84,7 @@ impl Worker {
         shared: Arc<Shared>,
         index: usize,
         listener: Option<TcpListener>,
-        tls: Option<Tls>,
+        tls: Option<Arc<tls::Server>>,
     ) -> io::Result<Self> {
         let reactor = Reactor::new()?;
         let inbox = Arc::clone(shared.post.inbox(index));
@@ -219,7 +221,7 @@ impl Worker {
                 LISTENER => self.acceptor.iter_mut().for_each(Acceptor::notice),
                 event => {
                     if let Some(connection) = self.seats.call(Token::of(event).0) {
-                        connection.socket.notice(possible);
+                        connection.channel.notice(possible);
                     }
                 }
             }
@@ -233,7 +235,7 @@ impl Worker {
     /// the socket.
     fn receive(&mut self, token: Token) {
         let Some(connection) = self.seats.get(token) else { return };
-        if connection.socket.is_broken() {
+        if connection.channel.is_broken() {
             self.close(token);
         } else if connection.may_receive() && !self.shared.is_ending() {
             self.take_turn(token, Connection::receive);

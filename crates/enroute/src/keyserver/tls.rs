@@ -19,8 +19,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// What they say. It accepts no earlier session: a resumed session does not present its
-    /// certificate again, and its authority may have been removed.
+    /// What they say. It accepts no earlier session.
     ///
     /// # Errors
     /// Which file is not there or not what it should be.

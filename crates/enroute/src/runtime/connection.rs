@@ -3,25 +3,23 @@
 //! It is called when something has become possible, and reads into its worker's one buffer: an idle
 //! connection holds no buffer at all.
 
-use std::{
-    io,
-    net::{SocketAddr, TcpStream},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use cache::{Session, Side, filter::Filter, lease::Ticket};
-use reactor::{Possible, Socket};
+use reactor::{Channel, Possible, Socket};
 use tracing::{debug, warn};
 
 use super::{
     Listener,
     origin::Origin,
+    reached::Parts,
+    tls::{Handshake, begin},
     worker::{Accepted, Worker},
 };
 use crate::memory::COUNTED_BYTES;
 
 mod far;
+mod handshake;
 
 /// A connection as its worker sees it, whatever its protocol.
 pub(super) trait Served {
@@ -32,7 +30,7 @@ pub(super) trait Served {
     fn filled(&mut self);
 
     /// The requested connection to its origin, or an error; its events carry `token`.
-    fn connected(&mut self, worker: &mut Worker, connected: io::Result<TcpStream>, token: u64);
+    fn connected(&mut self, worker: &mut Worker, connected: io::Result<Parts>, token: u64);
 
     /// The watch has confirmed the origin after a connection to it was made.
     fn confirmed(&mut self);
@@ -68,7 +66,9 @@ pub(super) struct Connection<F: Filter> {
     ticket: Ticket,
     peer: SocketAddr,
     listener: Arc<Listener>,
-    client: Socket,
+    client: Channel,
+    /// Its handshake of TLS, until it is complete.
+    handshake: Option<Handshake>,
     client_state: ClientState,
     origin: Link,
     /// The write side to the origin was shut down.
@@ -120,7 +120,7 @@ enum Link {
     /// Asked for.
     Connecting,
     /// There.
-    Up(Socket),
+    Up(Channel),
 }
 
 impl<F: Filter + 'static> Connection<F> {
@@ -133,12 +133,15 @@ impl<F: Filter + 'static> Connection<F> {
         token: u64,
         filter: F,
     ) -> io::Result<Box<dyn Served>> {
-        let Accepted { stream, peer, listener, behind } = accepted;
+        let Accepted { stream, peer, listener, behind, shaking } = accepted;
+        let socket = Socket::new(stream, &worker.reactor, token)?;
+        let (client, handshake) = begin(socket, &listener, shaking, worker.now())?;
         Ok(Box::new(Self {
             session: Session::new(filter, Arc::clone(&listener.session), ticket),
             ticket,
             peer,
-            client: Socket::new(stream, &worker.reactor, token)?,
+            client,
+            handshake,
             client_state: ClientState::Silent,
             origin: Link::Down,
             origin_told: false,
@@ -167,8 +170,11 @@ impl<F: Filter> Served for Connection<F> {
         self.filled = true;
     }
 
-    fn connected(&mut self, worker: &mut Worker, connected: io::Result<TcpStream>, token: u64) {
-        match connected.and_then(|stream| Socket::new(stream, &worker.reactor, token)) {
+    fn connected(&mut self, worker: &mut Worker, connected: io::Result<Parts>, token: u64) {
+        let channel = connected.and_then(|(stream, tls)| {
+            Ok(Channel::new(Socket::new(stream, &worker.reactor, token)?, tls))
+        });
+        match channel {
             Ok(origin) => {
                 self.origin = Link::Up(origin);
                 self.unconfirmed += usize::from(self.address.confirm(self.ticket));
@@ -235,10 +241,13 @@ impl<F: Filter> Served for Connection<F> {
             || (open && session.can_proceed())
             || (self.client.is_writable() && !session.is_written(Side::Client))
             || (writes && !session.is_written(Side::Server))
+            || self.client.can_flush()
+            || matches!(&self.origin, Link::Up(origin) if origin.can_flush())
     }
 
     fn alarm(&self) -> Option<Duration> {
-        let closing = if self.afterlife.is_some() { self.afterlife } else { self.closing };
+        let handshake = || Some(self.handshake.as_ref()?.until);
+        let closing = self.afterlife.or(self.closing).or_else(handshake);
         [self.session.poll_timeout(), closing].into_iter().flatten().min()
     }
 
@@ -262,6 +271,7 @@ impl<F: Filter> Served for Connection<F> {
             let _over = self.session.origin_unreachable("", &mut worker.storage, now);
         }
         self.session.close(&mut worker.storage, now);
+        self.client.finish();
         self.tell_lost();
         worker.deliver();
         worker.take_back(&mut self.session);
@@ -285,10 +295,12 @@ impl<F: Filter> Connection<F> {
             return true;
         }
         if let Some(until) = self.closing {
-            return self.session.is_written(Side::Client) || worker.now() >= until;
+            let written = self.session.is_written(Side::Client) && !self.client.has_unsent();
+            return written || worker.now() >= until;
         }
-        (self.client_state == ClientState::Ended && self.session.is_quiet())
-            || (worker.shared.is_draining() && self.session.is_drained())
+        !self.client.has_unsent()
+            && ((self.client_state == ClientState::Ended && self.session.is_quiet())
+                || (worker.shared.is_draining() && self.session.is_drained()))
     }
 
     /// Continues without the client until the origin has answered its writes: their scopes stay
@@ -318,7 +330,7 @@ impl<F: Filter> Connection<F> {
 
     /// Counts what it keeps for its client.
     fn count(&mut self, worker: &mut Worker) {
-        let held = self.session.held_bytes();
+        let held = self.session.held_bytes() + self.tls_bytes();
         if held.abs_diff(self.counted) >= COUNTED_BYTES {
             worker.shared.clients.count(self.counted, held);
             self.counted = held;
@@ -328,6 +340,7 @@ impl<F: Filter> Connection<F> {
 
     /// Handles the end of its wait.
     fn wait(&mut self, worker: &mut Worker) {
+        self.end_late_handshake(worker);
         if std::mem::take(&mut self.filled) {
             let (ticket, now) = (self.ticket, worker.now());
             self.act(worker, |session, storage| session.complete(ticket, storage, now));
@@ -344,7 +357,11 @@ impl<F: Filter> Connection<F> {
         if self.closing.is_some() || !self.reads_client() || !self.session.wants(Side::Client) {
             return;
         }
-        match self.client.read(&mut worker.buffer) {
+        let read = match self.handshake {
+            None => self.client.read(&mut worker.buffer),
+            Some(_) => self.shake_hands(worker),
+        };
+        match read {
             Ok(None) => {}
             Ok(Some(0)) => self.client_state = ClientState::Ended,
             Ok(Some(count)) => {
@@ -411,13 +428,13 @@ impl<F: Filter> Connection<F> {
     }
 }
 
-fn write<F: Filter>(socket: &mut Socket, session: &mut Session<F>, side: Side) -> io::Result<()> {
+fn write<F: Filter>(channel: &mut Channel, session: &mut Session<F>, side: Side) -> io::Result<()> {
     let output = session.output(side);
     while !output.is_empty() {
-        match socket.write(output.bytes())? {
+        match channel.write(output.bytes())? {
             0 => break,
             count => output.advance(count),
         }
     }
-    Ok(())
+    channel.flush()
 }

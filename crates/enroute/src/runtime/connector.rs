@@ -14,6 +14,7 @@ use tokio::{
 use super::{
     Origin, Shared,
     inbox::{Note, worker_of},
+    reached::Reached,
 };
 
 /// A connection that wants its origin. Each asks for one at a time, so connections bound the queue.
@@ -37,9 +38,9 @@ pub(super) fn run(shared: &Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish
         while let Some(Wish { ticket, origin }) = wishes.recv().await {
             let shared = Arc::clone(shared);
             spawn_local(async move {
-                let stream = origin.connect().await.and_then(tokio::net::TcpStream::into_std);
+                let reached = origin.connect().await.and_then(Reached::into_parts);
                 let inbox = shared.post.inbox(worker_of(ticket));
-                inbox.send(Note::Connected(ticket, stream));
+                inbox.send(Note::Connected(ticket, reached));
             });
         }
     });

@@ -11,7 +11,6 @@ use cache::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     sync::mpsc,
     task::LocalSet,
 };
@@ -19,6 +18,7 @@ use tracing::{info, warn};
 
 use super::{
     Handle, Origin, Shared, inbox,
+    reached::Duplex,
     watch::{self, Watcher},
 };
 
@@ -73,7 +73,8 @@ async fn follow(shared: Arc<Shared>, mut storage: Handle, source: Source, mut fe
     let mut told = None;
     loop {
         match source.origin.connect().await {
-            Ok(stream) => {
+            Ok(reached) => {
+                let stream = reached.into_duplex();
                 let ended = listen(&shared, &mut storage, &mut feed, stream).await;
                 if feed.is_open() {
                     (pause, told) = (RETRY, None);
@@ -106,7 +107,7 @@ async fn listen(
     shared: &Shared,
     storage: &mut Handle,
     feed: &mut Feed,
-    mut stream: TcpStream,
+    mut stream: Box<dyn Duplex>,
 ) -> anyhow::Result<()> {
     let now = || shared.start.elapsed();
     let mut buffer = vec![0; READ_BYTES];
@@ -117,6 +118,7 @@ async fn listen(
         let pending = output.bytes().to_vec();
         output.advance(pending.len());
         stream.write_all(&pending).await?;
+        stream.flush().await?;
         tokio::select! {
             read = stream.read(&mut buffer) => match read? {
                 0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),

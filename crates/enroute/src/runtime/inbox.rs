@@ -1,18 +1,18 @@
 //! Messages from other threads to a worker.
 
-use std::{io, net::TcpStream};
+use std::io;
 
 use cache::lease::Ticket;
 use reactor::Token;
 
-use super::worker::Accepted;
+use super::{reached::Parts, worker::Accepted};
 
 /// A message to a worker.
 pub(super) enum Note {
     /// A client to serve.
     Accepted(Box<Accepted>),
     /// The connection to an origin, for the connection of this ticket.
-    Connected(Ticket, io::Result<TcpStream>),
+    Connected(Ticket, io::Result<Parts>),
     /// The watch has confirmed the origin after the connection of this ticket was made.
     Confirmed(Ticket),
     /// The fill that the connection of this ticket waited for has ended.

@@ -20,11 +20,14 @@ use endpoint::Foreigners;
 use reactor::{Acceptor, Events, Reactor};
 use tracing::{debug, info, warn};
 
+use crate::tls;
+
 use super::{
     Origin, Shared,
     behind::{Behind, original_destination},
     feed::Source,
     inbox::Note,
+    tls::Shaking,
     watch,
     worker::Accepted,
 };
@@ -58,6 +61,8 @@ pub struct Listener {
     pub diverted: bool,
     /// Lets a Redis origin report writes that bypass the cache.
     pub feed: Option<feed::Config>,
+    /// Clients connect with TLS.
+    pub tls: Option<Arc<tls::Server>>,
     /// Limits of each of its sessions.
     pub session: Arc<session::Config>,
     /// Clients served at once; further ones are turned away.
@@ -65,6 +70,8 @@ pub struct Listener {
     /// Where it listens.
     pub address: SocketAddr,
     connections: AtomicUsize,
+    /// Clients whose handshake of TLS is not complete.
+    pub(super) shaking: AtomicUsize,
     pub(super) foreigners: Foreigners,
 }
 
@@ -77,7 +84,7 @@ impl Listener {
         connections_max: usize,
         address: SocketAddr,
     ) -> Self {
-        let connections = AtomicUsize::new(0);
+        let (connections, shaking) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (origin, diverted, feed) = (Arc::new(origin), false, None);
         let foreigners = Foreigners::default();
         Self {
@@ -85,12 +92,20 @@ impl Listener {
             origin,
             diverted,
             feed,
+            tls: None,
             session,
             connections_max,
             address,
             connections,
+            shaking,
             foreigners,
         }
+    }
+
+    /// The same for clients that connect with TLS.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<Arc<tls::Server>>) -> Self {
+        Self { tls, ..self }
     }
 
     /// The same for connections which the kernel diverts here: behind each stands the address its
@@ -178,6 +193,9 @@ pub(super) fn accept(
         }
         for (acceptor, listener) in &mut listeners {
             for _ in 0..ACCEPTED_AT_ONCE {
+                if listener.has_enough_handshakes() {
+                    break;
+                }
                 let Some((stream, peer)) = acceptor.accept() else { break };
                 if !listener.enter() {
                     warn!(%peer, listen = %listener.address, limit = listener.connections_max,
@@ -194,7 +212,8 @@ pub(super) fn accept(
                     }
                 };
                 turn = (turn + 1) % shared.post.len();
-                let accepted = Accepted { stream, peer, listener: Arc::clone(listener), behind };
+                let (shaking, listener) = (Shaking::begin(listener), Arc::clone(listener));
+                let accepted = Accepted { stream, peer, listener, behind, shaking };
                 shared.post.inbox(turn).send(Note::Accepted(Box::new(accepted)));
             }
         }

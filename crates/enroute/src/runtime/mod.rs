@@ -33,6 +33,8 @@ mod inbox;
 mod listener;
 mod losses;
 mod origin;
+mod reached;
+mod tls;
 mod watch;
 mod worker;
 

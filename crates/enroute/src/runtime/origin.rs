@@ -1,11 +1,8 @@
 //! The origin of a listener: its address, and connecting to it.
 
 use std::{
-    fmt,
-    future::Future,
-    io,
+    fmt, io,
     net::SocketAddr,
-    pin::Pin,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -18,13 +15,19 @@ use parking_lot::Mutex;
 use tokio::{net::TcpStream, sync::mpsc};
 use tracing::warn;
 
-use super::losses::{Cause, Losses};
+use super::{
+    losses::{Cause, Losses},
+    reached::Reached,
+};
+use crate::tls;
 
 /// An origin's address.
 #[derive(Debug)]
 pub struct Origin {
     address: String,
     connect_timeout: Duration,
+    /// Connections to it are encrypted.
+    tls: Option<Arc<tls::Client>>,
     failures: Arc<AtomicU64>,
     lost: Arc<Losses>,
     /// Why it cannot be used although it can be reached.
@@ -39,11 +42,23 @@ impl Origin {
         Self {
             address,
             connect_timeout,
+            tls: None,
             failures: Arc::default(),
             lost: Arc::default(),
             fault: Mutex::default(),
             watch: OnceLock::new(),
         }
+    }
+
+    /// The same with encrypted connections.
+    #[must_use]
+    pub fn with_tls(self, tls: Option<Arc<tls::Client>>) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// Encryption of its connections.
+    pub fn tls(&self) -> Option<&Arc<tls::Client>> {
+        self.tls.as_ref()
     }
 
     /// Attaches a watch that confirms each new connection; it receives the tickets of the sessions.
@@ -73,6 +88,7 @@ impl Origin {
         Self {
             address,
             connect_timeout: self.connect_timeout,
+            tls: self.tls.clone(),
             failures: Arc::clone(&self.failures),
             lost: Arc::clone(&self.lost),
             fault: Mutex::default(),
@@ -81,20 +97,22 @@ impl Origin {
     }
 
     /// Connects, unless it is known to be unusable.
-    pub(super) fn connect(&self) -> Pin<Box<dyn Future<Output = io::Result<TcpStream>>>> {
-        if let Some(fault) = self.fault.lock().clone() {
-            return Box::pin(std::future::ready(Err(io::Error::other(fault))));
+    pub(super) async fn connect(&self) -> io::Result<Reached> {
+        let fault = self.fault.lock().clone();
+        match fault {
+            Some(fault) => Err(io::Error::other(fault)),
+            None => self.reach().await,
         }
-        self.reach()
     }
 
     /// Connects. The name is looked up each time: a database that moved is found again.
-    pub(super) fn reach(&self) -> Pin<Box<dyn Future<Output = io::Result<TcpStream>>>> {
-        let (address, limit) = (self.address.clone(), self.connect_timeout);
-        Box::pin(async move {
-            let stream = tokio::time::timeout(limit, TcpStream::connect(address)).await??;
-            stream.set_nodelay(true)?;
-            Ok(stream)
+    pub(super) async fn reach(&self) -> io::Result<Reached> {
+        let (address, limit) = (&self.address, self.connect_timeout);
+        let stream = tokio::time::timeout(limit, TcpStream::connect(address)).await??;
+        stream.set_nodelay(true)?;
+        Ok(match &self.tls {
+            None => Reached::Plain(stream),
+            Some(tls) => Reached::Encrypted(Box::new(tls.secure(stream, limit).await?)),
         })
     }
 

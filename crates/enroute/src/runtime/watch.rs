@@ -16,7 +16,6 @@ use cache::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
     sync::mpsc,
     time::{Instant, sleep_until, timeout},
 };
@@ -26,6 +25,7 @@ use wire::detect;
 use super::{
     Handle, Origin, Shared,
     inbox::{self, Note},
+    reached::Duplex,
 };
 
 /// Interval of periodic identity queries: bounds the detection time of a data loss that closes no
@@ -97,7 +97,8 @@ impl Watcher {
         loop {
             let origin = Arc::clone(&self.source.origin);
             let mut pause = RETRY;
-            if let Ok(stream) = self.meanwhile(origin.reach()).await {
+            if let Ok(reached) = self.meanwhile(origin.reach()).await {
+                let stream = reached.into_duplex();
                 let stood = self.watch.has_stood();
                 let ended = self.listen(stream).await;
                 let answered = self.watch.has_answered();
@@ -137,7 +138,7 @@ impl Watcher {
     }
 
     /// Asks and listens until the connection ends.
-    async fn listen(&mut self, mut stream: TcpStream) -> Result<(), cache::Error> {
+    async fn listen(&mut self, mut stream: Box<dyn Duplex>) -> Result<(), cache::Error> {
         let mut buffer = vec![0; READ_BYTES];
         let mut asks_at = Instant::now();
         let mut asked_at = None;
@@ -147,7 +148,7 @@ impl Watcher {
                 self.watch.ask(&mut question);
                 self.asked = std::mem::take(&mut self.waiting);
                 asked_at = Some(Instant::now());
-                if stream.write_all(&question).await.is_err() {
+                if stream.write_all(&question).await.and(stream.flush().await).is_err() {
                     return Ok(());
                 }
             }
@@ -242,8 +243,9 @@ impl Watcher {
         let question = self.watch.speaks().foreign_question();
         let origin = Arc::clone(&self.source.origin);
         let answer = async move {
-            let mut stream = origin.reach().await.ok()?;
+            let mut stream = origin.reach().await.ok()?.into_duplex();
             stream.write_all(&question).await.ok()?;
+            stream.flush().await.ok()?;
             let mut said = vec![0; READ_BYTES];
             let count = stream.read(&mut said).await.ok()?;
             said.truncate(count);

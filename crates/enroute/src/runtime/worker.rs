@@ -28,6 +28,7 @@ use super::{
     connector::Wish,
     inbox::{self, Inbox, Note},
     listener::Protocol,
+    tls::Shaking,
 };
 
 /// Bytes read from a socket at once.
@@ -49,6 +50,8 @@ pub(super) struct Accepted {
     pub(super) peer: SocketAddr,
     pub(super) listener: Arc<Listener>,
     pub(super) behind: Behind,
+    /// Its place among incomplete handshakes.
+    pub(super) shaking: Option<Shaking>,
 }
 
 /// What the connections of one thread share.
@@ -65,6 +68,8 @@ pub(super) struct Worker {
     spare_bytes: usize,
     /// Room of each client's buffers; 0 while nothing may be read.
     pub(super) room: usize,
+    /// Time spent on handshakes of TLS in this round.
+    pub(super) shaking: Duration,
     /// There was none, and clients were not read that may be by now.
     held_back: bool,
     wishes: mpsc::UnboundedSender<Wish>,
@@ -159,6 +164,7 @@ pub(super) fn run(
         spare: Vec::new(),
         spare_bytes: 0,
         room: usize::MAX,
+        shaking: Duration::ZERO,
         held_back: false,
         outliving: 0,
         wishes,
@@ -311,6 +317,7 @@ impl Round {
     /// All scheduled connections read, then all write; those that can make progress are scheduled
     /// again.
     fn take_turns(&mut self, worker: &mut Worker) {
+        worker.shaking = Duration::ZERO;
         let called = self.seats.take_called();
         for &token in &called {
             if let Some(seated) = self.seats.get_mut(token) {

@@ -4,14 +4,34 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use crate::support::directory::installed;
-use crate::support::enroute::Cache;
+use crate::support::enroute::{Cache, Enroute};
 use crate::support::origins::{Mongo, Redis, absent};
+use crate::support::secured::{certificates, origin_tls, redis, tls};
 
 #[test]
 fn redis_py() {
     let (Some(direct), Some(behind)) = (Redis::start(), Redis::start()) else { return };
     let cache = Cache::start("redis", behind.address(), "");
-    compare("redis_conformance.py", direct.address(), &cache, &[]);
+    compare("redis_conformance.py", direct.address(), &cache, &[], &[]);
+}
+
+#[test]
+fn redis_py_with_tls_to_the_cache_and_to_the_origin() {
+    let (Some(workshop), Some(direct)) = (certificates(), Redis::start()) else { return };
+    let Some((_behind, address)) = redis(&workshop, "localhost", false) else { return };
+    let options = [tls(&workshop), origin_tls(&workshop)].concat();
+    let cache = Cache::start_all(&[("rediss", address, &options)], "");
+    let authority = workshop.path("authority.pem").display().to_string();
+    compare("redis_conformance.py", direct.address(), &cache, &[], &[&authority]);
+}
+
+#[test]
+fn pymongo_with_tls_to_the_cache() {
+    let (Some(direct), Some(behind)) = (Mongo::start_java(), Mongo::start_java()) else { return };
+    let Some(workshop) = certificates() else { return };
+    let cache = Cache::start_all(&[("mongodb", behind.address(), &tls(&workshop))], "");
+    let authority = workshop.path("authority.pem").display().to_string();
+    compare("mongo_conformance.py", direct.address(), &cache, &[""], &[&authority]);
 }
 
 #[test]
@@ -20,19 +40,43 @@ fn pymongo_with_ferretdb() {
         return;
     };
     let cache = Cache::start("mongodb", behind.address(), "");
-    compare("mongo_conformance.py", direct.address(), &cache, &[]);
+    compare("mongo_conformance.py", direct.address(), &cache, &[""], &[]);
 }
 
 #[test]
 fn pymongo_with_mongo_java_offering_compression() {
     let (Some(direct), Some(behind)) = (Mongo::start_java(), Mongo::start_java()) else { return };
     let cache = Cache::start("mongodb", behind.address(), "");
-    compare("mongo_conformance.py", direct.address(), &cache, &["zstd,zlib,snappy"]);
+    compare("mongo_conformance.py", direct.address(), &cache, &["zstd,zlib,snappy"], &[]);
 }
 
-fn compare(script: &str, direct: SocketAddr, cache: &Cache, arguments: &[&str]) {
+#[test]
+fn pymongo_before_an_origin_with_tls() {
+    let (Some(direct), Some(behind)) = (Mongo::start_java(), Mongo::start_java()) else { return };
+    let Some(workshop) = certificates() else { return };
+    // The origin with TLS is another cache.
+    let inner = Cache::start_all(&[("mongodb", behind.address(), &tls(&workshop))], "");
+    let outer = Enroute::start_with_config(
+        &["cache"],
+        &format!(
+            "[[listener]]\nlisten = \"mongodb://127.0.0.1:0\"\n\
+             origin = \"mongodb://localhost:{}/?tls=true&tlsCAFile={}\"\n",
+            inner.address().port(),
+            workshop.path("authority.pem").display()
+        ),
+    );
+    let script = "mongo_conformance.py";
+    let Some(expected) = run(script, direct.address(), &[""]) else { return };
+    let told = run(script, outer.listen_address("mongodb"), &[""]).expect("it ran before");
+    assert_eq!(told, expected);
+    outer.stderr_line("(TLS)");
+}
+
+/// The client of the cache has more arguments.
+fn compare(script: &str, direct: SocketAddr, cache: &Cache, arguments: &[&str], more: &[&str]) {
     let Some(expected) = run(script, direct, arguments) else { return };
-    let told = run(script, cache.address(), arguments).expect("it ran before");
+    let arguments = [arguments, more].concat();
+    let told = run(script, cache.address(), &arguments).expect("it ran before");
     for (told, expected) in told.lines().zip(expected.lines()) {
         assert_eq!(told, expected);
     }

@@ -7,10 +7,14 @@ from bson import Binary, Int64, ObjectId
 from pymongo import DeleteOne, InsertOne, ReplaceOne, ReturnDocument, UpdateMany, UpdateOne
 from pymongo.errors import BulkWriteError, PyMongoError
 
-address, *compressors = sys.argv[1:]
+address, compressors, *authorities = sys.argv[1:]
+# With authorities, the certificate for localhost is verified.
+tls = {"tls": True, "tlsCAFile": authorities[0]} if authorities else {}
+host = "localhost:" + address.rsplit(":", 1)[1] if authorities else address
 client = pymongo.MongoClient(
-    f"mongodb://{address}/?directConnection=true",
-    **({"compressors": compressors[0]} if compressors else {}),
+    f"mongodb://{host}/?directConnection=true",
+    **({"compressors": compressors} if compressors else {}),
+    **tls,
 )
 shop = client.shop
 users = shop.users

@@ -5,6 +5,10 @@ import sys
 import redis
 
 host, port = sys.argv[1].rsplit(":", 1)
+# With authorities, the certificate for localhost is verified.
+authorities = sys.argv[2:]
+tls = {"ssl": True, "ssl_ca_certs": authorities[0]} if authorities else {}
+host = "localhost" if authorities else host
 
 
 def tell(what, ask, times=1):
@@ -70,7 +74,7 @@ def converse(client):
 
 for protocol in (2, 3):
     for database in (0, 3):
-        with redis.Redis(host, int(port), db=database, protocol=protocol) as client:
+        with redis.Redis(host, int(port), db=database, protocol=protocol, **tls) as client:
             converse(client)
-with redis.Redis(host, int(port)) as client:
+with redis.Redis(host, int(port), **tls) as client:
     converse(client)

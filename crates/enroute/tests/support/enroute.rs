@@ -58,6 +58,7 @@ impl Cache {
                 let line = enroute.stderr_line(&format!("-> {origin}"));
                 let (listens, _) = line.split_once(" -> ").expect("address and origin");
                 let (_, address) = listens.split_once("://").expect("a scheme");
+                let (address, _) = address.split_once('/').unwrap_or((address, ""));
                 address.parse().expect("an address")
             })
             .collect();

@@ -42,6 +42,7 @@ pub mod raw;
 pub mod redis_history;
 pub mod script;
 pub mod scripted;
+pub mod secured;
 pub mod state;
 pub mod tls;
 pub mod workshop;

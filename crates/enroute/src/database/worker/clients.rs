@@ -8,14 +8,11 @@ use std::{
 };
 
 use db::Session;
-use reactor::{Acceptor, Socket, Token};
+use reactor::{Acceptor, Channel, Socket, Token};
 use tracing::warn;
 
 use super::{
-    super::{
-        Tls,
-        connection::{Connection, OUTPUT_BYTES_MAX},
-    },
+    super::connection::{Connection, OUTPUT_BYTES_MAX},
     Note, Worker,
 };
 
@@ -67,7 +64,8 @@ impl Worker {
 
     fn enter(&mut self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
         rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
-        let tls = self.tls.as_ref().map(Tls::connection).transpose().map_err(io::Error::other)?;
+        let tls = self.tls.as_ref().map(|tls| tls.connection()).transpose();
+        let tls = tls.map_err(io::Error::other)?.map(rustls::Connection::from);
         let local = stream.local_addr().map_or_else(|_| String::new(), |local| local.to_string());
         let (server, inbox) = (&self.shared.server, &self.inbox);
         let now_ms = self.shared.now().as_millis() as u64;
@@ -78,7 +76,11 @@ impl Worker {
             let client = server.clients.enter(peer.to_string(), local, now_ms, |_| {
                 Box::new(move || inbox.send(Note::Look(token)))
             });
-            io::Result::Ok(Connection::new(Session::new(client, server), socket, tls, peer))
+            io::Result::Ok(Connection::new(
+                Session::new(client, server),
+                Channel::new(socket, tls),
+                peer,
+            ))
         })?;
         Ok(())
     }

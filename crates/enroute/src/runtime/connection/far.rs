@@ -78,6 +78,14 @@ impl<F: Filter> Connection<F> {
     }
 
     fn lose_origin(&mut self, worker: &mut Worker, loss: Loss, why: &str) {
+        if matches!(&self.origin, Link::Up(origin) if origin.is_unheard()) {
+            // A server that refuses a client's certificate does so after the handshake of TLS 1.3.
+            self.address.report(&io::Error::other(format!(
+                "it ended an encrypted connection before its first reply ({why}); if it requires \
+                 certificates of its clients, set `origin_tls = {{ cert, key }}` and check that it \
+                 trusts their authority"
+            )));
+        }
         self.origin = Link::Down;
         let now = worker.now();
         let afterlife = self.session.origin_lost(loss, &mut worker.storage, now);

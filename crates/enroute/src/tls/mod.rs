@@ -1,40 +1,66 @@
-//! TLS of servers and clients, from files.
+//! TLS of all services that use rustls: what handshakes begin with, and the files it comes from.
+//!
+//! It does not move data: event loops have [`reactor::Channel`], tasks have `tokio_rustls`. The
+//! edge has TLS of its own (`edge-tls`).
+//!
+//! Read first: [`Server`] for connections of clients, [`Client`] for connections to servers.
 
 use std::{fs, path::Path, sync::Arc};
 
 use anyhow::{Context, bail};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
+    crypto::{
+        CryptoProvider,
+        aws_lc_rs::{self, Ticketer},
+    },
     pki_types::{CertificateDer, pem::PemObject},
-    server::WebPkiClientVerifier,
+    server::{NoServerSessionStorage, WebPkiClientVerifier},
 };
 
 use crate::private_file;
 
-/// TLS files of a client: the authorities for the peer's certificate, and optionally its own
-/// certificate and key. All are files, PEM.
+mod client;
+mod server;
+
+pub use client::{Client, Expected};
+pub use server::{Files, Server};
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(aws_lc_rs::default_provider())
+}
+
+/// TLS of a client, from files, PEM: the authorities for the peer's certificate, and optionally its
+/// own certificate and key.
 ///
 /// # Errors
-/// A file cannot be read, or is not what it should be.
+/// A file cannot be read, or does not hold what it should.
 pub(crate) fn client(
     roots: &Path,
     identity: Option<(&Path, &Path)>,
 ) -> anyhow::Result<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = ClientConfig::builder_with_provider(provider)
+    client_of(authorities(roots)?, identity)
+}
+
+fn client_of(
+    roots: RootCertStore,
+    identity: Option<(&Path, &Path)>,
+) -> anyhow::Result<ClientConfig> {
+    let tls = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()?
-        .with_root_certificates(authorities(roots)?);
+        .with_root_certificates(roots);
     let Some((certificate, key)) = identity else { return Ok(tls.with_no_client_auth()) };
     let private = private_file::read_private_key(key)?;
     tls.with_client_auth_cert(certificates(certificate)?, private)
         .with_context(|| mismatch(certificate, key))
 }
 
-/// Certificate and key of a server. With `roots`, clients must show a certificate that one of these
-/// authorities has signed. All are files, PEM.
+/// TLS of a server, from files, PEM. With `roots`, clients must show a certificate that one of
+/// these authorities has signed, and no session is resumed: a resumed session does not present its
+/// certificate again, which may have expired, and its authority may have been removed.
 ///
 /// # Errors
-/// A file cannot be read, or is not what it should be.
+/// A file cannot be read, or does not hold what it should.
 pub(crate) fn server(
     certificate: &Path,
     key: &Path,
@@ -42,18 +68,26 @@ pub(crate) fn server(
 ) -> anyhow::Result<ServerConfig> {
     let chain = certificates(certificate)?;
     let private = private_file::read_private_key(key)?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let tls = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()?;
+    let tls =
+        ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let tls = match roots {
         None => tls.with_no_client_auth(),
         Some(path) => {
             let roots = Arc::new(authorities(path)?);
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build()?;
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(roots, provider()).build()?;
             tls.with_client_cert_verifier(verifier)
         }
     };
-    tls.with_single_cert(chain, private).with_context(|| mismatch(certificate, key))
+    let mut tls =
+        tls.with_single_cert(chain, private).with_context(|| mismatch(certificate, key))?;
+    tls.session_storage = Arc::new(NoServerSessionStorage {});
+    match roots {
+        // Keys are replaced every 6 h; a ticket is valid for up to 12 h.
+        None => tls.ticketer = Ticketer::new().context("cannot make keys for session tickets")?,
+        Some(_) => tls.send_tls13_tickets = 0,
+    }
+    Ok(tls)
 }
 
 fn mismatch(certificate: &Path, key: &Path) -> String {

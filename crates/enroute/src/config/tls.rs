@@ -1,0 +1,121 @@
+//! TLS of a listener and of its origin, as people write it.
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::Context;
+use notation::AddressTls;
+use serde::Deserialize;
+
+use super::ListenerDocument;
+use crate::tls;
+
+/// TLS towards clients; all files are PEM.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsDocument {
+    /// Certificate and the chain above it.
+    pub cert: PathBuf,
+    /// Private key of `cert`.
+    pub key: PathBuf,
+    /// Authorities: each client must present a certificate signed by one of them. Default: clients
+    /// need none.
+    pub ca: Option<PathBuf>,
+}
+
+/// TLS towards an origin whose address asks for it; all files are PEM.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OriginTlsDocument {
+    /// Authorities that may have signed the certificate of the origin; default: those of the system.
+    pub ca: Option<PathBuf>,
+    /// Certificate for an origin that requires one of its clients.
+    pub cert: Option<PathBuf>,
+    /// Private key of `cert`.
+    pub key: Option<PathBuf>,
+    /// Name in the certificate of the origin; default: the host in its address.
+    pub name: Option<String>,
+}
+
+impl ListenerDocument {
+    /// The first mistake in its options of TLS.
+    pub(super) fn find_tls_mistake(&self) -> Result<(), (&'static str, String)> {
+        let mistake = |field, message: &str| Err((field, message.to_owned()));
+        let Self { listen, origin, .. } = self;
+        if listen.tls.as_ref().is_some_and(|tls| *tls != AddressTls::default()) {
+            return mistake(
+                "listen",
+                "TLS files of a listener belong to `tls = { cert, key, ca }`",
+            );
+        }
+        if listen.tls.is_some() && self.tls.is_none() {
+            let message = format!("listen = \"{listen}\" needs `tls = {{ cert, key }}`");
+            return Err(("listen", message));
+        }
+        if origin.tls.is_some() && origin.is_original() {
+            return mistake(
+                "origin",
+                "TLS cannot be combined with origin `original`: the name in the certificates of \
+                 the origins is not known",
+            );
+        }
+        let Some(written) = &self.origin_tls else { return Ok(()) };
+        let Some(address) = &origin.tls else {
+            return mistake(
+                "origin_tls",
+                "the address of the origin does not ask for TLS; write rediss://HOST:PORT or \
+                 mongodb://HOST:PORT/?tls=true",
+            );
+        };
+        if written.cert.is_some() != written.key.is_some() {
+            return mistake("origin_tls", "expected `cert` and `key` together");
+        }
+        if (written.ca.is_some() && address.ca.is_some())
+            || (written.cert.is_some() && address.identity.is_some())
+        {
+            return mistake(
+                "origin_tls",
+                "the same file is also named in the address of the origin",
+            );
+        }
+        Ok(())
+    }
+
+    /// All files of TLS that it names, with their fields.
+    pub(super) fn tls_files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let clients = self.tls.iter().flat_map(|TlsDocument { cert, key, ca }| {
+            [Some(cert), Some(key), ca.as_ref()].map(|path| ("tls", path))
+        });
+        let origin =
+            self.origin_tls.iter().flat_map(|OriginTlsDocument { ca, cert, key, .. }| {
+                [ca.as_ref(), cert.as_ref(), key.as_ref()].map(|path| ("origin_tls", path))
+            });
+        let address = self.origin.tls.iter().flat_map(|AddressTls { ca, identity }| {
+            [ca.as_ref(), identity.as_ref()].map(|path| ("origin", path))
+        });
+        let all = clients.chain(origin).chain(address);
+        all.filter_map(|(field, path)| Some((field, path?)))
+    }
+
+    /// TLS towards its clients.
+    pub(super) fn server_tls(&self) -> anyhow::Result<Option<Arc<tls::Server>>> {
+        let Some(TlsDocument { cert, key, ca }) = self.tls.clone() else { return Ok(None) };
+        let files = tls::Files { certificate: cert, key, authority: ca };
+        Ok(Some(Arc::new(tls::Server::new(files)?)))
+    }
+
+    /// TLS towards its origin.
+    pub(super) fn client_tls(&self) -> anyhow::Result<Option<Arc<tls::Client>>> {
+        let Some(address) = self.origin.tls.clone() else { return Ok(None) };
+        let written = self.origin_tls.clone().unwrap_or_default();
+        let (host, _) = self.origin.host_port.rsplit_once(':').unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let identity = address.identity.map(|file| (file.clone(), file));
+        let expected = tls::Expected {
+            name: written.name.unwrap_or_else(|| host.to_owned()),
+            authority: written.ca.or(address.ca),
+            identity: written.cert.zip(written.key).or(identity),
+        };
+        let client = tls::Client::new(expected);
+        Ok(Some(Arc::new(client.with_context(|| format!("origin = \"{}\"", self.origin))?)))
+    }
+}

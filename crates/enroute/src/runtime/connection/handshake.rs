@@ -1,0 +1,81 @@
+//! The handshake of a client that connects with TLS.
+
+use std::io;
+
+use cache::filter::Filter;
+use tracing::warn;
+use wire::detect::{self, Protocol};
+
+use super::{Connection, Link};
+use crate::runtime::{
+    tls::{HANDSHAKE_MAX, ROUND_MAX},
+    worker::Worker,
+};
+
+impl<F: Filter> Connection<F> {
+    /// Continues the handshake, and reads what follows it. Signatures cost up to milliseconds: a
+    /// worker that has spent enough on handshakes in this round leaves the rest to the next.
+    pub(super) fn shake_hands(&mut self, worker: &mut Worker) -> io::Result<Option<usize>> {
+        if worker.shaking >= ROUND_MAX {
+            return Ok(None);
+        }
+        let begun = worker.now();
+        let read = self.client.read(&mut worker.buffer);
+        worker.shaking += worker.now().saturating_sub(begun);
+        match &read {
+            Ok(_) if !self.client.is_handshaking() => self.handshake = None,
+            Ok(_) => {}
+            Err(error) => self.refuse_handshake(&error.to_string()),
+        }
+        read
+    }
+
+    /// Closes a client that does not complete its handshake.
+    pub(super) fn end_late_handshake(&mut self, worker: &Worker) {
+        let Some(handshake) = &self.handshake else { return };
+        if handshake.until <= worker.now() {
+            self.refuse_handshake(&format!("no complete handshake within {HANDSHAKE_MAX:?}"));
+            self.lose_client(&io::ErrorKind::TimedOut.into());
+        }
+    }
+
+    /// Bytes that TLS keeps for the client.
+    pub(super) fn tls_bytes(&self) -> usize {
+        let origin = match &self.origin {
+            Link::Up(origin) => origin.held_bytes(),
+            Link::Down | Link::Connecting => 0,
+        };
+        self.client.held_bytes() + origin
+    }
+
+    /// Logs why the handshake failed. A client that does not speak TLS is answered in its protocol.
+    fn refuse_handshake(&mut self, found: &str) {
+        self.handshake = None;
+        let (listen, peer) = (self.listener.address, self.peer);
+        let foreigners = &self.listener.foreigners;
+        let first = self.client.first().unwrap_or_default();
+        if let Err(error) = detect::expect(Protocol::Tls, first) {
+            foreigners.tell(listen, peer, &error);
+            if let wire::Error::Foreign { found, first, .. } = &error {
+                let mut told = Vec::new();
+                detect::refuse(*found, first, &error.to_string(), &mut told);
+                self.client.give_up_tls();
+                // The client may be gone.
+                let _ = self.client.write(&told);
+            }
+            return;
+        }
+        if let Some(connections) = foreigners.note(Protocol::Tls) {
+            let authority =
+                self.listener.tls.as_ref().and_then(|tls| tls.files().authority.as_ref());
+            let expected = authority.map_or_else(
+                || "TLS 1.2 or 1.3".to_owned(),
+                |path| format!("a certificate signed by an authority in {}", path.display()),
+            );
+            warn!(
+                %peer, %listen, connections,
+                "closing: TLS handshake failed: expected {expected}, found: {found}"
+            );
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A cache with TLS on one side or both, and clients that verify its certificate.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpStream},
+    process::Command,
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned,
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+};
+
+use super::{
+    directory::on_path,
+    origins::{Redis, absent},
+    process::{PATIENCE, free_address},
+    workshop::{Workshop, workshop},
+};
+
+/// An authority, and certificates for `localhost`, and for a client.
+pub fn certificates() -> Option<Workshop> {
+    let workshop = workshop()?;
+    workshop.certificate("authority", "ec");
+    workshop.signed("localhost", "authority");
+    workshop.signed("client", "authority");
+    Some(workshop)
+}
+
+/// `NAME = { … }` with files of the workshop, for a configuration.
+pub fn table(workshop: &Workshop, name: &str, files: &[(&str, &str)], more: &str) -> String {
+    let path = |file: &str| workshop.path(file).display().to_string();
+    let fields = files.iter().map(|(key, file)| format!("{key} = {:?}, ", path(file)));
+    format!("{name} = {{ {}{more} }}\n", fields.collect::<String>())
+}
+
+/// TLS of a listener as `localhost`.
+pub fn tls(workshop: &Workshop) -> String {
+    table(workshop, "tls", &[("cert", "localhost.pem"), ("key", "localhost.key")], "")
+}
+
+/// TLS to an origin that is `localhost`.
+pub fn origin_tls(workshop: &Workshop) -> String {
+    table(workshop, "origin_tls", &[("ca", "authority.pem")], "name = \"localhost\"")
+}
+
+/// A redis-server that listens at its address without TLS, and at the one returned with TLS. It is
+/// `NAME.pem`, and requires certificates of clients if `strict`.
+pub fn redis(workshop: &Workshop, name: &str, strict: bool) -> Option<(Redis, SocketAddr)> {
+    let address = free_address();
+    let path = |file: String| workshop.path(&file).display().to_string();
+    let [port, certificate, key, authority] = [
+        address.port().to_string(),
+        path(format!("{name}.pem")),
+        path(format!("{name}.key")),
+        path("authority.pem".into()),
+    ];
+    let redis = Redis::start_with(&[
+        "--tls-port",
+        &port,
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-ca-cert-file",
+        &authority,
+        "--tls-auth-clients",
+        if strict { "yes" } else { "no" },
+    ])?;
+    Some((redis, address))
+}
+
+/// What redis-cli prints, which connects with TLS and verifies `localhost`.
+pub fn redis_cli(workshop: &Workshop, address: SocketAddr, words: &[&str]) -> Option<String> {
+    let Some(program) = on_path("redis-cli") else { return absent("redis-cli is not on PATH") };
+    let output = Command::new(program)
+        .args(["-h", "localhost", "-p", &address.port().to_string(), "--tls", "--cacert"])
+        .arg(workshop.path("authority.pem"))
+        .args(words)
+        .output()
+        .expect("redis-cli starts");
+    let said = [output.stdout, output.stderr].concat();
+    Some(String::from_utf8_lossy(&said).trim().to_owned())
+}
+
+/// A client that trusts an authority of the workshop, and shows `identity` if it is asked.
+pub fn trusting(workshop: &Workshop, authority: &str, identity: Option<&str>) -> Arc<ClientConfig> {
+    let certificate = |name: &str| {
+        let pem = fs::read(workshop.path(&format!("{name}.pem"))).expect("a file");
+        CertificateDer::from_pem_slice(&pem).expect("a certificate")
+    };
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(authority)).expect("an authority");
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots);
+    Arc::new(match identity {
+        None => builder.with_no_client_auth(),
+        Some(name) => {
+            let key = PrivateKeyDer::from_pem_file(workshop.path(&format!("{name}.key")));
+            let chain = vec![certificate(name)];
+            builder.with_client_auth_cert(chain, key.expect("a key")).expect("a pair")
+        }
+    })
+}
+
+/// A verified connection.
+pub struct Secured(StreamOwned<ClientConnection, TcpStream>);
+
+impl Secured {
+    /// Shakes hands with `localhost` at `address`.
+    pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let name = ServerName::try_from("localhost").expect("a name");
+        let tls = ClientConnection::new(Arc::clone(config), name).expect("a client");
+        let mut secured = Self(StreamOwned::new(tls, stream));
+        let StreamOwned { conn, sock } = &mut secured.0;
+        while conn.is_handshaking() {
+            conn.complete_io(sock)?;
+        }
+        Ok(secured)
+    }
+
+    /// Whether the handshake continued an earlier session.
+    pub fn is_resumed(&self) -> bool {
+        self.0.conn.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
+
+    /// Sends Redis commands, each a line of words; the replies have to be as long as `reply`.
+    pub fn try_ask(&mut self, words: &str, reply: &str) -> io::Result<String> {
+        let mut bytes = String::new();
+        for line in words.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            bytes += &format!("*{}\r\n", words.len());
+            words.iter().for_each(|word| bytes += &format!("${}\r\n{word}\r\n", word.len()));
+        }
+        self.0.write_all(bytes.as_bytes())?;
+        self.0.flush()?;
+        let mut heard = vec![0; reply.len()];
+        self.0.read_exact(&mut heard)?;
+        Ok(String::from_utf8_lossy(&heard).into_owned())
+    }
+
+    /// The same, and the reply has to be exactly this.
+    pub fn ask(&mut self, words: &str, reply: &str) {
+        assert_eq!(self.try_ask(words, reply).expect("an open connection"), reply, "{words}");
+    }
+}
