@@ -40,14 +40,14 @@ pub enum Side {
     Server,
 }
 
-/// Why a session cannot go on.
+/// Errors that end a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The client broke its protocol or a limit.
     #[error("from the client: {0}")]
     Client(wire::Error),
-    /// The client writes more than keys where no reply would say when that is done.
+    /// The client sent a write wider than keys where no reply confirms writes.
     #[error(
         "from the client: after SUBSCRIBE, MONITOR or SYNC, expected writes of single keys only, got a wider \
          one, whose reply cannot be recognized; send it over another connection"

@@ -25,7 +25,7 @@ impl Output {
         self.bytes.capacity()
     }
 
-    /// Gives up the buffer, if everything in it is written.
+    /// Returns the buffer for reuse, if everything in it is written.
     pub fn give_back(&mut self) -> Option<Vec<u8>> {
         (self.is_empty() && self.bytes.capacity() > 0).then(|| {
             self.clear();
@@ -33,13 +33,13 @@ impl Output {
         })
     }
 
-    /// What is to be written.
+    /// Bytes to be written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(self.written..).unwrap_or_default()
     }
 
-    /// How many bytes are to be written.
+    /// Number of bytes to be written.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() - self.written
@@ -56,7 +56,7 @@ impl Output {
         }
     }
 
-    /// Is everything written?
+    /// Whether everything is written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -23,11 +23,11 @@ impl Counter {
     }
 }
 
-/// Why a read was not answered from storage.
+/// Reasons why a read was not answered from storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhyNot {
-    /// Nothing is stored for it: never read, evicted, expired or invalidated.
+    /// Not stored: never read, evicted, expired or invalidated.
     NotStored,
     /// A write to the key, or to something above it, is not settled.
     WritePending,
@@ -126,7 +126,7 @@ impl WhyNot {
     }
 }
 
-/// Why the reply of a missed read was not stored.
+/// Reasons why the reply of a missed read was not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotFilled {

@@ -16,10 +16,11 @@ use std::{borrow::Cow, iter, time::Duration};
 
 use crate::principal::Principal;
 
-/// At most this many answers are stored under one key; the oldest makes room.
+/// Maximum number of answers stored under one key; the oldest is dropped first.
 pub(crate) const VARIANTS_MAX: usize = 64;
 
-/// The one way out of storage: the answer in `value` that `principal` may be given at `now`.
+/// Returns the answer in `value` that `principal` may be given at `now`. No other function takes
+/// answers out of storage.
 #[inline]
 pub(crate) fn answer_to<'v>(
     principal: &Principal,

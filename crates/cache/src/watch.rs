@@ -21,7 +21,7 @@ use wire::{
 
 use crate::{Error, input::Input};
 
-/// How the origin is asked.
+/// Protocol in which the origin is asked.
 #[derive(Debug, Clone)]
 pub enum Speaks {
     /// Redis: the login of the feed, user and password, where there is one.
@@ -57,16 +57,16 @@ impl Speaks {
 pub enum Verdict {
     /// The origin is the one that was known, or the first.
     Same,
-    /// It may be another one: drop what is stored of it.
+    /// The origin may be another one: drop what is stored of it.
     Changed,
 }
 
 /// Identity reported by an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Identity {
-    /// By what never stays when it may have lost data, and by what only grows.
+    /// A part that changes whenever data may have been lost, and a number that only grows.
     Known(Vec<u8>, u64),
-    /// It reports none.
+    /// The origin reports no identity.
     Unknown,
 }
 
@@ -79,7 +79,7 @@ pub struct Watch {
     /// Replies to the present question that have come.
     told: Vec<u8>,
     awaited: usize,
-    /// Nothing was answered on this connection yet.
+    /// No question was answered on this connection yet.
     fresh: bool,
 }
 
@@ -91,19 +91,19 @@ impl Watch {
         Self { speaks, input, known: None, told, awaited: 0, fresh: true }
     }
 
-    /// How the origin is asked.
+    /// Protocol in which the origin is asked.
     #[must_use]
     pub fn speaks(&self) -> &Speaks {
         &self.speaks
     }
 
-    /// Was an answer ever understood?
+    /// Whether an answer was ever understood.
     #[must_use]
     pub fn has_stood(&self) -> bool {
         self.known.is_some()
     }
 
-    /// Was a question answered on the present connection?
+    /// Whether a question was answered on the present connection.
     #[must_use]
     pub fn has_answered(&self) -> bool {
         !self.fresh

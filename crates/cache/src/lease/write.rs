@@ -164,7 +164,7 @@ impl Leases {
     }
 }
 
-/// One of the writes to what `closed` counts them of is settled.
+/// Notes that one of the writes that `closed` counts for `scope` is settled.
 fn open(closed: &mut HashMap<u64, Writes>, scope: u64) {
     if let Some(writes) = closed.get_mut(&scope) {
         writes.sent -= 1;

@@ -120,7 +120,8 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// What is sent with a read so that its reply can be stored; none if it cannot be.
+    /// Prepares the probe that is sent with a read so that its reply can be stored; `None` if it
+    /// cannot be stored.
     fn prepare<S: Storage>(
         &mut self,
         read: &Read<'_>,

@@ -67,8 +67,8 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Does the origin read nothing behind the last request until it has answered that? Then
-    /// nothing is sent behind it: a write that the origin cannot have seen must not keep a scope
+    /// Whether the origin reads nothing after the last request until it has answered it. Then
+    /// nothing is sent after it: a write that the origin cannot have read must not keep a scope
     /// closed.
     pub(crate) fn is_blocked(&self) -> bool {
         self.expected.back().is_some_and(|last| {
@@ -104,7 +104,7 @@ impl<F: Filter> Session<F> {
 }
 
 impl Action {
-    /// What is done with a reply, if it is not known better.
+    /// Returns the default handling of a reply.
     pub(crate) fn of(reply: Reply) -> Self {
         match reply {
             Reply::Plain | Reply::Last => Self::Forward,

@@ -20,7 +20,7 @@ pub(crate) enum Splice {
         /// Parts that were sent, or have begun to be.
         sent: usize,
     },
-    /// It is no row of parts: an error, which answers the whole request.
+    /// The reply is no array of parts but an error, which answers the whole request.
     Whole,
 }
 

@@ -13,7 +13,7 @@ use crate::{
     storage::{Storage, Write},
 };
 
-/// What is left of a session that lost its origin.
+/// What remains possible for a session that lost its origin connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Afterlife {
     /// Hits go on, and a new origin connection may take over.
@@ -22,12 +22,12 @@ pub enum Afterlife {
     Close,
 }
 
-/// How the connection to the origin came to its end.
+/// How the connection to the origin ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
     /// The origin ended it: it has not carried out what it did not understand.
     Ended,
-    /// It broke, or was given up: what was sent may still be carried out.
+    /// The connection broke or was given up: requests that were sent may still be executed.
     Broken,
 }
 
@@ -36,7 +36,7 @@ pub enum Loss {
 pub struct Lost {
     /// The command; "" if it is not known.
     pub command: &'static str,
-    /// What stays closed for the quarantine.
+    /// Scope that stays closed for the quarantine.
     pub scope: Sent,
 }
 
@@ -128,7 +128,7 @@ impl<F: Filter> Session<F> {
         if keeps { Afterlife::Continue } else { Afterlife::Close }
     }
 
-    /// The session is over: gives back its leases; writes without an answer go into quarantine.
+    /// Ends the session and returns its leases; the scopes of unanswered writes are quarantined.
     pub fn close<S: Storage>(&mut self, storage: &mut S, now: Duration) {
         self.abandon(Loss::Broken, storage, now);
         self.parked = None;
@@ -144,14 +144,14 @@ impl<F: Filter> Session<F> {
         self.to_client.clear();
     }
 
-    /// Has the client asked to be let go?
+    /// Whether the client has asked to be disconnected.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Is a write under way whose answer is to come, or what is thought to be refused and may be
-    /// one?
+    /// Whether a write is under way that is still to be answered, or a request that is expected to
+    /// be refused but may write.
     #[must_use]
     pub fn awaits_writes(&self) -> bool {
         let awaits = |expected: &Expected<F::Tag>| {

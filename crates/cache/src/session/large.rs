@@ -11,11 +11,11 @@ use crate::{
     storage::Storage,
 };
 
-/// What happened to the bytes of a request that is not whole.
+/// Outcome of handling bytes of an incomplete request.
 pub(super) enum Passage {
     /// This number of bytes was taken.
     Taken(usize),
-    /// More are needed.
+    /// More bytes are needed.
     Wait,
 }
 
@@ -62,7 +62,7 @@ impl<F: Filter> Session<F> {
         Ok(Passage::Wait)
     }
 
-    /// Passes on what has come of such a request.
+    /// Forwards the bytes received so far of such a request.
     pub(super) fn pass(&mut self, bytes: &[u8]) -> Result<Passage, Error> {
         let passed = match self.filter.pass(bytes) {
             Ok(passed) => passed,

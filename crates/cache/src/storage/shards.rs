@@ -31,7 +31,7 @@ pub struct Shards {
     granted_bytes: AtomicUsize,
 }
 
-/// What all shards together may hold.
+/// Limits of all shards together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageLimits {
     /// Items at most; `usize::MAX` where memory alone is the bound.
@@ -89,17 +89,17 @@ impl Shards {
         more
     }
 
-    /// How long a scope stays closed when the answer to its write never comes.
+    /// Time for which a scope stays closed if the reply to its write never arrives.
     pub fn quarantine(&self) -> Duration {
         self.quarantine
     }
 
-    /// What all shards together may hold.
+    /// Limits of all shards together.
     pub fn limits(&self) -> StorageLimits {
         *self.limits.lock()
     }
 
-    /// Lets `change` state new limits of all shards together, while they serve; returns them.
+    /// Changes the limits of all shards together at run time by `change`; returns the new limits.
     pub fn resize(&self, change: impl FnOnce(&mut StorageLimits)) -> StorageLimits {
         // Held throughout, so that of two changes at once the later holds for every shard.
         let mut limits = self.limits.lock();
@@ -108,7 +108,7 @@ impl Shards {
         *limits
     }
 
-    /// Lets storage use at most `bytes` of its memory, however much it was asked to keep.
+    /// Limits storage to `bytes` of memory, even if the configured limit is higher.
     pub fn grant(&self, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let before = self.granted_bytes.load(Relaxed);
@@ -136,7 +136,7 @@ impl Shards {
         }
     }
 
-    /// What the shards hold, added up.
+    /// Memory statistics, summed over all shards.
     pub fn memory(&self) -> store::Stats {
         let mut sum = store::Stats::default();
         for shard in &self.shards {
@@ -153,7 +153,7 @@ impl Shards {
     }
 }
 
-/// One worker's way to storage, with its own counters.
+/// One worker's access to storage, with its own counters.
 pub struct Handle {
     shards: Arc<Shards>,
     stats: Arc<Stats>,

@@ -35,9 +35,9 @@ pub(super) fn lasting(greeting: &Document<'_>) -> Option<Vec<u8>> {
     complete.then_some(kept)
 }
 
-/// Is the field true of the server and not of one connection or moment? Without `topologyVersion`
-/// a driver asks again by the clock instead of waiting for a change; without `compression` it sends
-/// nothing that a later connection to the origin has not agreed to.
+/// Whether the field describes the server and not one connection or moment. Without
+/// `topologyVersion` a driver polls instead of waiting for a change; without `compression` it sends
+/// nothing that a later connection to the origin has not negotiated.
 fn is_lasting(field: &[u8]) -> bool {
     !matches!(
         field,

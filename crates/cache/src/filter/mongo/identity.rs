@@ -92,12 +92,12 @@ impl Identity {
         matches!(self.state, State::Anonymous) && self.unsettled == 0
     }
 
-    /// Is no step under way?
+    /// Whether no step is under way.
     pub(super) fn is_settled(&self) -> bool {
         self.unsettled == 0
     }
 
-    /// Is no conversation under way?
+    /// Whether no conversation is under way.
     pub(super) fn is_followed(&self) -> bool {
         self.is_settled() && !matches!(self.state, State::Claimed(_))
     }

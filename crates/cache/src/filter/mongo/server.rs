@@ -50,7 +50,7 @@ pub(super) fn admit(
     .unwrap_or(Err(NotFilled::Incomplete))
 }
 
-/// What `listCollections` said about one collection.
+/// Returns the character of one collection from a reply to `listCollections`.
 pub(super) fn character(reply: &[u8], limits: &Limits) -> Result<Character, NotFilled> {
     read(reply, limits, |response| {
         let cursor = response.cursor.filter(|_| response.ok).ok_or(NotFilled::Refused)?;

@@ -30,7 +30,7 @@ struct Transaction {
     touched: Extent,
 }
 
-/// What a transaction touches, by collection.
+/// The scopes that a transaction touches: collections, databases or everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) collections: SmallVec<[Namespace; 2]>,
@@ -58,7 +58,7 @@ impl Extent {
         self.everything |= self.collections.len() + self.databases.len() > COLLECTIONS_MAX;
     }
 
-    /// As scopes of a write.
+    /// Returns it as scopes of a write.
     pub(super) fn scopes<'m>(&self, origin: u64) -> SmallVec<[Scope<'m>; 1]> {
         if self.everything {
             return SmallVec::from_iter([Scope::Origin(origin)]);
@@ -69,7 +69,7 @@ impl Extent {
     }
 }
 
-/// One statement's place: its session, the number of its transaction, whether that begins here.
+/// Transaction of a statement: its session, the transaction number, and whether it begins here.
 struct Statement {
     session: Box<[u8]>,
     number: i64,
@@ -108,7 +108,8 @@ impl Transactions {
         }
     }
 
-    /// What the commit `request` publishes. It may be sent again, so it is not forgotten.
+    /// Returns the scopes that the commit `request` publishes. They are kept, because a commit may
+    /// be sent again.
     pub(super) fn published(&self, request: &Request<'_>, user: &[u8]) -> Extent {
         let known = Statement::of(request, user).and_then(|statement| {
             let sessions = self.lock();

@@ -43,7 +43,7 @@ const EMPTY: [&str; 16] = [
     "zrevrangebyscore",
 ];
 
-/// Is `packed` the answer to the read `variant` of a key that does not exist?
+/// Whether `packed` is the answer to the read `variant` for a key that does not exist.
 pub(super) fn is_absence(variant: &[u8], packed: &[u8]) -> bool {
     let is = |name: &&str| is_of(variant, name);
     let null = matches!(packed, b"_" | b"*-1\r\n");
@@ -59,14 +59,14 @@ pub(super) fn is_absence(variant: &[u8], packed: &[u8]) -> bool {
     }
 }
 
-/// Is it null as the answer of a command that returns the whole value of its key? It then says that
-/// there is no string under the key.
+/// Whether `packed` is the null answer of a command that returns the whole value of its key. It
+/// means that the key holds no string.
 pub(super) fn is_no_value(variant: &[u8], packed: &[u8]) -> bool {
     packed == b"_" && (variant.is_empty() || is_of(variant, "mget"))
 }
 
-/// Is `variant`, which begins with a version and the command unless it is that of MGET, one of the
-/// command `name`?
+/// Whether `variant`, which begins with a version and the command unless it is that of MGET, is one
+/// of the command `name`.
 fn is_of(variant: &[u8], name: &str) -> bool {
     let named = match variant.first() {
         Some(2 | 3) => variant.get(1..).unwrap_or_default(),

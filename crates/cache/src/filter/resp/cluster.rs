@@ -12,7 +12,7 @@ use std::{
 
 use wire::resp::{Frame, Kind, response};
 
-/// Which listener stands for which node.
+/// Addresses of the cluster's nodes, each with the listener for it.
 #[derive(Debug, Default)]
 pub struct Addresses {
     known: Vec<[Address; 2]>,
@@ -204,7 +204,7 @@ enum Part {
     Port,
 }
 
-/// What stands at `place` in a node, behind the element `before`.
+/// Returns the part of a node's address that is at index `place`, after the element `before`.
 fn part(topology: Topology, place: usize, before: &Frame<'_>) -> Option<Part> {
     match (topology, text(before)) {
         (Topology::Slots, _) if place == 1 => Some(Part::Port),
@@ -214,7 +214,7 @@ fn part(topology: Topology, place: usize, before: &Frame<'_>) -> Option<Part> {
     }
 }
 
-/// What stands before the elements of an aggregate.
+/// Returns the bytes of an aggregate before its elements.
 fn header<'a>(aggregate: &Frame<'a>, elements: &[Frame<'_>]) -> &'a [u8] {
     let elements: usize = elements.iter().map(|element| element.bytes().len()).sum();
     let bytes = aggregate.bytes();

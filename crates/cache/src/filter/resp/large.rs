@@ -96,7 +96,7 @@ impl Resp {
             || command.flags.contains(Flags::OTHER_DATABASE)
     }
 
-    /// The one key a write names first, or else its database.
+    /// Returns the key that a write names first, or else its database.
     fn scope_of<'m>(
         &self,
         command: &Command,

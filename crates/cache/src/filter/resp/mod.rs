@@ -64,9 +64,9 @@ pub struct Resp {
     selecting: VecDeque<Option<Namespace>>,
     /// State was changed in a way that cannot be followed; nothing is cached from here on.
     lost_track: bool,
-    /// Between MULTI and EXEC, as they were sent.
+    /// Between MULTI and EXEC, as sent by the client.
     in_transaction: bool,
-    /// Between MULTI and EXEC, as they were answered: the origin queues.
+    /// Between MULTI and EXEC, according to the origin's replies: the origin queues commands.
     queues: bool,
     /// Requests under way that begin a transaction, if the origin lets them.
     beginnings: u32,
@@ -79,7 +79,7 @@ pub struct Resp {
     asking: bool,
     /// The next command is the one that CLIENT CACHING applies to.
     caching: bool,
-    /// Nothing of ours may stand before the current command.
+    /// The cache must not insert a command of its own before the current command.
     between: bool,
     /// The scanner is inside a reply.
     mid_reply: bool,

@@ -38,7 +38,8 @@ const UNKNOWN: [&[u8]; 3] = [b"-ERR unknown command", b"-ERR unknown subcommand"
 /// Errors of one that lacks the right to a command, or has not logged in.
 const RIGHTS: [&[u8]; 2] = [b"-NOAUTH ", b"-NOPERM "];
 
-/// What `reply` says of a write; `queues` if the origin has answered MULTI and not its end.
+/// Judges a write by `reply`; `queues` if the origin has answered MULTI but not the end of that
+/// transaction.
 pub(super) fn verdict(tag: &Tag, reply: &[u8], queues: bool) -> Verdict {
     let is = |start: &&[u8]| reply.starts_with(start);
     match tag {
