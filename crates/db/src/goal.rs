@@ -9,7 +9,7 @@ use crate::memory::MEMORY_BYTES_MIN;
 /// A latency to be held with the least memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Goal {
-    /// Of 100 lookups, 99 are answered in this time, waiting for the disk included.
+    /// Time within which 99 of 100 lookups are answered, including waits for the disk.
     pub lookup_p99: Duration,
     /// The most memory the whole process may take for it, in bytes.
     pub memory_bytes_max: u64,
@@ -61,7 +61,7 @@ impl fmt::Display for Goal {
     }
 }
 
-/// Can `p99` be asked for? It is shown in whole microseconds.
+/// Whether `p99` is a valid goal. It is shown in whole microseconds.
 fn is_latency(p99: &Duration) -> bool {
     *p99 >= LOOKUP_P99_MIN && p99.subsec_nanos().is_multiple_of(1_000)
 }

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 /// The most keys remembered for clients in default mode, in all shards together.
 pub const TRACKED_KEYS_MAX: usize = 262_144;
 
-/// How many are remembered in `memory_bytes` for the whole process: at some 128 bytes each, a
-/// thirtieth of it.
+/// Maximum number of keys remembered if the process may use `memory_bytes`: at about 128 bytes a
+/// key, a thirtieth of it.
 pub fn keys_max_for(memory_bytes: u64) -> usize {
     usize::try_from(memory_bytes / 4_096)
         .map_or(TRACKED_KEYS_MAX, |keys| keys.min(TRACKED_KEYS_MAX))
@@ -22,7 +22,7 @@ pub fn keys_max_for(memory_bytes: u64) -> usize {
 pub struct Notice {
     /// The client.
     pub client: u64,
-    /// What changed.
+    /// The changed key.
     pub key: Box<[u8]>,
     /// The prefix it asked for; `None` if it had read the key.
     pub prefix: Option<Box<[u8]>>,
@@ -33,7 +33,7 @@ pub struct Notice {
 struct Broadcast {
     client: u64,
     prefix: Box<[u8]>,
-    /// Not of its own changes.
+    /// The client's own changes are left out.
     no_loop: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Tracking {
 }
 
 impl Tracking {
-    /// Without tracking clients; at most `keys_max` keys will be remembered.
+    /// Creates it without tracking clients; at most `keys_max` keys will be remembered.
     pub(crate) fn new(keys_max: usize) -> Self {
         Self { readers: HashMap::new(), broadcasts: Vec::new(), notices: Vec::new(), keys_max }
     }
@@ -67,7 +67,7 @@ impl Tracking {
         self.give_up(keys_max);
     }
 
-    /// Gives up keys until `left` are left.
+    /// Drops remembered keys until `left` are left.
     fn give_up(&mut self, left: usize) {
         let count = self.readers.len().saturating_sub(left);
         let given_up: Vec<_> = self.readers.keys().take(count).cloned().collect();
@@ -133,7 +133,7 @@ impl Tracking {
         std::mem::take(&mut self.notices)
     }
 
-    /// Are any messages pending?
+    /// Whether any messages are pending.
     #[inline]
     pub fn has_notices(&self) -> bool {
         !self.notices.is_empty()

@@ -34,7 +34,7 @@ struct State {
 }
 
 impl Turns {
-    /// May a command that waits for nothing yet begin to, without queueing?
+    /// Whether a command that has not waited yet may begin to without queueing.
     #[inline]
     pub(crate) fn may_begin(&self) -> bool {
         !self.crowded.load(Relaxed)
@@ -46,7 +46,7 @@ impl Turns {
         self.change(bytes_max, |state| state.bytes += bytes);
     }
 
-    /// It lets go of them.
+    /// Subtracts `bytes` that a command no longer waits for.
     #[inline]
     pub(crate) fn let_go(&self, bytes: usize, bytes_max: usize) {
         if bytes > 0 {

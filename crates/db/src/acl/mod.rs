@@ -26,7 +26,7 @@ pub const DEFAULT: &str = "default";
 #[derive(Debug, Clone)]
 pub(crate) struct User {
     pub(crate) rules: Arc<Rules>,
-    /// Never the same for two users, were they of one name one after the other.
+    /// Number of the user's creation: different for each user, also for two with the same name.
     born: u64,
 }
 

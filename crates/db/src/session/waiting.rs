@@ -4,14 +4,14 @@ use store::elastic::Ticket;
 
 use crate::{clients::Client, keyspace::Shards, server::Server};
 
-/// What a command that waits for the disk keeps until it is given again.
+/// State of a command that waits for the disk, kept until the command is executed again.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// What is being loaded, or is loaded, by shard.
+    /// Tickets of the values that are being loaded or are loaded, with their shards.
     tickets: Vec<(usize, Ticket)>,
-    /// What that keeps in memory, in bytes.
+    /// Memory that these values use, in bytes.
     bytes: usize,
-    /// It is in the disk queue, or was notified that it may begin.
+    /// The command is in the disk queue, or was notified that it may begin.
     is_queued: bool,
 }
 
@@ -40,7 +40,7 @@ impl Waiting {
         server.turns.keep(bytes, server.parameters.waiting_bytes_max());
     }
 
-    /// It waits for its turn to ask the disk.
+    /// Queues the command for its turn to read from the disk.
     pub(super) fn queue(&mut self, client: &std::sync::Arc<Client>, server: &Server) {
         self.is_queued = true;
         server.turns.join(client, server.parameters.waiting_bytes_max());

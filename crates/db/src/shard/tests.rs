@@ -14,7 +14,7 @@ fn finish(shard: &mut Shard, device: &SimulatedDevice) {
     }
 }
 
-/// What an answer to reading `key` has to wait for.
+/// Returns the position that an answer to reading `key` has to wait for.
 fn reads(shard: &mut Shard, key: &StoredKey) -> Position {
     shard.written = Position::default();
     shard.read(key, NOW);

@@ -67,8 +67,8 @@ pub(super) fn turn_page(call: &mut Call<'_, '_>, walk: &mut Walk) -> Result<(), 
     Ok(())
 }
 
-/// Goes on with the walk of this command, and keeps what is to be kept; answers once it is over, or
-/// `most` are found.
+/// Continues the walk of this command and keeps the keys that `keep` accepts. Answers when the walk
+/// is complete or `most` keys are found.
 fn walk(
     call: &mut Call<'_, '_>,
     most: usize,

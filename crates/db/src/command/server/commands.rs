@@ -42,7 +42,7 @@ fn describe(reply: &mut Reply<'_>, rows: &Rows, row: &Row) {
     subcommands.iter().for_each(|row| describe(reply, rows, row));
 }
 
-/// Where some keys stand and what is done to them.
+/// Writes the positions of some keys, and how the command accesses them.
 fn specify(reply: &mut Reply<'_>, step: u8, (first, last, touch, varies): (u8, i8, Touch, bool)) {
     reply.map(3);
     reply.text("flags");

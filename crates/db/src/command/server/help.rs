@@ -88,7 +88,7 @@ pub(crate) fn lastsave(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// There are no replicas to wait for.
+/// WAIT returns at once, because there are no replicas.
 pub(crate) fn wait(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     integer(call.args[1])?;
     if integer(call.args[2])

@@ -8,7 +8,7 @@ use crate::{
     row::Touch,
 };
 
-/// What the options of SET say.
+/// Options of SET.
 #[derive(Default)]
 struct Options<'a> {
     only_absent: bool,
