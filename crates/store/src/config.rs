@@ -12,7 +12,7 @@ pub struct Config {
     pub key_bytes_max: usize,
     /// Longest value accepted, in bytes. At most `u32::MAX` is ever accepted.
     pub value_bytes_max: usize,
-    /// Which item leaves when there is no more room.
+    /// Replacement policy.
     pub replacement: Replacement,
 }
 

@@ -17,9 +17,9 @@ use crate::blocks::Blocks;
 pub enum FileName {
     /// The constants: format version, sizes, the key of the hash.
     Superblock,
-    /// One of the two copies of the list of segments.
+    /// One of the two copies of the manifest.
     Manifest(u8),
-    /// One segment of the log. Numbers only ever rise.
+    /// One segment of the log. Numbers are never reused.
     Segment(u64),
     /// Index pages that do not fit into memory. Worthless after a restart.
     Spill,
@@ -44,7 +44,7 @@ pub struct CommandId(pub u64);
 /// two under way of which one needs the other.
 #[derive(Debug, Clone)]
 pub struct DeviceCommand {
-    /// To be given back with the result.
+    /// Identifies the command in its completion.
     pub id: CommandId,
     /// The file meant.
     pub file: FileName,
@@ -83,7 +83,7 @@ pub enum Operation {
 /// The end of a command.
 #[derive(Debug)]
 pub struct Completion {
-    /// Of the command.
+    /// Identifies the completed command.
     pub id: CommandId,
     /// The bytes read; empty for anything but a read.
     pub result: io::Result<Vec<u8>>,

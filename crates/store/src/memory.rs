@@ -29,7 +29,7 @@ pub struct Insert {
 pub struct Peek<'a> {
     /// Its value.
     pub value: &'a [u8],
-    /// Until when it is held; for good if `None`.
+    /// Time until which it is held; `None` is without limit.
     pub expires_at: Option<Duration>,
 }
 
@@ -109,12 +109,12 @@ impl Memory {
         Some(location)
     }
 
-    /// Has the place fetched where an item of this hash would be looked for.
+    /// Prefetches the index bucket of this hash.
     pub(crate) fn prefetch(&self, hash: u64) {
         self.index.prefetch(self.fold(hash));
     }
 
-    /// Has the item fetched that is likely the one of this hash, once its place was.
+    /// Prefetches the item that probably has this hash, after [`Self::prefetch`].
     pub(crate) fn prefetch_item(&self, hash: u64) {
         if let Some(location) = self.index.guess(self.fold(hash)) {
             self.log.prefetch(location);
@@ -226,8 +226,8 @@ impl Memory {
         self.lower_limits();
     }
 
-    /// Does up to `work` items' worth of shrinking, compacting and expiring, at most one segment
-    /// (256 KiB) beyond it; true while there is more to do.
+    /// Does up to `work` items' worth of shrinking, compacting and expiring, exceeding that by at
+    /// most one segment (256 KiB); true while there is more to do.
     pub fn step(&mut self, work: usize, now: Duration) -> bool {
         self.upkeep(work, now)
     }

@@ -74,8 +74,8 @@ pub(crate) trait Policy<A: Arena>: Send {
     /// Chooses the item to evict and forgets it; `None` when there is none.
     fn victim(&mut self, arena: &mut A) -> Option<Id>;
 
-    /// Gives up a bounded part of tables larger than the capacity asks for; false if there was
-    /// nothing to give up.
+    /// Releases a bounded part of tables larger than the capacity requires; false if there was
+    /// nothing to release.
     fn trim(&mut self) -> bool {
         false
     }

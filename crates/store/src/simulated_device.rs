@@ -35,9 +35,9 @@ pub struct Faults {
 
 #[derive(Debug, Default, Clone)]
 struct SimulatedFile {
-    /// As read now.
+    /// The contents as read now.
     now: Vec<u8>,
-    /// As it was at the last sync.
+    /// The contents at the last sync.
     safe: Vec<u8>,
     /// Sectors written since.
     dirty: Vec<usize>,

@@ -22,10 +22,10 @@ pub struct Config {
     pub max_bytes: usize,
 }
 
-/// What was seen since the last look.
+/// Measurements since the last review.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// Of lookups since the last look; none if there were too few to say.
+    /// 99th percentile of lookup times since the last review; `None` if there were too few lookups.
     pub p99: Option<Duration>,
     /// The budget in force, in bytes.
     pub memory_bytes: usize,
@@ -52,8 +52,8 @@ const LOOKUPS_MIN: u64 = 2_000;
 /// A size found too small is not tried again for this long at first.
 const AVOID_FIRST: Duration = Duration::from_secs(600);
 const AVOID_MAX: Duration = Duration::from_secs(24 * 3600);
-/// After so many times that time without a reason to grow, the next way down is put off no longer
-/// than at first.
+/// After this many such periods without a reason to grow, the delay of the next shrinking is reset
+/// to its first value.
 const CALM: u32 = 4;
 
 /// Decides on the budget.
@@ -68,7 +68,7 @@ pub struct Autoscale {
     avoid_for: Duration,
     /// The last change was a shrinking.
     has_shrunk: bool,
-    /// It shrinks no more until then, and for how long that was put off.
+    /// No shrinking before this time, and the delay that led to it.
     stay_until: Duration,
     stay_for: Duration,
 }

@@ -9,9 +9,9 @@ use super::staging::{StagedKey, State};
 use super::{Elastic, Error, Fetch, Load, Record};
 
 impl Elastic {
-    /// Has what a lookup of `key` looks at first fetched from memory; `writes` if it is to be
-    /// written, too. For a command that is executed soon: give the result to
-    /// [`Elastic::prefetch_item`] after others were prefetched.
+    /// Prefetches the memory that a lookup of `key` reads first, for a command that is executed
+    /// soon; `writes` if it also writes. Pass the result to [`Elastic::prefetch_item`] after other
+    /// keys were prefetched.
     pub fn prefetch(&self, key: &[u8], writes: bool) -> u64 {
         let hash = self.hash(key);
         if writes {
@@ -152,7 +152,7 @@ impl Elastic {
         }
     }
 
-    /// Why the page of this hash is not to be had, if so.
+    /// Returns the error of the page of this hash if the page cannot be read.
     pub(super) fn page_error(&self, hash: u64) -> Option<Error> {
         Some(self.paging.missing(self.table.page_of(hash))?.error.clone())
     }

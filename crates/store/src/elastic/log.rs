@@ -41,8 +41,8 @@ use step::{Mark, Step};
 const WRITE_SHARE: usize = 64;
 const WRITE_BYTES_MAX: usize = 1 << 20;
 const WRITE_BYTES_MIN: usize = 256 << 10;
-/// More than this waiting for the device makes compaction wait, and half of it writers, so that
-/// they cannot crowd it out. It is a fourth of a small budget.
+/// Limit on bytes waiting for the device, beyond which compaction waits; writers wait from half of
+/// it on. It is a quarter of a small budget.
 const BUFFERED_BYTES_MAX: usize = 4 << 20;
 pub(super) const BUFFERED_BYTES_MIN: usize = 1 << 20;
 const BUFFERED_SHARE: usize = 4;
@@ -56,25 +56,26 @@ struct Open {
     number: u64,
     /// Length the segment will have: longer than its file if the spare was too short for a record.
     bytes: u64,
-    /// Where `buffer` begins in the segment, a whole block.
+    /// Offset of `buffer` in the segment, at a block boundary.
     base: u64,
     buffer: Blocks,
-    /// Up to here the segment was handed to the device.
+    /// The segment was passed to the device up to here.
     written: u64,
-    /// Up to here it survives a crash.
+    /// The segment is durable up to here.
     durable: u64,
     footer: Footer,
-    /// Of what the device was handed for good.
+    /// Parity of the final blocks passed to the device.
     parity: Parity,
-    /// How many lines its records have.
+    /// Number of lines of its records.
     count: usize,
-    /// Those of a footer; without one, those of entries that expire.
+    /// The lines of a footer; without a footer, the lines of entries that expire.
     lines: Vec<Line>,
     kills: u64,
     version_max: u64,
-    /// What of it is older than the step that is open.
+    /// Contents of the segment before the open step.
     before: Mark,
-    /// Its header, if a step clears the store by it: written when the rest of the step is safe.
+    /// The segment's header, if a step clears the store by it: written when the rest of the step is
+    /// durable.
     header: Option<Blocks>,
 }
 
@@ -83,7 +84,7 @@ impl Open {
         self.base + self.buffer.len() as u64
     }
 
-    /// The first so many bytes buffered, whole blocks, are as they will be.
+    /// Notes that the first `bytes` buffered bytes, whole blocks, are final.
     fn note_blocks(&mut self, bytes: usize) {
         if self.footer == Footer::Parity {
             self.parity.add(&self.buffer[..bytes]);
@@ -98,7 +99,7 @@ struct Job {
     bytes: Arc<Blocks>,
     /// The log is written up to here when this is.
     position: u64,
-    /// Its segment is synced before anything else is written.
+    /// The segment is synced before any other write.
     syncs: bool,
 }
 
@@ -108,8 +109,8 @@ pub(super) struct Log {
     spares: Spares,
     listing: Listing,
     open: Option<Open>,
-    /// What would have suited the segment sealed last. The next is begun with it, as room for a
-    /// footer has to be kept while a segment is filled.
+    /// The form of footer that would have suited the segment sealed last, used for the next one:
+    /// room for the footer has to be reserved while a segment is filled.
     footer: Footer,
     step: Step,
     jobs: VecDeque<Job>,
@@ -124,15 +125,15 @@ pub(super) struct Log {
     flush_wanted: u64,
     synced: Since,
     unwritten: Option<Since>,
-    /// Nothing more is written: a write or sync failed.
+    /// No further writes, because a write or sync failed.
     failed: bool,
-    /// Nothing more is appended but what closing the log needs.
+    /// Only what closing the log needs is still appended.
     is_closing: bool,
-    /// Why nothing is appended, if so.
+    /// Reason why appends are refused.
     refusal: Option<Error>,
     /// Time at which the disk was full for a write that is retried.
     write_refused: Option<Since>,
-    /// What may wait for the device, and what is written once it waits.
+    /// Maximum of bytes that wait for the device, and the size of one write.
     buffered_bytes_max: usize,
     write_bytes: usize,
     /// The version of the last entry written; records of kills carry it.
@@ -193,7 +194,7 @@ impl Log {
         self.version = version;
     }
 
-    /// There is a record of so many bytes: new segments shall have room for it.
+    /// Ensures that new segments have room for a record of `bytes` bytes.
     pub(super) fn note_record(&mut self, bytes: usize) {
         self.spares.note_need(spares::need(bytes, LINE_BYTES));
     }
@@ -208,7 +209,7 @@ impl Log {
         self.spares.length(self.segments.live(), self.segments.bytes_max())
     }
 
-    /// It was made, and will be listed before anything is written.
+    /// Adds a spare that was created; it will be listed before it is written to.
     pub(super) fn add_spare(&mut self, spare: Spare) {
         self.spares.add(spare);
     }
@@ -243,7 +244,7 @@ impl Log {
         jobs + self.open.as_ref().map_or(0, |open| open.buffer.len())
     }
 
-    /// True if the segment is sealed, synced, and counts.
+    /// True if the segment is sealed, synced and not doomed.
     pub(super) fn is_on_disk(&self, slot: usize) -> bool {
         let segment = self.segments.at(slot);
         segment.trailer.is_some()
@@ -252,8 +253,7 @@ impl Log {
             && self.jobs.iter().all(|job| job.number != segment.number)
     }
 
-    /// True if compaction may append: it must neither flood the device nor start what it cannot
-    /// end.
+    /// True if compaction may append: the device is not flooded, and appends are not refused.
     pub(super) fn has_room_to_move(&self) -> bool {
         self.refusal.is_none() && self.buffered_bytes() < self.buffered_bytes_max
     }

@@ -10,7 +10,7 @@ use super::staging::StagedKey;
 use super::table::Slot;
 use crate::device::{CommandId, DeviceCommand, FileName, Operation};
 
-/// Why a command was sent.
+/// Purpose of a command.
 #[derive(Debug)]
 pub(super) enum Purpose {
     Log(log::Purpose),
@@ -89,7 +89,7 @@ impl Outbox {
         self.commands.pop_front()
     }
 
-    /// Why the command that has completed was sent.
+    /// Takes the purpose of a completed command.
     pub(super) fn purpose_of(&mut self, id: CommandId) -> Option<Purpose> {
         self.purposes.remove(&id)
     }

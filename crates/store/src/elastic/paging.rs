@@ -40,7 +40,7 @@ const SPILL_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Paging {
     /// Rises when the table is replaced, to tell commands sent for the old one.
     epoch: u64,
-    /// What waits for each page that is to come back.
+    /// Keys that wait for each page to be read back.
     awaited: HashMap<u32, Vec<StagedKey>>,
     /// Those of them for which no memory was free yet.
     wanted: VecDeque<u32>,
@@ -62,20 +62,20 @@ pub(super) struct Paging {
 #[derive(Debug)]
 pub(super) struct Missing {
     pub(super) error: Error,
-    /// When it was asked for, if it is to be asked for again.
+    /// Time of the last request, if the page is to be requested again.
     since: Option<Since>,
 }
 
 impl Missing {
-    /// It is damaged: it stays so as long as the table is there.
+    /// Whether the page is damaged; it then stays missing until the table is replaced.
     pub(super) fn is_for_good(&self) -> bool {
         self.since.is_none()
     }
 }
 
-/// What one turn did, in pages.
+/// Numbers of pages that one turn processed.
 pub(super) struct Turn {
-    /// Sent away.
+    /// Pages written out.
     pub(super) away: usize,
     /// Reads of pages sent.
     pub(super) reads: u64,
@@ -117,12 +117,13 @@ impl Paging {
         (self.reading + 2 * self.leaving.len()) * PAGE_BYTES + self.retired.bytes()
     }
 
-    /// What is known of a page that did not come back and is not to be asked for.
+    /// Returns the failure of a page that could not be read back and is not to be requested again
+    /// now.
     pub(super) fn missing(&self, page: u32) -> Option<&Missing> {
         self.missing.get(&page)
     }
 
-    /// Has a page that is away brought back; `waiter` goes on then.
+    /// Requests that a page be read back; `waiter` resumes when it is in memory.
     ///
     /// # Errors
     /// Why the page cannot be read. Then `waiter` does not wait.
@@ -142,7 +143,7 @@ impl Paging {
         Ok(())
     }
 
-    /// Has a page brought back for upkeep, which checks again in its next step.
+    /// Requests that a page be read back for upkeep, which checks again in its next step.
     pub(super) fn ask_for_upkeep(&mut self, page: u32) {
         // A page that could not be read is asked for again later.
         let _ = self.ask(page, StagedKey::Page(page));
@@ -205,7 +206,7 @@ impl Paging {
         !self.leaving.is_empty()
     }
 
-    /// True if writes have made so many pages beyond the share of `max` that writers have to wait.
+    /// Whether writes have created so many pages beyond the share of `max` that writers must wait.
     pub(super) fn is_over(&self, table: &Table, max: usize) -> bool {
         self.counted(table) > max + OVER_MAX
     }

@@ -33,13 +33,13 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// True if the memory table has all that was written.
+    /// True if all writes are in the memory table.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.fresh.is_empty()
     }
 
-    /// True if a key was removed whose hash another key has too.
+    /// True if a key was removed whose hash another key also has.
     #[inline]
     pub(super) fn has_gone(&self) -> bool {
         !self.gone.is_empty()
@@ -123,7 +123,7 @@ impl Recent {
         }
     }
 
-    /// Where the entry of `key` is in both tables, if it was loaded last.
+    /// Returns the places of the entry of `key` in both tables, if it was the last one loaded.
     #[inline]
     pub(super) fn known(&self, key: &[u8]) -> Option<Places> {
         self.known.places.filter(|_| self.known.key == key)
@@ -143,8 +143,8 @@ impl Recent {
     }
 }
 
-/// Where the entry loaded last is, if memory holds it, so that a write of it need not look it up
-/// again.
+/// Places of the last loaded entry, if memory holds it, so that a write to it needs no second
+/// lookup.
 #[derive(Debug, Default)]
 struct Known {
     key: Vec<u8>,
@@ -162,8 +162,8 @@ impl Known {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
     pub(super) hash: u64,
-    /// In the storage table.
+    /// Slot in the storage table.
     pub(super) slot: Slot,
-    /// In the memory table.
+    /// Location in the memory table.
     pub(super) memory: item::Location,
 }

@@ -41,7 +41,7 @@ impl Address {
     }
 }
 
-/// What a record says.
+/// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An entry; the record it kills is the one it replaces.
@@ -65,7 +65,7 @@ pub(super) struct Record<'a> {
     pub(super) body: Body<'a>,
 }
 
-/// What of an entry is kept in memory.
+/// The part of an entry that is kept in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Body<'a> {
     pub(super) version: u64,
@@ -151,7 +151,7 @@ impl<'a> Record<'a> {
         rest.fill(0);
     }
 
-    /// Has the record at the start of `bytes`, which is to lie at `address`, be the last of its
+    /// Marks the record at the start of `bytes`, which will lie at `address`, as the last of its
     /// step.
     pub(super) fn end_step(address: Address, bytes: &mut [u8]) {
         bytes[5] = 0;
@@ -179,7 +179,7 @@ impl<'a> Record<'a> {
         Some((end, u32_at(bytes, 0) ^ whole_checksum(address, &bytes[4..end])))
     }
 
-    /// Where the record at the start of `bytes` ends, without padding, whatever kind it says it is.
+    /// Returns the end of the record at the start of `bytes`, without padding, whatever its kind.
     fn parse_any(bytes: &[u8]) -> Option<usize> {
         let header = bytes.get(..HEADER_BYTES)?;
         let key_bytes = u16::from_le_bytes([header[6], header[7]]) as usize;
@@ -222,14 +222,14 @@ impl<'a> Record<'a> {
         bytes.get(HEADER_BYTES..HEADER_BYTES + key_bytes)
     }
 
-    /// Where in the record its body is.
+    /// Range of the body within the record.
     pub(super) fn body_range(&self) -> Range<usize> {
         let start = HEADER_BYTES + self.key.len();
         start..start + BODY_BYTES + self.body.value.len()
     }
 }
 
-/// Why bytes are not a record.
+/// Reasons why bytes are not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Broken {
     #[error("the record ends after {got} bytes")]

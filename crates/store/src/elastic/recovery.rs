@@ -45,7 +45,7 @@ pub struct Recovery {
     pub segments: usize,
     /// Records read one by one, as their segment was not sealed or is damaged.
     pub records_scanned: u64,
-    /// Where the log was cut, if the last crash tore it: file, offset in bytes.
+    /// Place at which the log was cut, if the last crash tore it: file, offset in bytes.
     pub cut: Option<(FileName, u64)>,
     /// Damaged places.
     pub damage: Vec<Error>,
@@ -57,7 +57,7 @@ struct Found {
     lines: Lines,
 }
 
-/// Where the lines of a segment are.
+/// Source of the lines of a segment.
 enum Lines {
     /// Read again for every range of hashes.
     OnDisk,
@@ -169,7 +169,7 @@ impl Elastic {
 }
 
 impl<D: Device + ?Sized> Opening<'_, D> {
-    /// Has the manifest list what was found and nothing else, and removes the rest.
+    /// Writes a manifest of exactly the segments found, and removes all other files.
     fn list(&mut self, log: &mut Log, sequence: u64) -> Result<(), Error> {
         log.pass_manifest(sequence);
         if let Some(manifest) = &self.manifest {

@@ -33,12 +33,12 @@ const REST_S: u32 = 1;
 struct Sweep {
     slot: usize,
     number: u64,
-    /// Nothing if the segment was open when it was begun.
+    /// `None` if the segment was open when the sweep began.
     reader: Option<LineReader>,
-    /// Those read last; nothing while they are read.
+    /// The lines read last; `None` while lines are read.
     lines: Option<Vec<Line>>,
     next: usize,
-    /// When the first entry left here expires, in seconds.
+    /// Earliest expiry among the entries left here, in seconds.
     expires_s: u32,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Sweeper {
     begun: Option<Sweep>,
 }
 
-/// What the sweep borrows of the other parts.
+/// Other parts of the store that the sweep uses.
 pub(super) struct Borrows<'a> {
     pub(super) log: &'a mut Log,
     pub(super) table: &'a mut Table,
@@ -87,13 +87,13 @@ impl Sweeper {
         self.begun = None;
     }
 
-    /// When the first entry expires, if no sweep is under way.
+    /// Time of the earliest expiry, if no sweep is under way.
     pub(super) fn timeout(&self, log: &Log) -> Option<Duration> {
         let due = log.segments.expires_s();
         (due != u32::MAX && self.begun.is_none()).then(|| Duration::from_secs(due.into()))
     }
 
-    /// Begins, or goes on with, a sweep; true if it can go on at once.
+    /// Begins or continues a sweep; returns true if it can continue at once.
     pub(super) fn step(&mut self, borrows: &mut Borrows<'_>, now: Duration) -> bool {
         if borrows.log.is_closing() {
             return false;

@@ -19,7 +19,7 @@ use crate::mapping::{Mapping, PAGE_BYTES};
 
 /// Bits kept of a hash.
 pub(super) const HASH_BITS: u32 = 40;
-/// At most 2^24 pages, four thousand million entries.
+/// Maximum depth: 2^24 pages, four thousand million entries.
 const DEPTH_MAX: u32 = 24;
 const PAGES_MAX: usize = 1 << DEPTH_MAX;
 
@@ -27,10 +27,10 @@ const PAGES_MAX: usize = 1 << DEPTH_MAX;
 const RESIDENT: u8 = 1;
 /// The spill file does not have it as it is.
 const DIRTY: u8 = 2;
-/// It was used since the clock came by.
+/// Used since the clock hand last passed.
 const USED: u8 = 4;
 
-/// Where a record lies: slot of its segment times units in a segment, plus units. 40 bits.
+/// Location of a record: slot of its segment times units in a segment, plus units. 40 bits.
 pub(super) type Location = u64;
 
 /// An entry of the table.
@@ -51,10 +51,11 @@ pub(super) struct Table {
     /// The pages in memory, in no order.
     residents: Vec<u32>,
     pins: HashMap<u32, u32>,
-    /// Where in `residents` the clock stands.
+    /// Position of the clock hand in `residents`.
     hand: usize,
     entries: u64,
-    /// Where the slots of the hash asked for last are, in its page: a command asks more than once.
+    /// Positions, in their page, of the slots of the hash looked up last: a command looks it up
+    /// more than once.
     seen: Option<Seen>,
 }
 
@@ -141,7 +142,7 @@ impl Table {
         }
     }
 
-    /// Has what will be read of the page of this hash fetched from memory.
+    /// Prefetches the part of the page that a lookup of this hash reads.
     pub(super) fn prefetch(&self, hash: u64) {
         self.pages[self.page_of(hash) as usize].prefetch(hash);
     }
@@ -198,7 +199,7 @@ impl Table {
         true
     }
 
-    /// True if [`Table::insert`] of this hash would succeed, however it has to grow.
+    /// True if [`Table::insert`] of this hash would succeed, splitting pages if necessary.
     pub(super) fn has_room(&self, hash: u64) -> bool {
         let page = &self.pages[self.home(hash)];
         !page.is_full() || (u32::from(page.depth) < DEPTH_MAX && self.pages_used + 16 < PAGES_MAX)
@@ -304,9 +305,9 @@ impl Table {
         }
     }
 
-    /// Gives up the memory of a page: of up to `patience` looked at, one not used since the clock
-    /// came by, or else the first. Says which page, and its bytes if the spill file does not have
-    /// them; with `clean` only a page is taken of which it does.
+    /// Releases the memory of a page: of up to `patience` pages examined, one not used since the
+    /// clock hand last passed, or else the first. Returns its index, and its bytes if the spill
+    /// file does not have them; with `clean` only a page is chosen that the spill file has.
     pub(super) fn send_away(
         &mut self,
         patience: usize,

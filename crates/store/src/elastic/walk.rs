@@ -15,7 +15,7 @@ use super::{Elastic, RandomKey, Scan, Ticket};
 /// Keys of one step of a scan at most, as each may have to be read from disk.
 const SCAN_MAX: usize = 512;
 
-/// What is known of the key of a slot.
+/// State of the key of a slot.
 enum SlotKey {
     Known(Box<[u8]>, Expiry),
     Pending(Ticket),

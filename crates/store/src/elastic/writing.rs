@@ -116,9 +116,9 @@ impl Elastic {
         self.log.reserve_step(who, entries, entries * each + bytes, clears)
     }
 
-    /// What is written and removed from here to [`Elastic::end_step`], no more than was reserved,
-    /// survives a crash as a whole or not at all. Nothing else is called in between than what a
-    /// command calls.
+    /// Begins a step: what is written and removed until [`Elastic::end_step`] survives a crash as a
+    /// whole or not at all. It must not exceed the reservation, and between the two calls only the
+    /// operations of commands may be called.
     pub fn begin_step(&mut self) {
         self.log.begin_step();
     }

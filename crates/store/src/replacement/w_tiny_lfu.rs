@@ -27,7 +27,7 @@ const PROBATION: u8 = 1;
 const PROTECTED: u8 = 2;
 
 pub(super) struct WTinyLfu {
-    /// By mark.
+    /// The queue of each mark.
     queues: [Queue; 3],
     sketch: Sketch,
     capacity: usize,

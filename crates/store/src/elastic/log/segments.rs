@@ -6,10 +6,10 @@ use crate::elastic::record::{Address, Class, UNIT_BYTES};
 use crate::elastic::segment::{BLOCK_BYTES, LINE_BYTES, Trailer};
 use crate::elastic::table::Location;
 
-/// What a record made dead takes when compaction carries that on, in bytes.
+/// Bytes that compaction needs to carry on the mark of one dead record.
 pub(in crate::elastic) const KILL_BYTES: u64 = 16;
 
-/// One segment there is.
+/// One existing segment.
 #[derive(Debug)]
 pub(in crate::elastic) struct Segment {
     pub(in crate::elastic) number: u64,
@@ -27,9 +27,9 @@ pub(in crate::elastic) struct Segment {
     /// when that was counted.
     kills: u64,
     older: usize,
-    /// Its trailer, once it is sealed.
+    /// The trailer, once the segment is sealed.
     pub(in crate::elastic) trailer: Option<Trailer>,
-    /// Nothing here counts once the log is durable up to there.
+    /// The segment can be removed once the log is durable up to this position.
     pub(in crate::elastic) doomed: Option<u64>,
     pub(super) removing: bool,
     /// The manifest lists it no more.
@@ -148,7 +148,7 @@ impl Segments {
         self.slots.len() * size_of::<Segment>() * 2
     }
 
-    /// How many segments have lower numbers.
+    /// Number of segments with lower numbers.
     fn older(&self, number: u64) -> usize {
         self.numbers.partition_point(|&other| other < number)
     }
@@ -168,7 +168,7 @@ impl Segments {
         segment.data_bytes().saturating_sub(needed) * 1000 / segment.bytes
     }
 
-    /// Notes that a segment makes so many more records in older ones dead.
+    /// Notes that a segment kills `count` more records in older segments.
     pub(in crate::elastic) fn note_kills(&mut self, slot: usize, count: u64) {
         let older = self.older(self.at(slot).number);
         let segment = self.at_mut(slot);
@@ -212,7 +212,7 @@ impl Segments {
         Address::new(self.at(self.slot(location)).number, self.offset(location))
     }
 
-    /// True if a record of that address may still be on disk.
+    /// True if a record with that address may still be on disk.
     pub(in crate::elastic) fn has(&self, number: u64) -> bool {
         self.slot_of.contains_key(&number)
     }
@@ -237,7 +237,7 @@ impl Segments {
         self.killed
     }
 
-    /// When the first entry anywhere expires, in seconds.
+    /// Earliest expiry of any entry, in seconds.
     pub(in crate::elastic) fn expires_s(&self) -> u32 {
         self.expires_s
     }
@@ -262,14 +262,14 @@ impl Segments {
         self.at_mut(slot).trailer = Some(trailer);
     }
 
-    /// Gives up a sealed segment once the log is durable up to `position`.
+    /// Marks a sealed segment for removal once the log is durable up to `position`.
     pub(in crate::elastic) fn doom(&mut self, slot: usize, position: u64) {
         let segment = self.at_mut(slot);
         segment.doomed = Some(position);
         self.doomed.push(slot);
     }
 
-    /// Are there segments that go as soon as the log is durable?
+    /// Whether segments wait for removal until the log is durable.
     pub(in crate::elastic) fn are_any_doomed(&self) -> bool {
         !self.doomed.is_empty()
     }
@@ -279,7 +279,7 @@ impl Segments {
         self.doomed.iter().map(|&slot| self.at(slot).bytes).sum()
     }
 
-    /// Nothing in any segment is alive, and all but that in `kept` are doomed.
+    /// Marks all entries of all segments as dead, and dooms all segments but the one in `kept`.
     pub(super) fn clear(&mut self, kept: usize, position: u64) {
         for slot in (0..self.slots.len()).filter(|&slot| slot != kept) {
             if self.slots[slot].as_ref().is_some_and(|segment| segment.doomed.is_none()) {

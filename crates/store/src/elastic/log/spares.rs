@@ -50,18 +50,19 @@ pub(in crate::elastic) struct Spare {
 #[derive(Debug)]
 pub(super) struct Spares {
     ready: VecDeque<Spare>,
-    /// How many more were made, and are not listed yet.
+    /// Number of spares that were created and are not listed yet.
     unlisted: usize,
     creating: bool,
     next_number: u64,
     /// Time at which the disk was reported full.
     refused: Option<Since>,
-    /// What was removed since and is not taken again. On a full disk no more is asked for: it would
-    /// be what another shard has just won, and needs to go on.
+    /// Bytes removed since then and not used again. On a full disk no more than this is requested:
+    /// otherwise this shard would take the space that another shard has just freed and needs to
+    /// continue.
     won: u64,
     /// Length of the segment to be made next.
     bytes_next: u64,
-    /// What the longest record so far needs of a segment.
+    /// Length of segment that the longest record so far needs.
     need_max: u64,
     /// Spares for removals.
     for_removers: usize,
@@ -89,7 +90,7 @@ impl Spares {
         }
     }
 
-    /// Those that are listed, the next to be used first.
+    /// Returns the listed spares, the next one to be used first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Spare> {
         self.ready.iter()
     }
@@ -109,7 +110,7 @@ impl Spares {
         self.need_max = self.need_max.max(bytes);
     }
 
-    /// It is listed, and may be used.
+    /// Adds a spare that is listed and may be used.
     pub(super) fn add(&mut self, spare: Spare) {
         self.unlisted = self.unlisted.saturating_sub(1);
         self.ready.push_back(spare);
@@ -149,7 +150,7 @@ impl Spares {
         self.need_max.max(share).next_power_of_two().clamp(least, bytes_max)
     }
 
-    /// One to be made, if one is missing.
+    /// Returns a spare to create, if one is missing.
     pub(super) fn plan(&mut self, live: u64, bytes_max: u64) -> Option<Spare> {
         let bytes = self.length(live, bytes_max);
         self.bytes_next = bytes;
@@ -188,7 +189,7 @@ impl Spares {
         self.won = 0;
     }
 
-    /// A segment of so many bytes was removed.
+    /// Notes that a segment of `bytes` bytes was removed.
     pub(super) fn note_room(&mut self, bytes: u64) {
         self.won += bytes;
     }

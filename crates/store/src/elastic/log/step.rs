@@ -19,13 +19,13 @@ use crate::elastic::record::{Address, Record};
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) is_open: bool,
-    /// Where the last record appended in it lies in the open segment.
+    /// Offset, in the open segment, of the last record appended in this step.
     pub(super) last: Option<u64>,
-    /// What a new segment needs to hold what was reserved.
+    /// Length that a new segment needs to hold the reserved records.
     pub(super) need: u64,
 }
 
-/// What the open segment holds at some moment.
+/// Contents of the open segment at some moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark {
     end: u64,
@@ -36,7 +36,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Only its header.
+    /// The mark of a segment that has only a header.
     pub(super) fn header() -> Self {
         Self { end: BLOCK_BYTES as u64, count: 0, lines: 0, kills: 0, version_max: 0 }
     }
@@ -75,7 +75,7 @@ impl Log {
         Ok(())
     }
 
-    /// What is appended from now on is one step, no more than was reserved.
+    /// Begins a step: all records appended until its end belong together, up to the reserved bytes.
     pub(in crate::elastic) fn begin_step(&mut self) {
         self.step.is_open = true;
         if let Some(open) = &mut self.open {
@@ -83,14 +83,14 @@ impl Log {
         }
     }
 
-    /// The step is over, the last record of it the last appended.
+    /// Ends the step with the last record appended.
     pub(in crate::elastic) fn end_step(&mut self) {
         self.end_records();
         self.step.is_open = false;
         self.step.need = 0;
     }
 
-    /// Nothing follows the last record of the step here.
+    /// Marks the last record of the step as its end.
     pub(super) fn end_records(&mut self) {
         if let (Some(offset), Some(open)) = (self.step.last.take(), &mut self.open) {
             let start = (offset - open.base) as usize;
@@ -99,7 +99,7 @@ impl Log {
         self.release_header();
     }
 
-    /// True if the open segment was begun by the open step clearing the log.
+    /// True if the open step cleared the log and thereby began the open segment.
     pub(super) fn has_step_cleared(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.header.is_some())
     }
@@ -127,8 +127,8 @@ impl Log {
         open.base = BLOCK_BYTES as u64;
     }
 
-    /// Has a header that was kept back written once all records of the step are safe, and before
-    /// anything else: a trailer states the floor, too.
+    /// Writes a header that was held back, once all records of the step are durable and before any
+    /// other write: a trailer contains the floor, too.
     fn release_header(&mut self) {
         let Some(open) = &mut self.open else { return };
         let Some(header) = open.header.take() else { return };

@@ -13,7 +13,7 @@ use crate::elastic::segment::{
     BLOCK_BYTES, Footer, Header, Line, Trailer, whole_footer, write_footer,
 };
 
-/// What a scan of records found.
+/// Result of a scan of records.
 struct Scanned {
     lines: Vec<Line>,
     end: u64,
@@ -55,7 +55,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         Ok(found)
     }
 
-    /// What of a file of that length can be a segment.
+    /// Bytes of a file of this length that can be a segment.
     fn whole_blocks(&self, bytes: u64) -> u64 {
         bytes.min(self.segment_bytes) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
     }
@@ -275,7 +275,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         wiped.and_then(|()| self.device.sync(file)).map_err(write_failed(file))
     }
 
-    /// Gives the segment that was open the footer and trailer it lacks.
+    /// Writes the missing footer and trailer of the segment that was open.
     fn seal(
         &self,
         segment: &mut Segment,
@@ -324,8 +324,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
     }
 }
 
-/// Where the log goes on behind a record that reached the disk as a whole and is damaged; nothing
-/// if a crash may have torn it, or if the log ends there.
+/// Returns the offset at which the log continues after a damaged record that reached the disk
+/// completely; `None` if a crash may have torn the record, or if the log ends there.
 ///
 /// A segment is made of zeroes and every place is written once, so a sector that a crash lost is
 /// zero where the record should be. One that is not was written, and what is wrong in it is damage.
@@ -350,8 +350,8 @@ fn behind_whole(number: u64, bytes: &[u8], at: usize) -> Option<usize> {
     Some(next.unwrap_or(end))
 }
 
-/// Where records go on behind bytes that are none; nothing if the log simply ends there. `promised`
-/// says that it does not.
+/// Returns the offset of the next record after bytes that are no record; `None` if the log ends
+/// there. `promised` means that it does not end there.
 fn behind_damage(number: u64, bytes: &[u8], damage: usize, promised: bool) -> Option<usize> {
     let mut first = None;
     let mut at = damage + UNIT_BYTES;

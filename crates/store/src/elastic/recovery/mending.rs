@@ -69,7 +69,7 @@ fn changed_length(address: Address, record: &mut [u8]) -> Option<(usize, u8)> {
 }
 
 const CHECKSUM_BYTES: usize = 4;
-/// Where in a record the lengths of its key and value are.
+/// Range, in a record, of the lengths of its key and value.
 const LENGTHS: std::ops::Range<usize> = 6..12;
 
 /// CRC-32C of one byte, with its bits in the order of the processor's instruction.
