@@ -40,11 +40,11 @@ pub(super) enum Parked {
     No,
     /// A lookup waits for the disk.
     Disk,
-    /// It waits for its next turn.
+    /// The connection waits for its next turn.
     Turn,
     /// Writes wait until the disk has caught up.
     Busy,
-    /// It waits until this time.
+    /// The connection waits until this time.
     Until(Instant),
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Connection {
     decoder: request::Decoder,
     input: Vec<u8>,
     output: Output,
-    /// Since when its lookup waits for the disk.
+    /// Time since which its lookup has waited for the disk.
     waits_since: Option<Instant>,
     /// The client sent invalid protocol data, or closed.
     ended: bool,
@@ -72,7 +72,7 @@ pub(super) struct Connection {
 pub(super) struct Turn<'t> {
     pub(super) shared: &'t Shared,
     pub(super) limits: &'t Limits,
-    /// For clients that have to log in before anything else.
+    /// Limits for clients that have to log in first.
     pub(super) limits_before_login: &'t Limits,
     /// Shards that have something for the disk.
     pub(super) touched: &'t mut [bool],
@@ -115,7 +115,7 @@ impl Connection {
         self.recount(if bytes < COUNTED_BYTES_MIN { 0 } else { bytes }, shared)
     }
 
-    /// Its waiting bytes become zero.
+    /// Subtracts its waiting bytes from the total.
     pub(super) fn uncount(&mut self, shared: &Shared) {
         self.recount(0, shared);
     }

@@ -32,13 +32,13 @@ pub struct Rescale {
     pub memory_bytes: u64,
     /// The memory it has now; equal to the memory it wants after a release.
     pub present_bytes: u64,
-    /// What it has resident now, in bytes.
+    /// Resident memory of the process now, in bytes.
     pub resident_bytes: u64,
     /// The reason, for people.
     pub reason: String,
 }
 
-/// Its answer.
+/// The orchestrator's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Granted {
     /// The memory the process may use from now on, in bytes: at least what it has, at most what it

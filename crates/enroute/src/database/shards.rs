@@ -28,12 +28,12 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// How many there are.
+    /// Number of shards.
     pub fn len(&self) -> usize {
         self.shards.len()
     }
 
-    /// Never.
+    /// Always false.
     pub fn is_empty(&self) -> bool {
         self.shards.is_empty()
     }

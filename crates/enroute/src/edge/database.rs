@@ -110,5 +110,5 @@ fn bail_late<T>() -> anyhow::Result<T> {
     bail!("no reply within {PATIENCE:?}")
 }
 
-/// More than the lengths and line ends around one value take.
+/// Upper bound of the length fields and line ends around one value.
 const FRAMING_BYTES: usize = 256;

@@ -26,7 +26,8 @@ struct Flight {
 }
 
 impl Flights {
-    /// Lets no request that comes from now on wait for a fetch of this target that is under way.
+    /// Prevents requests that arrive from now on from waiting for a fetch of this target that is
+    /// under way.
     pub(super) fn revoke(&self, primary: &[u8]) {
         self.0.lock().retain(|_, flight| flight.primary != primary);
     }

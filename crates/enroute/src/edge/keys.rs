@@ -5,7 +5,7 @@ use wire::ski::{KeyId, Operation, Params, Request, Scheme, TranscriptHash, reque
 
 use crate::keyserver::Client;
 
-/// One key at a key server.
+/// One private key, kept at a key server.
 pub struct KeyServer {
     client: Client,
     key: KeyId,

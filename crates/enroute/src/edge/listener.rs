@@ -36,9 +36,9 @@ use super::{
     unread::Unread,
 };
 
-/// What a connection of HTTP/2 may send of requests' bodies before they are read.
+/// Maximum of request body bytes that an HTTP/2 connection may send before they are read.
 const WINDOW_BYTES: u32 = 256 << 10;
-/// What waits for the window of one of its streams.
+/// Maximum of bytes that wait for the window of one of its streams.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 /// Accepts until the end is asked for.

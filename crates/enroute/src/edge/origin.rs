@@ -45,7 +45,7 @@ use super::{
 
 /// Connections kept for the next request.
 const IDLE_CONNECTIONS_MAX: usize = 64;
-/// For how long; below what servers commonly close after.
+/// Time for which they are kept; shorter than the idle timeout of most servers.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest head of an answer, and what is read or written of a body at once.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -57,19 +57,19 @@ const PROBES: u32 = 3;
 pub struct Origin {
     base: Uri,
     authority: Authority,
-    /// For requests that may be retried.
+    /// Client for requests that may be retried.
     asking: Client<Connector, Body>,
-    /// For retries: never on an existing connection.
+    /// Client for retries: never on an existing connection.
     anew: Client<Connector, Body>,
-    /// For all others. A slow reader of a body fills the window, which the kernel cannot tell from
-    /// silence.
+    /// Client for all others. A slow reader of a body fills the window, which the kernel cannot
+    /// tell from silence.
     sending: Client<Connector, Body>,
     answer_timeout: Duration,
     turns_max: usize,
     turns: Arc<Semaphore>,
 }
 
-/// Why there is no answer.
+/// Reasons why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("the origin {0} cannot be reached: {1}")]
@@ -137,7 +137,7 @@ impl Origin {
         })
     }
 
-    /// Where it is.
+    /// Base URI of the origin.
     pub(super) fn base(&self) -> Uri {
         self.base.clone()
     }
@@ -276,8 +276,8 @@ impl Connector {
         })
     }
 
-    /// Has the kernel end a connection whose other end has acknowledged nothing for the connect timeout
-    /// (`TCP_USER_TIMEOUT` and keepalive, tcp(7)).
+    /// Makes the kernel end a connection whose peer has acknowledged nothing for the connect
+    /// timeout (`TCP_USER_TIMEOUT` and keepalive, tcp(7)).
     fn bound_silence(&self, stream: &TcpStream) -> io::Result<()> {
         let limit = self.connect_timeout;
         sockopt::set_tcp_keepidle(stream, limit / 2)?;

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 
 use crate::lock::{self, Refused};
 
-/// How long a written line may wait to be on the disk. A crash of the machine, not of the program,
-/// loses that much.
+/// Maximum time before a written line is synced to disk. A crash of the machine (not of the
+/// program) loses the lines of up to this period.
 pub(super) const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum number of lines that wait for the next write. A thread that would exceed it writes
@@ -153,7 +153,8 @@ impl Lines {
         self.note(written, bytes, outcome)
     }
 
-    /// What a write came to: where the chain stands in the file, and what could not be written.
+    /// Notes the result of a write: the state of the chain in the file, and the lines that could
+    /// not be written.
     fn note(
         &mut self,
         written: Option<Chain>,
@@ -166,7 +167,7 @@ impl Lines {
         outcome
     }
 
-    /// What is unwritten becomes the beginning of a new file.
+    /// Starts a new file with the unwritten lines.
     fn begin_file(&mut self) -> anyhow::Result<()> {
         let mut chain = self.written.clone();
         let mut unwritten = chain.begin_file(now()?);
@@ -232,7 +233,7 @@ impl Held {
         }
     }
 
-    /// Is it the file at `path`?
+    /// Whether the open file is the one at `path`.
     fn is_at(&self, path: &Path) -> io::Result<bool> {
         let own = self.metadata()?;
         match fs::metadata(path) {

@@ -63,9 +63,9 @@ pub enum Error {
     /// No connection, or it broke, twice.
     #[error("the key server at {address} cannot be reached: {reason}")]
     Unreachable {
-        /// Where it should be.
+        /// Address of the key server.
         address: String,
-        /// What went wrong.
+        /// Reason of the failure.
         reason: String,
     },
     /// No answer in time.

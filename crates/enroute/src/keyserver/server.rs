@@ -58,11 +58,11 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// Address to listen on, and the certificates.
 pub struct Configuration {
-    /// Where edges connect.
+    /// Address where edges connect.
     pub listen: SocketAddr,
-    /// What handshakes begin with.
+    /// TLS configuration of new handshakes.
     pub tls: Arc<Tls>,
-    /// Where the sealed keys are.
+    /// Database of the sealed keys.
     pub database: Place,
     /// Threads that serve connections.
     pub workers: usize,
@@ -115,7 +115,7 @@ impl Server {
         Ok(Self { address, end, threads })
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -56,11 +56,11 @@ pub struct Service {
     log: Log,
 }
 
-/// What may change while serving.
+/// Settings that may change while serving.
 struct Rules {
     policy: Policy,
     keyring: Keyring,
-    /// How often they were replaced. A key is only kept under the rules it was fetched under.
+    /// Number of replacements. A key is cached only under the rules it was fetched under.
     generation: u64,
 }
 
@@ -113,7 +113,7 @@ impl Service {
         &self.log
     }
 
-    /// What the cache of parsed keys did, and how many it holds.
+    /// Counters of the cache of parsed keys, and its number of keys.
     pub fn cache_stats(&self) -> (cache::Stats, usize) {
         let cache = self.cache.lock();
         (cache.stats(), cache.len())

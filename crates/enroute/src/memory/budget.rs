@@ -9,7 +9,7 @@ use tracing::info;
 
 use super::{Clients, Overhead, heap, resident_bytes};
 
-/// What all clients together may keep waiting: requests that are not whole, replies not taken.
+/// Maximum of data that all clients together may keep waiting: incomplete requests, unsent replies.
 pub(crate) const CLIENTS_BYTES: usize = 64 << 20;
 /// The base beside `memory`: what clients keep waiting, code, threads, connections, tables.
 const BASE_BYTES: u64 = (CLIENTS_BYTES as u64) + (32 << 20);
@@ -19,7 +19,7 @@ const BASE_PART: u64 = 16;
 /// The heap gives back what it has free during this part of the time at most: other threads wait.
 const TRIM_PART: u32 = 50;
 
-/// What a process takes at most with `memory` bytes for what it stores.
+/// Maximum memory of a process with `memory` bytes of storage.
 pub(crate) fn process_bytes(memory: u64) -> u64 {
     memory.saturating_add(memory / BASE_PART).saturating_add(BASE_BYTES)
 }
@@ -37,13 +37,13 @@ pub(crate) trait Stored {
 /// Measures the process, and shrinks storage if needed.
 pub(crate) struct Budget {
     overhead: Overhead,
-    /// When the heap may next give back what it has free.
+    /// Time of the next attempt to return free heap memory.
     trims: Instant,
     gives_way: bool,
 }
 
 impl Budget {
-    /// For a process that has not begun to serve `clients`.
+    /// Creates the budget of a process that does not serve `clients` yet.
     pub(crate) fn new(clients: &Clients) -> Self {
         let overhead = Overhead::new(resident_bytes().unwrap_or(0), clients.share() as u64);
         Self { overhead, trims: Instant::now(), gives_way: false }
@@ -74,7 +74,7 @@ impl Budget {
         stored.grant(granted);
     }
 
-    /// Gives back what is free; what is resident then.
+    /// Returns free heap memory to the system; gives the resident memory after that.
     fn trim(&mut self) -> Option<u64> {
         let began = Instant::now();
         heap::trim();

@@ -64,7 +64,8 @@ impl Clients {
         }
     }
 
-    /// What a client must keep to be closed, where others were looked at before or not.
+    /// Returns the bytes a client must keep to be closed; `others_are_not` if other clients were
+    /// not examined before.
     pub(crate) fn greedy(&self, others_are_not: bool) -> usize {
         if others_are_not { COUNTED_BYTES } else { self.share / GREEDY_PART }
     }

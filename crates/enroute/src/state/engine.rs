@@ -63,7 +63,8 @@ pub(super) fn relocate(
     }
 }
 
-/// Why a migration failed: the source says to ask the target, which knows it by the same name.
+/// Returns the reason why a migration failed. The source's message refers to the target, which
+/// knows the migration by the same name.
 fn why(cluster: &Cluster, target: SocketAddr, job: &Job) -> String {
     let there = jobs(cluster, target).unwrap_or_default();
     match there.iter().find(|there| there.name == job.name).map(|there| there.message.as_str()) {

@@ -41,7 +41,7 @@ struct State {
     rules: Rules,
     fence: Option<Fence>,
     fenced_off: BTreeSet<String>,
-    /// Why the latest attempt failed.
+    /// Reason why the latest attempt failed.
     obstacle: Option<String>,
 }
 
@@ -169,7 +169,7 @@ impl Lease {
         cluster.query_owner(view, KEY.as_bytes(), key::holder())
     }
 
-    /// Why the latest attempt failed, if not because another placer has it.
+    /// Reason why the latest attempt failed, unless another placer holds the lease.
     pub(super) fn obstacle(&self) -> Option<String> {
         self.state.lock().obstacle.clone()
     }
@@ -179,7 +179,7 @@ impl Lease {
         std::mem::take(&mut self.state.lock().fenced_off)
     }
 
-    /// Gives it up at once.
+    /// Releases the lease at once.
     pub(super) fn release(&self, cluster: &Cluster, view: &View) {
         let state = &mut *self.state.lock();
         state.fence = None;

@@ -64,7 +64,7 @@ pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome
     ended
 }
 
-/// Why a move failed; `None` if it succeeded.
+/// Returns the reason why a move failed; `None` if it succeeded.
 pub(super) fn refusal(ended: anyhow::Result<End>) -> Option<String> {
     ended.map_or_else(|error| Some(format!("{error:#}")), End::refusal)
 }

@@ -50,12 +50,12 @@ impl Place {
         Ok(Self { address, tls: Some((TlsConnector::from(Arc::new(tls)), server_name)) })
     }
 
-    /// Where it is.
+    /// Address of the database.
     pub(super) fn address(&self) -> &DatabaseUrl {
         &self.address
     }
 
-    /// What makes the connection safe, and the name in the certificate; nothing without TLS.
+    /// TLS connector, and the name in the server's certificate; `None` without TLS.
     pub(super) fn tls(&self) -> Option<(TlsConnector, ServerName<'static>)> {
         self.tls.clone()
     }
