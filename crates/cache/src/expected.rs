@@ -40,7 +40,8 @@ pub(crate) enum Action {
     Rewrite,
     /// Passed on, then stored.
     Fill(Box<Fill>),
-    /// The reply to a probe of ours, for the oldest fill that waits for one; kept from the client.
+    /// The reply to a probe sent by the cache, for the oldest fill that waits for one; not
+    /// forwarded.
     Probe {
         /// Time at which it was asked.
         asked_at: Duration,
@@ -52,8 +53,8 @@ pub(crate) enum Action {
         /// Time at which it was asked.
         asked_at: Duration,
     },
-    /// Kept aside: the connection is not logged in, so this is a refusal. If it is none, what was
-    /// asked can have touched anything.
+    /// Kept aside: the connection is not logged in, so a refusal is expected. If the reply is none,
+    /// the request may have changed anything.
     Refused {
         /// Replies cannot be matched to requests after it.
         streams: bool,
@@ -64,14 +65,14 @@ pub(crate) enum Action {
     State(Box<[Stated]>),
     /// Not forwarded if accepted; the client gets different replies from then on.
     Hush(Hush),
-    /// The reply to a request of ours behind one that is not answered; kept from the client.
+    /// The reply to a request that the cache sent after one that is not answered; not forwarded.
     Fence {
         /// The request is one of the protocol, so an origin that ends the connection may have
         /// carried it out.
         known: bool,
     },
-    /// The reply to a request of ours behind a write, by which it is known whether that was
-    /// refused; kept from the client. The write is this one's once its own reply has claimed it.
+    /// The reply to a request that the cache sent after a write to learn whether the write was
+    /// refused; not forwarded. The write moves here once its own reply has claimed it.
     Proof,
     /// Number of confirming messages still to come, or one reply, which is passed on.
     Confirmed(usize),
@@ -187,7 +188,7 @@ impl Fill {
         Self { lease, key: key.into(), variant, packed: Vec::new(), probed, asked_at }
     }
 
-    /// Stores what is packed for `receiver`, or gives the lease back.
+    /// Stores the packed reply for `receiver`, or returns the lease.
     pub(crate) fn store<S: Storage>(
         self,
         receiver: Option<&Principal>,

@@ -1,4 +1,4 @@
-//! What is cached and what a write can touch: keys, and the scopes above them.
+//! Keys, and the scopes above them that a write can touch.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -87,12 +87,11 @@ pub enum Scope<'a> {
         /// Hash of the database, as in [`Namespace`].
         database: u64,
     },
-    /// Everything of one origin: the command was not understood, or says so itself.
+    /// Everything of one origin: the command was not understood, or affects everything.
     Origin(u64),
 }
 
-/// A scope whose write is under way. Of a key its hash is enough: what is stored under it is found
-/// by that.
+/// A scope whose write is under way. A key is named by its hash, which suffices to find its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sent {
     /// One key, by the hash of [`Key`].

@@ -93,7 +93,7 @@ pub enum Character {
     Unknown,
     /// Plain records under plain equality: cacheable.
     Plain,
-    /// A view, a collation, a time series: a write elsewhere can change what is read here.
+    /// A view, a collation or a time series: a write elsewhere can change its results.
     Derived,
 }
 
@@ -174,7 +174,8 @@ pub struct Leases {
     generations: u64,
     flights: HashMap<u64, Flight>,
     territories: HashMap<u64, Territory>,
-    /// Writes under way to single keys: while there is none, a hit looks at no flight.
+    /// Number of writes under way to single keys; while it is zero, a hit skips the lookup of
+    /// flights.
     key_writes: usize,
     /// Writes under way to whole databases and whole origins; nothing is here without one.
     databases: HashMap<u64, Writes>,
@@ -193,8 +194,8 @@ impl Leases {
         self.territories.get(&namespace.collection).map(|territory| territory.generation)
     }
 
-    /// The generation under which `key` may be served now; `None` while nothing is stored there, or
-    /// what is stored is suspended.
+    /// Returns the generation under which `key` may be served now; `None` while nothing is stored
+    /// in its namespace, or while entries there are suspended.
     #[inline]
     #[must_use]
     pub fn serves(&self, key: Key<'_>) -> Option<u64> {
@@ -270,8 +271,8 @@ impl Leases {
         self.leave(lease.namespace);
     }
 
-    /// Records what the origin said about the namespace of `lease`, if that is still what it was
-    /// when the lease was taken.
+    /// Records the character that the origin reported for the namespace of `lease`, unless the
+    /// namespace has changed since the lease was taken.
     pub fn learn(&mut self, lease: &Lease, character: Character) {
         if self.is_good(lease)
             && let Some(territory) = self.territories.get_mut(&lease.namespace.collection)

@@ -32,10 +32,11 @@ pub enum Proof<'a> {
     Name(&'a [u8]),
 }
 
-/// Whose answers a connection may be given. Two principals with the same mark have the same rights.
+/// The rights for which stored answers are kept apart. Two principals with the same mark have the
+/// same rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// Stands before the variant of every stored answer.
+    /// Prefix of the variant of every stored answer.
     mark: SmallVec<[u8; 24]>,
     /// An answer to this principal proves its right to it, for this long.
     lives: Option<Duration>,
@@ -89,7 +90,7 @@ impl Principal {
         self.lives
     }
 
-    /// May answers to several reads stand side by side in one?
+    /// Whether answers to several reads may be combined in one reply.
     #[inline]
     pub(crate) fn combines(&self) -> bool {
         self.combines
@@ -140,7 +141,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Of a fresh connection, whose proofs are good for `lease`.
+    /// Creates the state of a new connection, whose proofs are valid for `lease`.
     #[must_use]
     pub fn new(lease: Duration) -> Self {
         Self {

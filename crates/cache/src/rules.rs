@@ -20,8 +20,8 @@ impl Rules {
     }
 }
 
-/// A pattern over bytes: `*` stands for any run of bytes, `?` for one, `\\` takes the next
-/// literally.
+/// A pattern over bytes: `*` matches any bytes, `?` matches one, and `\\` makes the next byte
+/// literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(Vec<u8>);
 

@@ -55,19 +55,19 @@ pub struct Session<F: Filter> {
     /// Scopes of the writes that the origin has queued inside MULTI; they are closed when EXEC is
     /// sent.
     pub(crate) queued: Vec<Sent>,
-    /// Writes that the origin has queued for a transaction whose end is under way.
+    /// Writes that the origin has queued for a transaction whose EXEC or DISCARD is under way.
     pub(crate) held: Vec<Write>,
     /// Requests under way that end a transaction.
     pub(crate) endings: usize,
     /// Replies that the client does not want.
     pub(crate) hush: Hush,
-    /// The client has asked to be let go: what it says behind that, no origin reads.
+    /// The client has sent QUIT: no origin reads what the client sends after it.
     pub(crate) ended: bool,
     /// The client has disconnected: replies of the origin settle writes and are then discarded.
     pub(crate) deserted: bool,
     /// The first write since [`Self::take_lost`] whose reply was lost.
     pub(crate) lost: Option<Lost>,
-    /// Fills whose probes are still to come.
+    /// Fills whose probes are not answered yet.
     pub(crate) probing: VecDeque<Fill>,
     pub(crate) reading: Reading,
     /// The part received so far of a reply that must be seen as a whole.

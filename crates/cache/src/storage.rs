@@ -167,26 +167,26 @@ pub trait Storage {
     /// Records what the origin said about the namespace the lease was taken in.
     fn learn(&mut self, lease: &Lease, character: Character);
 
-    /// Closes the scope of a write and suspends what is stored in it. Call it before the write is
-    /// sent.
+    /// Closes the scope of a write and suspends its entries. Call it before the write is sent.
     fn write_sent(&mut self, scope: Sent) -> Write;
 
-    /// The write was answered: drops what is stored in its scope, or serves it again.
+    /// Notes the outcome of an answered write: drops the entries in its scope, or serves them
+    /// again.
     fn write_settled(&mut self, write: Write, outcome: Outcome);
 
-    /// A write that this cache did not forward has happened at the origin: drops what it can have
-    /// touched and revokes the leases there, and closes nothing.
+    /// Notes a write at the origin that this cache did not forward: drops the entries that it can
+    /// have touched and revokes the leases there. Closes no scope.
     fn written_elsewhere(&mut self, scope: Scope<'_>) {
         let write = self.write_sent(scope.into());
         self.write_settled(write, Outcome::Applied);
     }
 
-    /// The write was applied and states the whole value of its key: stores it, if population says
-    /// so and no other write was under way.
+    /// Stores the value of an applied write that contains the whole value of its key, if the
+    /// population mode allows it and no other write was under way.
     fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration);
 
-    /// The answer to the write will never come: what is stored in its scope is dropped, and the
-    /// scope stays closed for the quarantine.
+    /// Notes that a write will never be answered: drops the entries in its scope, which stays
+    /// closed for the quarantine.
     fn write_lost(&mut self, write: Write, now: Duration);
 
     /// Counters of this handle.
@@ -298,7 +298,7 @@ impl MemoryStorage {
         }
     }
 
-    /// Drops what is stored of a key; of more, a new generation leaves it behind.
+    /// Drops the entries of a scope: of a key by deletion, of wider scopes by a new generation.
     fn drop_key(&mut self, scope: Sent) {
         if let Sent::Key { hash, .. } = scope {
             self.memory.remove_hash(hash);

@@ -36,8 +36,8 @@ pub(crate) fn answer_to<'v>(
     (now.as_nanos() < u64::from_le_bytes(*until).into()).then_some(answer)
 }
 
-/// The answer to a question asked at `asked_at` as it is stored: where the receiver's rights are
-/// known only from having been given it, until when they are taken for known stands before it.
+/// Encodes the answer to a question asked at `asked_at` for storage. If the receiver's rights are
+/// known only because it was given this answer, the time until which that proof holds is prepended.
 pub(crate) fn signed<'a>(
     principal: &Principal,
     answer: &'a [u8],

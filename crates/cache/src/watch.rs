@@ -40,7 +40,7 @@ impl Speaks {
         }
     }
 
-    /// A question that an origin of the other protocol answers, for one that does not answer ours.
+    /// Returns a question of the other protocol, for an origin that does not answer this one.
     #[must_use]
     pub fn foreign_question(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -76,7 +76,7 @@ pub struct Watch {
     speaks: Speaks,
     input: Input,
     known: Option<Identity>,
-    /// Replies to the present question that have come.
+    /// Replies received so far to the present question.
     told: Vec<u8>,
     awaited: usize,
     /// No question was answered on this connection yet.
@@ -129,7 +129,7 @@ impl Watch {
         }
     }
 
-    /// Takes bytes of the origin; a verdict once the question is answered.
+    /// Takes bytes from the origin; returns a verdict once the question is answered.
     ///
     /// # Errors
     /// The origin does not speak the protocol. Close the connection and call [`Self::lost`].
@@ -151,7 +151,7 @@ impl Watch {
         Ok((self.awaited == 0).then(|| self.judge()))
     }
 
-    /// The connection is gone.
+    /// Notes that the connection is lost.
     pub fn lost(&mut self) {
         self.input = Input::default();
         self.told.clear();
@@ -214,7 +214,7 @@ fn redis_identity(info: &[u8]) -> Identity {
     Identity::Known([process, b" ", history].concat(), reached)
 }
 
-/// The process and the election of a `hello`; none if it says no process.
+/// Returns the process and the election of a `hello` reply; `None` if it names no process.
 fn mongo_identity(hello: &Document<'_>) -> Option<Vec<u8>> {
     let version = hello.element("topologyVersion").ok()??.document()?;
     let mut identity = version.element("processId").ok()??.value().to_vec();

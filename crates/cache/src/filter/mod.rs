@@ -52,9 +52,9 @@ pub struct Request<'a, T> {
 pub enum Ends {
     /// It does not end a transaction.
     Nothing,
-    /// The origin carries out what it has queued.
+    /// The origin executes the queued commands.
     Executes,
-    /// The origin forgets what it has queued.
+    /// The origin drops the queued commands.
     Discards,
 }
 
@@ -70,13 +70,13 @@ pub enum Verdict {
     Queued,
     /// As [`Self::Applied`], but it is unknown whether the transaction has ended.
     Unclear,
-    /// An error whose text a script may have chosen: the reply to the [`Filter::proof`] behind it
-    /// decides. As applied, if there is none.
+    /// An error whose text a script may have chosen: the reply to the [`Filter::proof`] after it
+    /// decides. Counts as applied if there is none.
     Claimed,
 }
 
 impl<'a, T> Request<'a, T> {
-    /// A request that is answered once and whose reply does not concern the cache.
+    /// A request with one reply that does not concern the cache.
     #[inline]
     pub fn new(flow: Flow<'a>, tag: T) -> Self {
         Self { flow, tag, reply: Reply::Plain, ends: Ends::Nothing }
@@ -92,7 +92,7 @@ impl<'a, T> Request<'a, T> {
 pub enum Flow<'a> {
     /// Manipulation: a read of one key.
     Read(Read<'a>),
-    /// Manipulation: a read of several keys whose answers stand side by side.
+    /// Manipulation: a read of several keys with one combined reply.
     ReadMany(ReadMany<'a>),
     /// Manipulation: a read that storage does not answer, and why.
     Bypass(WhyNot),
@@ -146,8 +146,9 @@ pub struct Write<'a> {
     pub name: &'static str,
     /// All it can touch.
     pub scopes: SmallVec<[Scope<'a>; 1]>,
-    /// The whole values it gives to its scopes, which are keys, in their order, if it says so. In a
-    /// box, like all that few requests have: requests are handed on by value, and most are reads.
+    /// The whole values that the write gives to its scopes, which are keys, in their order, if it
+    /// contains them. Boxed, as are all rare fields: requests are passed by value, and most are
+    /// reads.
     pub states: Option<Box<[States<'a>]>>,
 }
 
@@ -258,18 +259,18 @@ pub trait Filter {
     /// One complete message of the client.
     type Message<'a>;
 
-    /// Cuts the client's next whole message off `bytes` and says how many bytes it took; `None`
-    /// asks for more bytes.
+    /// Cuts the client's next complete message off `bytes` and returns its length; `None` asks for
+    /// more bytes.
     ///
     /// # Errors
-    /// The bytes break the protocol or a limit; the connection cannot go on.
+    /// The bytes break the protocol or a limit; the connection cannot continue.
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Self::Message<'a>, usize)>>;
 
     /// Whether the identity of a connection is checked with its first request of any kind. If not,
     /// with the first that reads or writes.
     const CHECKS_EARLY: bool;
 
-    /// Client Filter: names the flow of a message. `scratch` is room for what has to be built.
+    /// Client Filter: determines the flow of a message. `scratch` is space for constructed data.
     ///
     /// # Errors
     /// As [`Self::message`].
@@ -280,10 +281,11 @@ pub trait Filter {
         standing: &mut Standing,
     ) -> Result<Request<'m, Self::Tag>>;
 
-    /// Looks at the beginning of a message that is too long to be held: what it does as far as that
-    /// tells, and how many of `bytes` were looked at. [`Self::pass`] finds its end behind them.
-    /// `None` asks for more bytes. Call it after [`Self::message`] said `None` to the same bytes.
-    /// Such a message is never a read to be answered from storage.
+    /// Interprets the beginning of a message that is too long to be held. Returns the request as far
+    /// as the beginning determines it, and the number of bytes examined; [`Self::pass`] finds the
+    /// end of the message after them. `None` asks for more bytes. Call it after [`Self::message`]
+    /// has returned `None` for the same bytes. Such a message is never a read to be answered from
+    /// storage.
     ///
     /// # Errors
     /// As [`Self::message`].
@@ -322,7 +324,7 @@ pub trait Filter {
         packed: &mut Vec<u8>,
     ) -> Result<(), NotFilled>;
 
-    /// Rebuilds the reply to the request of `tag` from what was packed.
+    /// Rebuilds the reply to the request of `tag` from packed bytes.
     fn answer(&mut self, tag: &Self::Tag, packed: &[u8], out: &mut Vec<u8>);
 
     /// Writes a request of our own that asks what must be known before the reply to `read` may be
@@ -372,16 +374,16 @@ pub trait Filter {
     /// Writes the request that goes to the origin instead of one behind which it would answer less.
     fn keep_answering(&self, out: &mut Vec<u8>);
 
-    /// Writes an identity check of the connection, and returns its tag; `None` if it would come
-    /// between what belongs together. It stands before the request named last, or, if `forced`,
-    /// behind everything that has been sent.
+    /// Writes an identity check of the connection, and returns its tag; `None` if it would separate
+    /// requests that belong together. The check precedes the current request, or, if `forced`,
+    /// follows everything sent so far.
     fn check(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
     /// Reads the answer to a check.
     fn checked<'r>(&'r mut self, tag: &Self::Tag, reply: &'r [u8]) -> Finding<'r>;
 
-    /// Whether the reply to a request of a connection that is not logged in says so, or says that
-    /// the request does not exist.
+    /// Whether the reply shows that the connection is not logged in, or that the request does not
+    /// exist.
     fn refuses(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
 
     /// All that a request to this origin can touch.

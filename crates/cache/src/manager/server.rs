@@ -82,7 +82,7 @@ impl<F: Filter> Session<F> {
             Reading::Unasked => None,
             Reading::Answer if cut.answers => seen,
             Reading::Answer => {
-                // It began with an attribute, which belongs to the push behind it.
+                // The message begins with an attribute, which belongs to the push after it.
                 let captured = mem::take(&mut self.captured);
                 if seen.is_some_and(|seen| !seen.passes) {
                     self.to_client.buffer().extend_from_slice(&captured.bytes);
@@ -123,7 +123,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// A reply is complete; `reply` is none if it was too large to be kept aside.
+    /// Handles a complete reply; `reply` is `None` if it was too large to be kept aside.
     fn finish<S: Storage>(
         &mut self,
         reply: Option<&[u8]>,
@@ -196,7 +196,7 @@ impl<F: Filter> Session<F> {
         self.advance_queue();
     }
 
-    /// Settles writes by their reply, or leaves them to the proof that was asked for behind it.
+    /// Settles writes by their reply, or leaves them to the request sent after them as proof.
     fn conclude<S: Storage>(
         &mut self,
         writes: SmallVec<[Write; 1]>,

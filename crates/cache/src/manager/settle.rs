@@ -1,4 +1,5 @@
-//! What becomes of a write when its reply has come, and of what the origin queues inside MULTI.
+//! Settles writes when their replies arrive, and handles writes that the origin queues inside
+//! MULTI.
 //!
 //! A write that the origin has queued has done nothing yet: its scope opens again, and is closed
 //! once more before the request that carries it out is sent. Where that request is on its way

@@ -26,7 +26,7 @@ impl<F: Filter> Session<F> {
         self.standing.login() == Login::Accepted
     }
 
-    /// Begins to pass a request on whose beginning `bytes` are, if that is too long to be held.
+    /// Begins to forward a request that starts with `bytes`, if it is too long to be held.
     pub(super) fn begin_passing<S: Storage>(
         &mut self,
         bytes: &[u8],
@@ -72,7 +72,7 @@ impl<F: Filter> Session<F> {
         self.passing = !passed.ends;
         if passed.ends {
             self.to_server.buffer().append(&mut self.behind);
-            // The request, and the proof behind it.
+            // The request, followed by the request that proves its outcome.
             self.expected.iter_mut().rev().take(2).for_each(|last| last.partial = false);
         }
         Ok(match passed.bytes {

@@ -184,7 +184,8 @@ fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut impl FnMut(&[u
     }
 }
 
-/// A quarantine is longer than the origin takes to carry out what was lost: no other order can be.
+/// A quarantine lasts longer than the origin takes to execute lost writes, so no other order is
+/// possible.
 fn is_possible(order: &[usize], programs: &[(&'static [Step], usize)]) -> bool {
     let mut done = vec![0; programs.len()];
     order.iter().all(|&client| {

@@ -53,13 +53,13 @@ impl StorageLimits {
 /// down to a capacity of ten. Above, an uneven spread of keys over shards costs a few per cent of
 /// the capacity at most.
 const ITEMS_FOR_SHARDS: usize = 16_384;
-/// Below this memory one shard is used: each shard fills and empties segments of its own.
+/// Below this memory one shard is used, because each shard fills and empties its own segments.
 const BYTES_FOR_SHARDS: usize = 64 << 20;
 /// Enough that two of the workers of a large machine rarely want the same lock.
 const SHARDS_MAX: usize = 16;
 
 impl Shards {
-    /// Shards for `config`, whose limits are those of all of them together.
+    /// Creates shards for `config`, whose limits apply to all of them together.
     pub fn new(config: &Config, seed: u64) -> Self {
         let memory = &config.memory;
         let large = memory.items_max >= ITEMS_FOR_SHARDS && memory.bytes_max >= BYTES_FOR_SHARDS;
@@ -114,7 +114,7 @@ impl Shards {
         let before = self.granted_bytes.load(Relaxed);
         let limits = self.limits.lock();
         self.granted_bytes.store(bytes, Relaxed);
-        // What is more than was asked for changes nothing.
+        // A value above the configured limit changes nothing.
         if bytes.min(limits.bytes_max) != before.min(limits.bytes_max) {
             self.share_out(&limits);
         }

@@ -84,7 +84,7 @@ impl Mongo {
     }
 }
 
-/// Servers write here on their own, or write here what was written elsewhere.
+/// Databases that servers write by themselves, or that contain data written elsewhere.
 fn is_internal(database: &str, collection: &str) -> bool {
     matches!(database, "admin" | "config" | "local") || collection.starts_with("system.")
 }

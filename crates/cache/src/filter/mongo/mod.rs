@@ -1,4 +1,4 @@
-//! MongoDB, seen from the cache. What is cached and what never is: `docs/protocols/mongodb.md`.
+//! MongoDB support of the cache. What is cached: `docs/protocols/mongodb.md`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -414,7 +414,7 @@ impl Filter for Mongo {
 
     fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
         // A server closes the connection without an answer, and so does the cache, except to a
-        // client that speaks another protocol.
+        // client that uses another protocol.
         if let Error::Foreign { found, first, .. } = error {
             detect::refuse(*found, first, &error.to_string(), out);
         }

@@ -1,4 +1,4 @@
-//! What open transactions have written, for the moment they commit.
+//! Writes of open transactions, kept until they commit.
 //!
 //! A transaction belongs to a session of the client, not to a connection: its statements and its
 //! commit may come on different ones, so what they touch is kept beside all of them. A commit of a

@@ -1,4 +1,4 @@
-//! What a read of a key that does not exist is answered.
+//! Answers to reads of keys that do not exist.
 //!
 //! A probe that finds no key says that there is none now. It may have expired between the read and
 //! the probe: the reply is stored only if it is what the command says of an absent key.
@@ -118,7 +118,8 @@ mod tests {
             ("getrange", &["0", "1"], "$", true),
             ("type", &[], "+none\r\n", true),
             ("json.get", &[], "_", false),
-            // A command whose name another begins with, and an option as long as a letter's code.
+            // A command whose name is the beginning of another, and an option as long as a letter's
+            // code.
             ("hgetex", &["f"], "_", false),
             ("hget", &[&long], "_", true),
         ];

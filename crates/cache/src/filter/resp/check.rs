@@ -78,8 +78,8 @@ impl Access {
         }
     }
 
-    /// Users who were found to lack the right to `PTTL` since the last call, each reported once for
-    /// its rights.
+    /// Takes the users that were found to lack the right to `PTTL` since the last call, each
+    /// reported once for its rights.
     #[must_use]
     pub fn take_blind(&self) -> Vec<String> {
         std::mem::take(&mut self.blind().untold)
@@ -116,7 +116,7 @@ impl Resp {
         }
         let user = self.user_name();
         let access = &self.settings.access;
-        // HELLO would change the protocol of a connection whose protocol is not known.
+        // HELLO would change the protocol of a connection whose protocol version is unknown.
         let asked = if access.unknown.load(Relaxed) || self.lost_track {
             request::write_command(out, &["PING"]);
             Asked::Ping

@@ -1,4 +1,4 @@
-//! Redis Cluster: its nodes' addresses are replaced by those of the listeners in front of them.
+//! Redis Cluster: replaces the nodes' addresses by those of the listeners in front of them.
 //!
 //! A client learns the nodes from `CLUSTER SLOTS`, `SHARDS` or `NODES` and from redirections, and
 //! would connect to them and never come back. An address that no listener stands for stays as it
@@ -58,7 +58,7 @@ impl Topology {
 }
 
 impl Addresses {
-    /// Pairs of a node's `host:port` and that of the listener that stands for it.
+    /// Creates it from pairs of a node's `host:port` and that of its listener.
     #[must_use]
     pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let pairs = pairs.into_iter();
@@ -89,7 +89,7 @@ impl Addresses {
         match (matching.next(), matching.next()) {
             (Some(ours), None) => Some(ours),
             (Some(ours), Some(_)) if named => Some(ours),
-            // A client that is given one of ours may give it back.
+            // A client that was given a listener's address may send it back.
             _ if self.known.iter().any(|[_, ours]| ours.host == host && ours.port == port) => None,
             _ => {
                 self.note(host, port);

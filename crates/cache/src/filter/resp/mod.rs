@@ -1,5 +1,4 @@
-//! Redis and Valkey, seen from the cache. What is cached and what never is:
-//! `docs/protocols/redis.md`.
+//! Redis and Valkey support of the cache. What is cached: `docs/protocols/redis.md`.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 

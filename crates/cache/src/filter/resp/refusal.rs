@@ -1,4 +1,4 @@
-//! Which replies prove that a write did nothing.
+//! Replies that prove that a write did nothing.
 //!
 //! What is not listed counts as applied. A script can return any error after any write: an error
 //! about missing rights counts only if the same command with an empty script, sent right after it,
@@ -8,7 +8,7 @@
 use super::Tag;
 use crate::filter::Verdict;
 
-/// Errors by which a server refuses a command of its own before it changes anything.
+/// Errors with which a server refuses a command before it changes anything.
 const REFUSALS: [&[u8]; 21] = [
     b"-NOAUTH ",
     b"-NOPERM ",
@@ -97,7 +97,7 @@ mod tests {
             (Tag::Exec, "*-1", true, refused),
             (Tag::Exec, "*1", true, Verdict::Applied),
             (Tag::Exec, "-EXECABORT Transaction discarded", true, refused),
-            // MULTI was refused, so what came behind it was carried out at once.
+            // MULTI was refused, so the commands after it were executed at once.
             (Tag::Exec, "-EXECABORT Transaction discarded", false, Verdict::Unclear),
             (Tag::Exec, "-ERR EXEC without MULTI", false, Verdict::Unclear),
             (Tag::Discard, "-ERR DISCARD without MULTI", true, Verdict::Unclear),

@@ -4,7 +4,7 @@
 /// Whether the server refuses all writes of this script.
 pub(super) fn forbids_writes(script: &[u8]) -> bool {
     let line = script.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    // Without a second line it is no script; what is quoted is read in other ways.
+    // A script has a second line; quoted text is parsed by other rules.
     if line.len() == script.len() || line.iter().any(|byte| b"\"'\\\0".contains(byte)) {
         return false;
     }

@@ -95,7 +95,7 @@ impl Resp {
                 }
             }
             Tag::Reset => {
-                // The rest of the state was reset when it was sent: what was changed since stays.
+                // The rest of the state was reset when the command was sent; later changes stay.
                 self.database = 0;
                 self.namespace = namespace(&self.settings, 0);
                 self.user = None;
@@ -119,7 +119,7 @@ impl Resp {
         }
     }
 
-    /// Another command begins: does it stand behind ASKING?
+    /// Begins another command; returns whether it follows ASKING.
     pub(super) fn proceed(&mut self) -> bool {
         self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
         self.caching = false;

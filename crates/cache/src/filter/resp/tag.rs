@@ -1,4 +1,4 @@
-//! What is remembered of each request.
+//! State that is kept of each request until its reply.
 
 use wire::resp::Version;
 
@@ -23,7 +23,7 @@ pub enum Tag {
     Check(Asked),
     /// SELECT, and the database it asks for; none if that is no number.
     Select(Option<u32>),
-    /// AUTH or HELLO, and what it asks for.
+    /// AUTH or HELLO, and its arguments.
     Identify {
         /// The protocol version, if it changes.
         version: Option<Version>,
