@@ -38,8 +38,8 @@ impl<'s, S: Shards> Batch<'s, S> {
         keeps: bool,
     ) -> Self {
         let count = shards.count();
-        // The first argument is a key nearly always, and what has more than that mostly writes.
-        // Where not, a fetch was for nothing.
+        // The first argument is nearly always a key, and commands with more arguments mostly write.
+        // Otherwise a prefetch is wasted.
         let keys: SmallVec<[(usize, &[u8], bool); 16]> = requests
             .into_iter()
             .filter_map(|request| {

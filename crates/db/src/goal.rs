@@ -15,7 +15,7 @@ pub struct Goal {
     pub memory_bytes_max: u64,
 }
 
-/// The shortest latency that can be asked for: what is measured has steps of about this.
+/// The shortest latency that may be requested; measurements have steps of about this length.
 const LOOKUP_P99_MIN: Duration = Duration::from_micros(2);
 
 impl FromStr for Goal {

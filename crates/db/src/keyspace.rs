@@ -137,7 +137,7 @@ impl Keyspace<'_> {
         self.get(key).is_some()
     }
 
-    /// Stores `value` under `key`, in place of what was there.
+    /// Stores `value` under `key`, replacing any older value.
     pub(crate) fn put(
         &mut self,
         key: &[u8],
@@ -169,7 +169,7 @@ impl Keyspace<'_> {
         self.shard(database, key).remove(&StoredKey::new(database, key), client, now)
     }
 
-    /// Makes `key` readable, or asks the disk for it: then [`Self::pending`] says so.
+    /// Makes `key` readable, or requests it from the disk; then [`Self::pending`] is set.
     #[inline]
     pub(crate) fn load(&mut self, database: u8, key: &[u8], to_write: bool) -> Result<(), Failure> {
         let (client, now) = (self.client, self.now);

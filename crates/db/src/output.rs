@@ -132,7 +132,7 @@ mod tests {
         assert_eq!((output.next(end), output.is_held()), (&b":1\r\n"[..], false));
         output.advance(4);
         assert_eq!((output.clear(), output.end()), (Some(16), 16));
-        // Places count on from what was sent.
+        // Offsets continue after the bytes that were sent.
         output.bytes().push(b'x');
         output.hold(16, 0, Position(10));
         assert_eq!(output.release(durable(9)), Ok(0));

@@ -38,7 +38,7 @@ pub enum Step {
     Wait,
     /// Execute it again after other clients were served.
     Again,
-    /// Give it again a little later: the disk is behind with what was written.
+    /// Execute it again a little later: earlier writes are not on disk yet.
     Busy,
     /// The answer is written, and is to be sent after this time.
     Sleep(Duration),
@@ -112,7 +112,7 @@ impl Session {
         self.connection.transaction.queue.as_ref().map_or(0, |queue| queue.bytes)
     }
 
-    /// Names the shards whose disk the command waits for.
+    /// Returns the shards whose disks the command waits for.
     pub fn waiting_on(&self, shard: impl FnMut(usize)) {
         self.waiting.shards().for_each(shard);
     }
@@ -219,7 +219,7 @@ impl Session {
         std::mem::take(&mut self.waiting).end(self.client(), server, shards);
     }
 
-    /// The connection is gone.
+    /// Ends the session of a closed connection.
     pub fn close<S: Shards>(&mut self, server: &Server, shards: &S) {
         self.let_go(server, shards);
         let client = self.client().id;

@@ -37,7 +37,7 @@ pub struct Counters {
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
-    /// Keys whose end was noticed.
+    /// Keys found to have expired.
     pub expired: u64,
     /// Writes and removals.
     pub changes: u64,
@@ -151,7 +151,7 @@ impl Shard {
     pub(crate) fn load_counts(&mut self, client: u64, now: Duration) -> Loaded {
         let load = self.store.load(COUNTS, now);
         if matches!(load, Load::Present) && !self.others_known {
-            // A crash may have come between a key and its count.
+            // A crash may have separated a key from its count.
             self.others_exact = false;
             let value = self.store.read(COUNTS, now).map_or(&[][..], |record| record.value);
             for (count, bytes) in self.others.iter_mut().zip(value.chunks_exact(8)) {
@@ -262,7 +262,7 @@ impl Shard {
             // Before the first key of another database, that there is one.
             self.keep_counts(now)?;
         }
-        // By what the store holds, as one that is over may not have been noticed yet.
+        // Checked against the store, because an expired key may not have been noticed yet.
         let before = self.store.len();
         let written = self.store.write(&key.0, value, expires_at, now);
         self.written = written.map_err(|error| Failure::of_store(&self.name, &error))?.position;
@@ -385,8 +385,8 @@ impl Shard {
         Ok(())
     }
 
-    /// About `count` stored keys from `cursor` on, where to go on, and how many places could not be
-    /// read; what to wait for while the disk is asked.
+    /// Returns about `count` stored keys from `cursor` on, the next cursor, and the number of
+    /// places that could not be read; or the tickets to wait for while the disk is read.
     pub(crate) fn scan(
         &mut self,
         cursor: u64,

@@ -74,7 +74,7 @@ impl Tracking {
         given_up.iter().for_each(|key| self.tell_readers(key, NOBODY));
     }
 
-    /// `client` has read `key` and keeps what it read.
+    /// Notes that `client` has read `key` and may keep the value.
     pub(crate) fn remember(&mut self, key: &[u8], client: u64, no_loop: bool) {
         if let Some(readers) = self.readers.get_mut(key) {
             if !readers.iter().any(|&(reader, _)| reader == client) {

@@ -116,7 +116,7 @@ mod tests {
         assert!(third.is_ready() && !turns.may_begin());
         turns.leave(&third, MAX);
         assert!(turns.may_begin());
-        // The last had let go before it queued.
+        // The last one had released its bytes before this one queued.
         turns.join(&first, MAX);
         assert!(first.is_ready());
     }

@@ -47,7 +47,7 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// The default user, who may do everything; `rows` are all commands there are.
+    /// Creates the default user, which has all rights; `rows` are all commands.
     pub(crate) fn new(rows: &'static [Row]) -> Self {
         let everything = User { rules: Arc::new(Rules::everything(rows)), born: 1 };
         let users = BTreeMap::from([(DEFAULT.to_owned(), everything)]);

@@ -45,7 +45,8 @@ impl Identity {
         self.rights.rules.access(row, args)
     }
 
-    /// Looks up again what its user may do, if any user has changed; false if its user is gone.
+    /// Looks up the user's rights again if any user has changed; false if the user no longer
+    /// exists.
     #[inline]
     pub(super) fn refresh(&mut self, acl: &Acl) -> bool {
         let generation = acl.generation();

@@ -73,7 +73,8 @@ impl Connection {
         self.client.details.lock().user = name.to_owned();
     }
 
-    /// Looks up again what its user may do, if any user has changed; it is closed if its user is gone.
+    /// Looks up the user's rights again if any user has changed; the connection closes if its user
+    /// no longer exists.
     #[inline]
     pub(crate) fn refresh(&mut self, acl: &Acl) {
         self.closing |= !self.identity.refresh(acl);

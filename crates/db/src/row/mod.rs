@@ -1,5 +1,5 @@
-//! What is known of a command without doing it: the row of `wire`'s table, what is done to its
-//! keys, which shards it needs. Access rules and transactions judge by it.
+//! Properties of a command that are known without executing it: the row of `wire`'s table, the
+//! access to its keys, and the shards it needs. Access rules and transactions use them.
 
 pub(crate) use wire::resp::command::Flags;
 use wire::resp::command::{Command as Spec, Keys as Positions, named};
@@ -23,7 +23,7 @@ pub struct Row {
     pub(crate) group: Group,
     /// Index among all rows.
     pub(crate) place: u16,
-    /// Rows of its sub-commands, which stand behind it.
+    /// Number of rows of its sub-commands, which follow this row.
     pub(crate) subcommands: u16,
     /// Positions of its keys, and how it accesses them.
     pub(crate) keys: Keys,
@@ -83,7 +83,7 @@ impl Row {
 /// them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keys {
-    /// The first key; 0 if there is none.
+    /// The first key; 0 if the command has none.
     pub(crate) first: u8,
     /// The last; negative counts from the end.
     pub(crate) last: i8,

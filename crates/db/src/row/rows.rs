@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// Longest name looked up.
 const NAME_BYTES_MAX: usize = 32;
 
-/// Every command's row: each container's sub-commands stand behind it.
+/// Every command's row; each container is followed by its sub-commands.
 pub(crate) struct Rows {
     all: &'static [Row],
     /// Rows without sub-commands.

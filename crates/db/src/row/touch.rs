@@ -89,7 +89,7 @@ impl Touches {
         Self { first, others: Some(others), ..Self::NONE }
     }
 
-    /// The arguments decide what is done, at most what was said before.
+    /// Makes the access depend on the arguments; the access given so far becomes the upper bound.
     pub(crate) const fn or(mut self, by_arguments: ByArguments) -> Self {
         self.by_arguments = Some(by_arguments);
         self
@@ -118,7 +118,7 @@ impl Keys {
 }
 
 impl Row {
-    /// The positions of its keys among `args`, and what it does to each.
+    /// Returns the positions of its keys among `args`, and the access to each.
     pub(crate) fn touched(&self, args: &[&[u8]]) -> impl Iterator<Item = (usize, Touch)> {
         let Touches { first, others, by_arguments } = self.keys.touches;
         let first = by_arguments.map_or(first, |decide| decide(args));

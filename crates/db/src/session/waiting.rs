@@ -16,7 +16,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// The shards whose disk is asked.
+    /// Returns the shards whose disk is being read.
     pub(super) fn shards(&self) -> impl Iterator<Item = usize> {
         self.tickets.iter().map(|&(index, _)| index)
     }
@@ -26,7 +26,7 @@ impl Waiting {
         self.is_queued || !self.tickets.is_empty()
     }
 
-    /// The command waits for these loads, whose values will occupy this number of bytes.
+    /// Notes that the command waits for these loads, whose values will occupy this number of bytes.
     pub(super) fn add(
         &mut self,
         missing: impl ExactSizeIterator<Item = (usize, Ticket)>,
@@ -46,13 +46,13 @@ impl Waiting {
         server.turns.join(client, server.parameters.waiting_bytes_max());
     }
 
-    /// Keeps what was loaded `before`, too.
+    /// Adds the loads of `before`.
     pub(super) fn keep(&mut self, before: &mut Self) {
         self.tickets.append(&mut before.tickets);
         self.bytes += std::mem::take(&mut before.bytes);
     }
 
-    /// Releases what is loaded, and the turn.
+    /// Releases the loaded data and the turn.
     #[inline]
     pub(super) fn end<S: Shards>(self, client: &Client, server: &Server, shards: &S) {
         for (index, ticket) in self.tickets {

@@ -45,7 +45,7 @@ fn what_is_read_is_durable_before_it_is_told() {
     finish(&mut shard, &device);
     assert_eq!(reads(&mut shard, &key), none);
 
-    // What was there at the start is safe, and the other modes promise nothing.
+    // Data present at the start is durable, and the other modes promise nothing.
     let mut shard = Shard::new("shard", open());
     shard.load(&other, true, 1, NOW);
     shard.write(&other, b"value", None, 1, NOW).expect("written");

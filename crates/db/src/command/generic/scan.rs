@@ -1,4 +1,4 @@
-//! SCAN, KEYS, RANDOMKEY, DBSIZE: which keys there are.
+//! SCAN, KEYS, RANDOMKEY, DBSIZE: listing keys.
 //!
 //! Keys whose names lie on disk have to be read, so a walk over all of them goes in portions and
 //! leaves the shards to others between two: [`Walk`].
@@ -192,7 +192,7 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
     }
     let lengths: Vec<u64> = call.keys.held().map(|shard| shard.store.len()).collect();
     let total: u64 = lengths.iter().sum();
-    // The same draws again when what they need has come from disk.
+    // The same random numbers are used again when the data has been read from disk.
     let seed = *call.connection.progress.draw.get_or_insert_with(|| call.server.random());
     for turn in 0..DRAWS_MAX as u64 {
         let random = crate::server::mix(seed.wrapping_add(turn));

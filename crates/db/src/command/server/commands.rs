@@ -148,7 +148,7 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// The command that is asked about, and where its keys stand.
+/// Returns the row of the command in question and the positions of its keys.
 fn keyed<'c>(rows: &Rows, args: &[&'c [u8]]) -> Result<Vec<(&'c [u8], Touch)>, Failure> {
     let invalid = |text: &'static str| Failure(text.into());
     let row = rows.find(args).ok_or_else(|| invalid("ERR Invalid command specified"))?;
