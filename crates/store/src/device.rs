@@ -76,7 +76,7 @@ pub enum Operation {
         /// Its length.
         bytes: u64,
     },
-    /// Remove the file if it is there, for good: a crash afterwards does not bring it back.
+    /// Remove the file if it exists, durably: it does not reappear after a crash.
     Remove,
 }
 
@@ -109,7 +109,7 @@ pub trait Device {
     /// An error of the system; the written range is then undefined.
     fn write(&self, file: FileName, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes what was written to `file` survive a crash.
+    /// Makes the data written to `file` durable.
     ///
     /// # Errors
     /// An error of the system; writes since the last success may be lost.
@@ -121,7 +121,8 @@ pub trait Device {
     /// `StorageFull` when the disk is full, or another error of the system; then there is no file.
     fn create(&self, file: FileName, bytes: u64) -> io::Result<()>;
 
-    /// Removes a file for good, so that no crash brings it back; none there is no error.
+    /// Removes a file durably, so that it does not reappear after a crash; a missing file is no
+    /// error.
     ///
     /// # Errors
     /// An error of the system.

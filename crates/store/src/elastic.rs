@@ -116,7 +116,7 @@ pub struct Config {
     /// down to an eighth as long. Counts when a store is made; later it keeps the one it was made
     /// with.
     pub segment_bytes: u64,
-    /// Make a store where there is none. Otherwise that is an error.
+    /// Create a store, and fail if one exists. Otherwise a missing store is an error.
     pub create: bool,
     /// Open a store of which segments are missing, and report them as damage. Otherwise that is an
     /// error.
@@ -204,7 +204,7 @@ pub struct Written {
 /// One step of a scan.
 #[derive(Debug)]
 pub enum Scan {
-    /// Keys found, and where to go on; 0 when all was seen.
+    /// Keys found, and the next cursor; 0 when all keys were visited.
     Ready {
         /// The next cursor.
         cursor: u64,

@@ -146,7 +146,7 @@ fn ticks(at: Duration) -> u32 {
     u32::try_from(at.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Nanoseconds to compare by; what is more than five centuries away is never.
+/// Nanoseconds to compare by; times more than five centuries away count as never.
 pub(crate) fn nanos(at: Duration) -> u64 {
     u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -103,7 +103,7 @@ impl<Label> Ring<Label> {
         Ok(())
     }
 
-    /// Hands over what was pushed.
+    /// Submits the entries that were pushed.
     ///
     /// # Errors
     /// The kernel takes nothing now: entries stay in the ring for the next call.
@@ -124,7 +124,7 @@ impl<Label> Ring<Label> {
         self.pushed
     }
 
-    /// Takes what has ended.
+    /// Takes the completed transfers.
     pub fn take(&mut self, ended: &mut Vec<(Label, Completion)>) {
         for entry in self.ring.completion() {
             let Some(UnderWay { label, id, transfer }) =

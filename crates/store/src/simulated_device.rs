@@ -1,4 +1,4 @@
-//! A disk that does what disks do at their worst, from one seed.
+//! A disk with worst-case behaviour, drawn from one seed.
 //!
 //! Written bytes are only promised after a sync. At a crash every sector written since holds what
 //! it held before or what was written last, each by its own coin, whatever the order of writes was;
@@ -121,8 +121,8 @@ impl SimulatedDevice {
         self.disk().faults = faults;
     }
 
-    /// Stops the machine, if it has not stopped by itself, and starts it again: what was not
-    /// synced is decided now.
+    /// Stops the machine, if it has not stopped by itself, and starts it again: this decides the
+    /// state of unsynced data.
     pub fn restart(&self, faults: Faults) {
         let mut disk = self.disk();
         let mut files = std::mem::take(&mut disk.files);

@@ -135,7 +135,7 @@ impl Autoscale {
         let Some(wanted) = wanted(&seen.advice) else { return current };
         let mut next = wanted.max((current as f64 * (1.0 - STEP_DOWN)) as usize);
         if now < self.avoid_until {
-            // Above what was too small by half a step at least.
+            // At least half a step above the size that was too small.
             next = next.max((self.too_small as f64 * (1.0 + STEP / 2.0)) as usize);
         }
         // A little is not worth the eviction, and noise in the curve must not nibble.
@@ -316,7 +316,8 @@ mod tests {
         assert!(turns.iter().all(|&count| count <= 1), "steady: {turns:?}");
         for (period, high) in [(300, 60), (600, 300), (1200, 120), (1800, 900), (3000, 600)] {
             let (turns, slow) = turns_by_day(4, wave(period, high));
-            // The first day learns; then it may try once or twice a day whether it is over.
+            // The first day is for learning; then it may try once or twice a day whether less
+            // memory suffices.
             assert!(turns[0] <= 18, "{period} s: {turns:?}");
             assert!(turns[1..].iter().all(|&count| count <= 4), "{period} s: {turns:?}");
             assert!(slow[3] <= 40, "{period} s: slow for {slow:?} looks");

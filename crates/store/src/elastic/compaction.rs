@@ -138,8 +138,8 @@ impl Compactor {
         self.begun = None;
     }
 
-    /// Whether a full disk will soon have space reclaimed by compaction, if what it wins is at
-    /// least this much of a segment, in thousandths?
+    /// Whether compaction will soon free space on a full disk, if it wins at least this share of a
+    /// segment, in thousandths.
     pub(super) fn is_room_near(&self, log: &Log, dead_min: u64) -> bool {
         if log.is_write_refused() || self.stuck == Some(log.churn()) {
             return false;
@@ -162,7 +162,8 @@ impl Compactor {
             return false;
         }
         let has_spare = borrows.log.has_spare_to_move();
-        // On a full disk it cannot end: another one may. What it has moved is moved.
+        // On a full disk this compaction cannot end, but another one may. The records moved so far
+        // stay moved.
         if borrows.log.is_full()
             && self.begun.take_if(|begun| begun.stalled && begun.reading.is_none()).is_some()
         {
@@ -197,7 +198,7 @@ impl Compactor {
             match older.map(|(_, other)| other.doomed.is_some()).reduce(|a, b| a && b) {
                 // Its kills count for nothing, so it need not be looked at.
                 None => return give_up_segment(log, slot),
-                // They will as soon as those are gone.
+                // Its kills no longer count once those segments are removed.
                 Some(true) => return,
                 Some(false) => {}
             }
@@ -229,8 +230,8 @@ impl Compactor {
         self.begun = Some(compaction);
     }
 
-    /// Looks for the next run of live records and moves it, or has it read first; true if it can go
-    /// on at once.
+    /// Finds the next run of live records and moves it, or requests it from the disk first; true if
+    /// it can continue at once.
     fn look_at_lines(
         &mut self,
         mut compaction: Compaction,

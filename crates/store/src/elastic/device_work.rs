@@ -79,7 +79,7 @@ impl Elastic {
         times.into_iter().flatten().min()
     }
 
-    /// The staging, and what it borrows.
+    /// Returns the staging and the parts that it borrows.
     pub(super) fn staging(&mut self) -> (&mut Staging, staging::Borrows<'_>) {
         let borrows = staging::Borrows {
             log: &mut self.log,

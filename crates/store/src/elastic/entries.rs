@@ -83,7 +83,7 @@ impl Elastic {
         self.usage.note(hash, value_bytes, &self.table, &self.memory);
     }
 
-    /// The usual case: memory holds the entry, whose record is the only one of this hash.
+    /// The common case: memory holds the entry, and its record is the only one with this hash.
     fn load_only(&mut self, hash: u64, key: &[u8], now: Duration) -> bool {
         let is_plain = self.staging.is_empty()
             && !self.recent.has_gone()
@@ -161,7 +161,7 @@ impl Elastic {
         if !expires_at.is_over(now) {
             return Load::Present;
         }
-        // If the removal cannot be recorded now, the entry goes on being over.
+        // If the removal cannot be recorded now, the entry stays expired.
         if let Located::At(slot) = self.locate(hash, key)
             && self.remove_slot(hash, key, slot, now).is_ok()
         {

@@ -1,4 +1,4 @@
-//! Why the elastic store did not do what it was asked.
+//! Errors of the elastic store.
 
 use crate::device::FileName;
 
@@ -6,7 +6,7 @@ use crate::device::FileName;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The disk has no room for another segment. Reads go on; writes do too once there is room.
+    /// The disk has no room for another segment. Reads continue; writes do too once there is room.
     #[error(
         "disk full: no room for another segment of {segment_bytes} bytes; free space on the disk, or remove entries"
     )]
@@ -75,7 +75,7 @@ pub enum Error {
     /// The store is being closed.
     #[error("the store is closing: no further writes are accepted")]
     Closed,
-    /// The key was not loaded before, or what was loaded was let go.
+    /// The key was not loaded before, or its ticket was released.
     #[error("the key is not loaded: call load first, in the same command")]
     NotLoaded,
     /// The storage table can grow no further.

@@ -62,7 +62,7 @@ impl LineReader {
         self.next
     }
 
-    /// The lines in what was read. They may be none though more follow.
+    /// Returns the lines in the data read. There may be none although more follow.
     ///
     /// # Errors
     /// [`Error::Damaged`], with the place.

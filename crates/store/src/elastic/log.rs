@@ -272,8 +272,8 @@ impl Log {
         self.spares.has_for(Who::Mover)
     }
 
-    /// A segment in which an entry may be over; the time of the next one is worked out if there is
-    /// none.
+    /// Returns a segment in which an entry may have expired; if there is none, computes the time of
+    /// the next one.
     pub(super) fn due_segment(&mut self, now_s: u32) -> Option<usize> {
         let is_due = |slot: usize, segment: &Segment| {
             segment.expires_s <= now_s

@@ -81,7 +81,7 @@ pub(super) struct Turn {
     pub(super) reads: u64,
 }
 
-/// A page whose wait has ended.
+/// A page whose read has ended.
 pub(super) struct Returned {
     /// The entries that waited for it.
     pub(super) waiters: Vec<StagedKey>,
@@ -180,7 +180,7 @@ impl Paging {
         // While the share shrinks, one comes back for two that went.
         let mut room = max.saturating_sub(self.counted(table)).max(went / 2);
         if room == 0 && self.reading + self.leaving.len() == 0 {
-            // None can leave, as while the spill file takes none: lookups go on.
+            // No page can leave, as while the spill file cannot be written: lookups continue.
             room = 1;
         }
         let mut reads = 0;

@@ -7,8 +7,8 @@
 use super::record::{Address, Record};
 use super::segment::BLOCK_BYTES;
 
-/// The exclusive or of blocks. Of all of a segment, parity block included, it is zero where nothing
-/// is damaged, and elsewhere what has to be changed to mend that.
+/// The exclusive or of blocks. Over all blocks of a segment, parity block included, it is zero
+/// where nothing is damaged, and elsewhere it is the correction.
 #[derive(Debug)]
 pub(super) struct Parity(Vec<u8>);
 

@@ -105,7 +105,8 @@ impl Recent {
         self.gone.clear();
     }
 
-    /// Moves what was written into the memory table. The log may release its buffers after that.
+    /// Moves the writes of the batch into the memory table. The log may release its buffers after
+    /// that.
     pub(super) fn settle(&mut self, log: &Log, memory: &mut Memory) {
         self.known.forget();
         self.gone.clear();

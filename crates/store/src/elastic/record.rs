@@ -20,8 +20,8 @@ const HEADER_BYTES: usize = 24;
 /// Bytes of a body before its value.
 pub(super) const BODY_BYTES: usize = 16;
 
-/// Names a record for good: segment number, and units from the segment's start in 24 bits.
-/// 0 is none, as every segment begins with a header.
+/// Permanent address of a record: segment number, and units from the segment's start in 24 bits. 0
+/// is no address, as every segment begins with a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Address(pub(super) u64);
 
@@ -137,8 +137,8 @@ impl<'a> Record<'a> {
         header[12..16].copy_from_slice(&self.durable.to_le_bytes());
         header[16..].copy_from_slice(&self.kills.0.to_le_bytes());
         let body = self.body.head();
-        // Of the parts and not of what was written: that is still on its way to memory, and reading
-        // it back would wait.
+        // Computed from the parts and not from the written bytes: those are still on their way to
+        // memory, and reading them back would wait.
         let place = address.0.to_le_bytes();
         let crc = checksum(&[&place, &header[4..], self.key, &body, self.body.value]);
         header[..4].copy_from_slice(&crc.to_le_bytes());
@@ -160,8 +160,8 @@ impl<'a> Record<'a> {
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads the record at the start of `bytes`, which lie at `address`; what is wrong if it is
-    /// not whole.
+    /// Reads the record at the start of `bytes`, which lie at `address`; an error if it is not
+    /// valid.
     pub(super) fn read(address: Address, bytes: &'a [u8]) -> Result<Self, Broken> {
         let record = Self::parse(bytes)?;
         let end = record.bytes_unpadded();
@@ -172,8 +172,8 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// Length of the record at the start of `bytes` without padding, as its header says, and how
-    /// its checksum differs from what it should be.
+    /// Returns the length of the record at the start of `bytes` without padding, as its header
+    /// states it, and the difference of its checksum from the right one.
     pub(super) fn wrong_by(address: Address, bytes: &[u8]) -> Option<(usize, u32)> {
         let end = Self::parse_any(bytes)?;
         Some((end, u32_at(bytes, 0) ^ whole_checksum(address, &bytes[4..end])))

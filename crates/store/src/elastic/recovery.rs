@@ -1,4 +1,4 @@
-//! Opening a store: finding out which entries there are.
+//! Opening a store: finds the live entries.
 //!
 //! Every record names the record it kills, so the live records are those that no record kills, in
 //! any order of reading segments. Sealed segments say it in their footers, 24 bytes a record, or
@@ -87,7 +87,7 @@ struct Opening<'a, D: Device + ?Sized> {
 }
 
 impl Elastic {
-    /// Opens the store on `device`, making it if there is none.
+    /// Opens the store on `device`; creates it if there is none.
     ///
     /// # Errors
     /// When the device fails, or holds something this version cannot read.

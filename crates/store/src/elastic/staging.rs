@@ -1,4 +1,4 @@
-//! Entries and table pages being read from disk, for which commands wait.
+//! Entries and table pages that are read from disk, and the commands that wait for them.
 //!
 //! A staged entry stays readable until its last ticket is released, whatever memory has room for;
 //! so a command whose keys do not fit memory together still runs.
@@ -62,7 +62,8 @@ pub(super) enum State {
     Found { key: Box<[u8]>, over_at: Expiry },
     /// The entry does not exist; or the page is in memory.
     Absent,
-    /// The disk failed. If the record of the key is damaged for good, this is the one to replace.
+    /// Reading failed. If the record of the key is permanently damaged, `location` is the record to
+    /// replace.
     Failed { error: Error, location: Option<Location> },
 }
 
@@ -197,7 +198,7 @@ impl Staging {
         ticket
     }
 
-    /// Asks the disk once more for a key whose page or record has moved since.
+    /// Reads again for a key whose page or record has moved since.
     pub(super) fn restart(&mut self, key: &StagedKey, borrows: &mut Borrows<'_>) {
         if let Some(staged) = self.staged.get_mut(key) {
             self.bytes -= state_bytes(&staged.state);
@@ -316,8 +317,8 @@ impl Staging {
                         borrows.table,
                     );
                 }
-                // Whose record it was, its hash has to tell: another key of the same forty bits
-                // is a matter of one in a million.
+                // The hash decides whose record it was: another key with the same forty bits has a
+                // chance of one in a million.
                 let location = Some(slot.location);
                 return self.resolve(key, State::Failed { error, location }, borrows.table);
             }
@@ -357,9 +358,9 @@ impl Staging {
         self.pin(key, table);
     }
 
-    /// The table was replaced by an empty one: pins are void, and what is waited for is absent. The
-    /// waits end in the order of their tickets. The order of the map differs between processes, and
-    /// commands would resume in that order.
+    /// Notes that the table was replaced by an empty one: pins are void, and awaited entries are
+    /// absent. The waits end in the order of their tickets, because the order of the map differs
+    /// between processes, and commands would resume in that order.
     pub(super) fn clear(&mut self, table: &mut Table) {
         for staged in self.staged.values_mut() {
             staged.pinned = None;

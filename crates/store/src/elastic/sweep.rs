@@ -1,4 +1,4 @@
-//! Finding expired entries that are not looked up.
+//! Finds expired entries that are not looked up.
 //!
 //! Every segment knows when its first entry expires, and its lines say which entries those are; so
 //! what is over is removed without reading a record that is not short. Entries expire to the second
@@ -109,7 +109,7 @@ impl Sweeper {
 
     fn begin(&mut self, log: &mut Log, now: Duration) {
         let Some(slot) = log.due_segment(seconds(now)) else { return };
-        // What is appended from here on counts anew.
+        // Records appended from here on count anew.
         log.segments.at_mut(slot).expires_s = u32::MAX;
         let open = log.open_lines().filter(|(open, _)| *open == slot);
         let lines = open.map(|(_, lines)| lines.to_vec());
@@ -148,7 +148,7 @@ impl Sweeper {
                 self.begun = Some(sweep);
             }
             Err(error) => {
-                // What is left of its entries expires when it is asked for.
+                // The rest of its entries expires when it is looked up.
                 borrows.ledger.report(error);
             }
         }
@@ -219,7 +219,7 @@ fn expire_line(borrows: &mut Borrows<'_>, segment: usize, line: &Line, now: Dura
     let Some(slot) = borrows.table.find(line.hash, location) else { return true };
     debug_assert_ne!(borrows.log.segments.address(location), Address::NONE);
     if borrows.table.candidates(line.hash).len() > 1 {
-        // Which of the keys of this hash is over, only a load can tell.
+        // Only a load can tell which of the keys with this hash has expired.
         return true;
     }
     borrows.recent.forget_known();

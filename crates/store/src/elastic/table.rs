@@ -1,4 +1,4 @@
-//! The storage table (dReDBox key server, §6.1.1): where on disk every entry lies.
+//! The storage table (dReDBox key server, §6.1.1): the location of every entry on disk.
 //!
 //! A table of [pages](super::page) of 336 slots, found by the first bits of the key's hash
 //! (extendible hashing): a full page splits in two, alone, so that growing never stalls. A slot
@@ -205,7 +205,7 @@ impl Table {
         !page.is_full() || (u32::from(page.depth) < DEPTH_MAX && self.pages_used + 16 < PAGES_MAX)
     }
 
-    /// Points the slot of the record at `from` elsewhere; false if there is none.
+    /// Changes the location of the slot of the record at `from`; false if there is no such slot.
     pub(super) fn replace(&mut self, hash: u64, from: Location, to: Slot) -> bool {
         let Some((home, at)) = self.place(hash, from) else { return false };
         self.pages[home].set(at, hash, to);
@@ -267,8 +267,8 @@ impl Table {
             self.double();
         }
         let new = self.add_page(prefix << 1 | 1, depth + 1);
-        // Both are filled anew: what lies in other groups than its own in a full page would stay
-        // there for good, and lookups would go on looking there.
+        // Both are filled anew: slots of a full page that lie in other groups than their own would
+        // stay there permanently, and lookups would continue to search there.
         let full = std::mem::replace(&mut self.pages[old], Page::new(prefix << 1, depth + 1));
         for at in full.places() {
             let hash = full.hash(at);
@@ -340,8 +340,8 @@ impl Table {
         bytes
     }
 
-    /// Takes a page back; false if these bytes are not what it was. With `dirty` the spill file
-    /// does not have them.
+    /// Takes a page back; false if these bytes are not the page that was written. With `dirty` the
+    /// spill file does not have it.
     pub(super) fn returned(&mut self, page: u32, bytes: &[u8], dirty: bool) -> bool {
         let at = page as usize;
         debug_assert!(!self.is_resident(page), "page {page} was not away");

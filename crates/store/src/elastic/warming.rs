@@ -1,4 +1,4 @@
-//! Filling memory that was just granted (dReDBox key server, §6.1.2).
+//! Fills newly granted memory (dReDBox key server, §6.1.2).
 //!
 //! Grown memory fills by itself with what is asked for, at the price of a read from disk each.
 //! Warming reads ahead while there is room and the disk is idle: by measured usefulness, the most
@@ -147,7 +147,7 @@ impl Warmer {
         if walk.granted_at.is_over(PAUSE, now) {
             (walk.granted, walk.granted_at) = (READS_AT_ONCE, Since::new(now));
         }
-        // One page at a time: so much is to be done under its shard's lock.
+        // One page at a time, which limits the work under the lock of its shard.
         let mut looked = false;
         while walk.may_read() {
             if let Some((hash, slot)) = walk.found.pop() {

@@ -171,7 +171,7 @@ impl Memory {
         worth_it
     }
 
-    /// Makes the policy release what it keeps for more items than fit now.
+    /// Makes the policy release its state for more items than fit now.
     fn trim(&mut self) -> bool {
         self.policy.set_capacity(self.capacity());
         self.policy.trim()

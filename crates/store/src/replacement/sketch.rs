@@ -1,4 +1,4 @@
-//! Roughly how often each item was asked for lately: four-bit count-min sketch with aging, behind a
+//! Approximate recent access counts of items: a four-bit count-min sketch with aging, behind a
 //! doorkeeper.
 //!
 //! The first time an item is seen only the doorkeeper, a Bloom filter, remembers it, so the many

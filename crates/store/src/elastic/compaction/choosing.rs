@@ -34,7 +34,8 @@ pub(super) fn has_slack(log: &Log) -> bool {
 
 /// The segment of which most is dead, in thousandths.
 pub(super) fn victim(log: &Log) -> Option<(u64, usize, Trailer)> {
-    // On a full disk what is begun must end with the room there is, or it stays full.
+    // On a full disk a compaction that is begun must end with the room available, or the disk stays
+    // full.
     let can_end = |segment: &Segment| {
         let need = segment.live + segment.kill_bytes() + segment.bytes / 4;
         !log.is_full() || segment.live == 0 || need <= log.room_to_move()

@@ -4,8 +4,8 @@ use super::Log;
 use crate::elastic::Error;
 
 impl Log {
-    /// Appends nothing more, and has what was appended made safe. What follows needs no more than the
-    /// commands of [`Log::poll`] carried out.
+    /// Stops accepting appends, and has the appended records made durable. After this only the
+    /// commands of [`Log::poll`] need to be carried out.
     pub(in crate::elastic) fn close(&mut self) {
         if self.is_closing {
             return;

@@ -85,7 +85,7 @@ impl Log {
         self.listing.left.extend(numbers);
     }
 
-    /// Their files are gone.
+    /// Notes that their files were removed.
     pub(in crate::elastic) fn forget_left(&mut self) {
         self.listing.left.clear();
     }

@@ -54,7 +54,7 @@ impl Segment {
         }
     }
 
-    /// Bytes that what it kills takes at most when that is carried on, footer lines included.
+    /// Upper bound of the bytes needed to carry its kills on, footer lines included.
     pub(in crate::elastic) fn kill_bytes(&self) -> u64 {
         self.kills * (KILL_BYTES + LINE_BYTES as u64)
     }
@@ -153,10 +153,10 @@ impl Segments {
         self.numbers.partition_point(|&other| other < number)
     }
 
-    /// The part of a sealed segment's file that compaction would win, in thousandths of it: what is
-    /// neither alive nor kills records of segments that are still there, about. All of it where
-    /// that is nothing, however little its records fill it: as long as it stays, what is behind it
-    /// has kills to keep.
+    /// Approximate share of a sealed segment's file that compaction would win, in thousandths:
+    /// bytes that are neither alive nor kill records of segments that still exist. The whole file
+    /// if there are none of these, however few records it has: while it exists, segments after it
+    /// have to keep kills.
     pub(in crate::elastic) fn dead_share(&self, segment: &Segment) -> u64 {
         let left = self.older(segment.number) as u64;
         if left == 0 && segment.live == 0 {
@@ -197,7 +197,7 @@ impl Segments {
         (location & ((1 << self.unit_bits) - 1)) * UNIT_BYTES as u64
     }
 
-    /// Offset and length of what has to be read for a record.
+    /// Returns offset and length of the bytes to be read for a record.
     pub(in crate::elastic) fn extent(&self, location: Location, class: Class) -> (u64, usize) {
         let (offset, end) = (self.offset(location), self.at(self.slot(location)).bytes);
         // The class rounds up, and a segment ends.
@@ -299,7 +299,7 @@ impl Segments {
         })
     }
 
-    /// A doomed segment whose file may go, as no manifest lists it.
+    /// Returns a doomed segment whose file may be removed, as no manifest lists it.
     pub(super) fn removable(&mut self) -> Option<(usize, u64)> {
         for &slot in &self.doomed {
             let segment = self.slots[slot].as_mut().expect("doomed, not yet removed");
@@ -311,7 +311,7 @@ impl Segments {
         None
     }
 
-    /// The file of a doomed segment is gone; returns its length.
+    /// Notes that the file of a doomed segment was removed; returns its length.
     pub(super) fn removed(&mut self, slot: usize) -> u64 {
         self.doomed.retain(|&other| other != slot);
         let Some(segment) = self.slots[slot].take() else { return 0 };

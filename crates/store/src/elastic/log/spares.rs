@@ -1,4 +1,4 @@
-//! Segments made before they are needed.
+//! Segments created before they are needed.
 //!
 //! A segment's room on the disk is taken when it is made, so a full disk refuses writes and never
 //! loses one already accepted. Some spares are not for writers: removals and compaction must go on
@@ -15,13 +15,13 @@ use crate::elastic::since::Since;
 const FOR_WRITERS: usize = 2;
 /// Spare segments for compaction alone: emptying one that is all but full may need more than one.
 const FOR_MOVERS: usize = 2;
-/// Spares for removals are this part of what is live, so that enough can be removed, wherever it
-/// lies, to leave compaction something to win.
+/// Spares for removals are this part of the live data, so that removals anywhere in the store free
+/// enough for compaction to win space.
 const REMOVERS_SHARE: u64 = 64;
-/// A full disk is asked again after this time, or for what was removed.
+/// On a full disk room is requested again after this time, or for segments that were removed.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// A new segment is at most this part of what is live, so that spares and the like are a small part
-/// of a small store, too.
+/// A new segment is at most this part of the live data, so that spares and the like are a small
+/// part of a small store, too.
 const LIVE_SHARE: u64 = 64;
 /// A segment is at least this part of the longest.
 const LENGTHS: u64 = 8;
@@ -142,7 +142,7 @@ impl Spares {
         if self.has_for(who) { self.ready.pop_front() } else { None }
     }
 
-    /// Length of segments made now, in a store of that much live data whose segments are at most
+    /// Length of segments created now, in a store of that much live data whose segments are at most
     /// `bytes_max` long.
     pub(super) fn length(&self, live: u64, bytes_max: u64) -> u64 {
         let least = (bytes_max / LENGTHS).max(BYTES_MIN).min(bytes_max);
@@ -176,7 +176,7 @@ impl Spares {
         Some(spare)
     }
 
-    /// The end of what [`Spares::missing`] began. What was made is given to [`Spares::add`] later.
+    /// Ends what [`Spares::missing`] began. The created spare is given to [`Spares::add`] later.
     pub(super) fn created(&mut self, spare: Option<Spare>) {
         self.creating = false;
         self.won = self.won.saturating_sub(spare.map_or(0, |spare| spare.bytes));

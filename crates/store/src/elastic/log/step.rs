@@ -15,7 +15,7 @@ use crate::blocks::Blocks;
 use crate::elastic::Error;
 use crate::elastic::record::{Address, Record};
 
-/// Whether what is appended belongs together.
+/// Whether appended records belong together.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) is_open: bool,
@@ -48,8 +48,9 @@ impl Mark {
 }
 
 impl Log {
-    /// Reserves room in the open segment for a step of at most `records`, of `bytes` together, and
-    /// a spare if it `clears` the log. It is kept until something else is appended.
+    /// Reserves room in the open segment for a step of at most `records` records, of `bytes`
+    /// together, and a spare if it `clears` the log. The reservation holds until something else is
+    /// appended.
     ///
     /// # Errors
     /// [`Error::StepTooLong`]; when segments are needed and there are none.

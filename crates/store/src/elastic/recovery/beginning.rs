@@ -49,7 +49,7 @@ pub(super) fn begin(
     };
     let mut manifest = copies.newest.take();
     if is_former {
-        // What is there was left by an attempt to write the first.
+        // The copies found were left by an attempt to write the first manifest.
         manifest = None;
         copies.damage.clear();
     } else if manifest.is_none() {

@@ -47,7 +47,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     found.push(segment);
                 }
                 None if is_last => self.removals.push(number),
-                // It was safe before anything behind it was written.
+                // It was durable before any byte after it was written.
                 None => self.damaged(number, 0, "nothing that was written is left"),
             }
         }
@@ -101,7 +101,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     return Ok(Some(Found { segment, lines: self.keep(lines, footer) }));
                 }
                 (Err(error), Footer::Lines) => self.recovery.damage.push(error),
-                // What is wrong with the records is found when they are read one by one.
+                // Damage to the records is found when they are read one by one.
                 (Err(_), Footer::Parity) => {}
             }
         }
@@ -151,7 +151,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         }
         let scanned = self.scan(number, &mut bytes, segment.trailer, is_last);
         self.version = self.version.max(scanned.version_max);
-        // The last is sealed again: what is behind its records may be torn.
+        // The last one is sealed again: the bytes after its records may be torn.
         if is_last || segment.trailer.is_none() {
             segment.trailer = Some(self.seal(&mut segment, &bytes, &scanned, is_last)?);
         }
@@ -331,7 +331,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
 /// zero where the record should be. One that is not was written, and what is wrong in it is damage.
 fn behind_whole(number: u64, bytes: &[u8], at: usize) -> Option<usize> {
     let next = behind_damage(number, bytes, at, true);
-    // The footer of a segment whose trailer was lost begins at a block, and no record is behind it.
+    // The footer of a segment whose trailer was lost begins at a block boundary, and no record
+    // follows it.
     if next.is_none() && at.is_multiple_of(BLOCK_BYTES) {
         return None;
     }

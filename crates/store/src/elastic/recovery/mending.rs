@@ -1,4 +1,4 @@
-//! Finding out what a record was of which one byte is wrong.
+//! Identifies a record of which one byte is wrong.
 //!
 //! A checksum of 32 bits shows more than the fact of damage: for a single byte, it determines which
 //! one, and what that was. Whose record a damaged one is, and which one it kills, is known then;
@@ -88,7 +88,7 @@ const STEPS: [u32; 256] = {
     steps
 };
 
-/// The byte whose step has that highest byte: each has another.
+/// Returns the byte whose step has that highest byte: each byte has a different one.
 const BY_HIGH_BYTE: [u8; 256] = {
     let mut bytes = [0; 256];
     let mut byte = 0;
