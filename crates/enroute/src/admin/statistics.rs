@@ -119,7 +119,7 @@ pub struct Listener {
     pub protocol: &'static str,
     /// Address where clients connect.
     pub listen: String,
-    /// The database behind it.
+    /// The origin database of the listener.
     pub origin: String,
     /// Clients being served.
     pub connections: usize,
@@ -154,8 +154,8 @@ pub struct Process {
 }
 
 impl Statistics {
-    /// Everything, now. Each counter is exact; they are read one after another while requests go
-    /// on, so sums over several may be inconsistent by the changes during the read.
+    /// All statistics, now. Each counter is exact; they are read one after another while requests
+    /// continue, so sums of several may be inconsistent by the changes during the read.
     pub fn collect(shared: &Shared) -> Self {
         let all = Sum(shared);
         let memory = shared.shards.memory();

@@ -139,7 +139,7 @@ impl Connection {
         self.peer
     }
 
-    /// Reads once and executes what came; false when the client is gone.
+    /// Reads once and executes the requests received; false when the client has disconnected.
     pub(super) fn receive(&mut self, buffer: &mut [u8], turn: &mut Turn<'_>) -> bool {
         loop {
             let read = match &mut self.tls {
@@ -185,7 +185,7 @@ impl Connection {
             return;
         }
         if self.parked == Parked::No && !self.may_execute() {
-            // Its client reads no answers: release what was reserved for it, so that others do not
+            // The client reads no answers: release its reservations, so that other clients do not
             // wait.
             self.session.let_go(&turn.shared.server, &*turn.shared.locks);
             return;

@@ -32,7 +32,7 @@ pub(super) type Commands = Queue<(usize, DeviceCommand)>;
 
 /// Origin of a shard's commands.
 pub(super) enum By<'a> {
-    /// A worker, which has a ring for its reads, or upkeep for what it reads ahead.
+    /// A worker, which has its own ring for reads, or upkeep for its read-ahead.
     Ring(&'a mut Ring<Begun>),
     /// A thread that takes its next command from this queue.
     Serving(&'a Commands),

@@ -66,7 +66,7 @@ pub struct Setup {
     pub directory: PathBuf,
     /// Memory of the whole process, in bytes.
     pub memory_bytes: u64,
-    /// Start although data are missing, and serve what is left.
+    /// Start although data is missing, and serve the rest.
     pub accept_data_loss: bool,
     /// When writes are synced to disk.
     pub sync: Sync,

@@ -112,7 +112,7 @@ impl Client {
         Ok(out)
     }
 
-    /// The same for a command whose answer is read.
+    /// The same for a command whose answer is needed.
     fn answer<T>(
         &mut self,
         args: &[&[u8]],

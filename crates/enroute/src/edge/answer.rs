@@ -156,8 +156,8 @@ impl Connection {
         Ok(headers)
     }
 
-    /// The answer to a request that goes to the origin as it is; if it changes something there,
-    /// what is stored is forgotten.
+    /// Forwards a request to the origin unchanged; if it changes something there, the stored
+    /// entries of its target are dropped.
     async fn changing(&self, method: Method, wanted: &Wanted, body: Body) -> Answer {
         let safe = method.is_safe();
         let answer = self.pass(method, wanted, body, "method").await?;
@@ -292,8 +292,8 @@ impl Connection {
         }
     }
 
-    /// The response for a request that waited for the fetch of another. If the origin must be asked,
-    /// what it may confirm for this client.
+    /// Returns the response for a request that waited for another request's fetch; or, if the
+    /// origin must be asked, the entry that the origin may confirm for this client.
     async fn waited(
         &self,
         receiver: &Receiver,

@@ -1,5 +1,4 @@
-//! Bodies: of answers, none, one of ours or one that passes through; of requests, one that may be
-//! left unread.
+//! Bodies of answers (none, local, or forwarded) and of requests (which may remain unread).
 
 use std::{
     pin::Pin,
@@ -179,7 +178,7 @@ impl RequestBody {
         Self { body, room: None }
     }
 
-    /// The same, with room for what is kept of it.
+    /// The same, with memory counted for the bytes kept of it.
     pub(super) fn with(mut self, room: Counted) -> Self {
         self.room = Some(room);
         self

@@ -267,7 +267,7 @@ impl Fetch {
     }
 }
 
-/// A body, or what was read of it before it was found that it cannot be kept whole.
+/// A body, or the part of it that was read before it turned out too long to be kept.
 enum Read {
     Whole(Bytes),
     InPart(Resumed<FromOrigin>, Why),

@@ -67,7 +67,7 @@ pub(super) fn join(
     let (hand_over, own) = oneshot::channel();
     tokio::spawn(async move {
         let (own, outcome) = fetch.run().await;
-        // Requests that come from here on find what was stored, or begin a new fetch.
+        // Later requests find the stored entry, or begin a new fetch.
         drop(landing);
         tell.send_replace(Some(outcome));
         let _ = hand_over.send(own);

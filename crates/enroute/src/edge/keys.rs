@@ -12,7 +12,7 @@ pub struct KeyServer {
 }
 
 impl KeyServer {
-    /// The key whose public half has this SHA-256.
+    /// Creates the key whose public key has this SHA-256.
     pub fn new(client: Client, spki_sha256: [u8; 32]) -> Self {
         Self { client, key: KeyId(spki_sha256) }
     }

@@ -82,7 +82,7 @@ async fn accept(
     let permit = Arc::clone(room).acquire_owned().await.ok()?;
     let (stream, peer) = listener.accept().await;
     let _ = stream.set_nodelay(true);
-    // The kernel ends a connection whose client takes nothing of an answer for this long.
+    // The kernel ends a connection whose client reads nothing of an answer for this long.
     let patience = u32::try_from(shared.limits.idle_timeout.as_millis());
     let _ = sockopt::set_tcp_user_timeout(&stream, patience.unwrap_or(u32::MAX));
     Some((permit, stream, peer))
@@ -147,7 +147,7 @@ async fn converse(
     let connection = Arc::new(connection);
     let ended = tokio::select! {
         ended = serve_requests(&connection, stream, session.protocol) => ended,
-        // What it keeps goes with it.
+        // Its memory is released with it.
         () = open.account.ending() => return,
     };
     if let Err(error) = ended {
@@ -209,7 +209,7 @@ async fn serve_requests(
     }
 }
 
-/// Waits until no request has begun for the idle timeout. Answers under way then go on to their
+/// Waits until no request has begun for the idle timeout. Answers under way then continue to their
 /// end; `PING` frames do not count as activity.
 async fn idle(connection: &Connection, limit: Duration) {
     let mut seen = None;

@@ -47,7 +47,7 @@ use super::{
 const IDLE_CONNECTIONS_MAX: usize = 64;
 /// Time for which they are kept; shorter than the idle timeout of most servers.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest head of an answer, and what is read or written of a body at once.
+/// Maximum length of the head of an answer, and of one read or write of a body.
 const BUFFER_BYTES: usize = 32 << 10;
 /// Number of unanswered keepalive probes after which a silent connection is closed.
 const PROBES: u32 = 3;
@@ -142,7 +142,7 @@ impl Origin {
         self.base.clone()
     }
 
-    /// Sends a request, whose target is only a path, when a permit is available, and waits for the
+    /// Sends a request, whose target is only a path, when a permit is available. Waits for the
     /// headers of the answer, and for `room` to pass its body on.
     pub(super) async fn ask(
         &self,

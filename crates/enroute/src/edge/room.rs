@@ -126,8 +126,8 @@ impl Room {
         }
     }
 
-    /// Counts `bytes` that are in memory already, and waits until everything is within the share;
-    /// `None` if it does not come to that.
+    /// Counts `bytes` that are already in memory, and waits until everything is within the share;
+    /// `None` if that does not happen.
     pub(super) async fn admit(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
         let counted = self.count(bytes);
         let began = Instant::now();
@@ -206,12 +206,13 @@ impl Peer for edge_tls::TlsStream<TcpStream> {
     }
 }
 
-/// A client's stream, from which nothing is read while the share is spent. A client that has left
-/// is not waited for then: what it keeps may be what the others wait for.
+/// A client's stream, from which nothing is read while the share is used up. A client that has
+/// disconnected is not waited for then, because other connections may need the memory that it
+/// holds.
 pub(super) struct Gate<S> {
     stream: S,
     room: Arc<Room>,
-    /// The bodies that come in what is read, with HTTP/2.
+    /// The request bodies contained in the bytes read, with HTTP/2.
     unread: Option<Arc<Unread>>,
     /// Time since which the gate is closed, and the timer of the next check.
     closed: Option<(Instant, Pin<Box<Sleep>>)>,
@@ -302,7 +303,7 @@ impl Account {
         Self { peer, bytes, is_ending, end: Notify::new() }
     }
 
-    /// Charges it for `bytes`, until what is returned is dropped.
+    /// Charges it for `bytes`, until the returned value is dropped.
     pub(super) fn charge(self: &Arc<Self>, bytes: usize) -> Charged {
         self.bytes.fetch_add(bytes, Relaxed);
         Charged { account: Arc::clone(self), bytes }

@@ -146,7 +146,7 @@ impl Log {
 }
 
 impl Lines {
-    /// Writes what is unwritten while no line can be added.
+    /// Writes the unwritten lines while no line can be added.
     fn write(&mut self, file: &File) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.unwritten);
         let (written, outcome) = write(file, &mut bytes);
@@ -181,9 +181,9 @@ impl Lines {
     }
 }
 
-/// Writes `bytes`, which are whole lines; says where the chain stands behind the last one that was
-/// written, if any was. What could not be written stays in `bytes`, from the beginning of a line
-/// on: a line that was begun is taken back, so that the file can be continued.
+/// Writes `bytes`, which are whole lines; returns the state of the chain after the last line
+/// written, if any. Bytes that could not be written stay in `bytes`, from the beginning of a line
+/// on: a partly written line is removed from the file, so that the file can be continued.
 fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>) {
     let mut done = 0;
     let outcome = loop {
@@ -281,7 +281,7 @@ fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(Held, Chain)> {
     Ok((held, chain))
 }
 
-/// Verifies files in their order; says where the chain stands behind the last.
+/// Verifies files in their order; returns the state of the chain after the last.
 pub fn verify(paths: &[PathBuf]) -> anyhow::Result<Chain> {
     let mut chain = Chain::default();
     for path in paths {

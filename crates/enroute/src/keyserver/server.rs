@@ -142,7 +142,7 @@ async fn sync_log(shared: &Shared) {
     }
 }
 
-/// A thread with a runtime of its own.
+/// Starts a thread with its own runtime.
 fn on_runtime(
     name: String,
     body: impl AsyncFnOnce() + Send + 'static,
@@ -188,7 +188,7 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
     loop {
         tokio::select! {
             next = accepted.recv() => {
-                // The acceptor is gone: the end has come.
+                // The acceptor has ended, so the server is shutting down.
                 let Some((stream, from)) = next else { break };
                 let (shared, worker) = (Arc::clone(&shared), Arc::clone(&worker));
                 open.spawn(async move {

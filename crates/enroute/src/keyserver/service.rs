@@ -95,8 +95,8 @@ impl Service {
         }
     }
 
-    /// Another policy and other key-encryption keys from now on. Parsed keys are forgotten and
-    /// fetched again, so that what was changed in the database counts too.
+    /// Replaces the policy and the key-encryption keys. Parsed keys are dropped and fetched again,
+    /// so that changes in the database take effect too.
     pub fn replace(&self, policy: Policy, keyring: Keyring) {
         *self.rates.lock() = Rates::new(policy.edges.len());
         let generation = {

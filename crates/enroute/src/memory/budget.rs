@@ -1,4 +1,5 @@
-//! Keeps a process within its memory: `memory` for what is stored, and a stated base for all else.
+//! Keeps a process within its memory: `memory` for stored data, and a documented base for
+//! everything else.
 //!
 //! Waiting data of clients are counted as they change and have their own limit ([`Clients`]).
 //! Everything else is measured, and storage shrinks by the amount that exceeds the base.
@@ -16,7 +17,8 @@ const BASE_BYTES: u64 = (CLIENTS_BYTES as u64) + (32 << 20);
 /// The base grows by this part of `memory`.
 const BASE_PART: u64 = 16;
 
-/// The heap gives back what it has free during this part of the time at most: other threads wait.
+/// Returning free heap memory takes at most one part in this many of the time, because other
+/// threads wait while it runs.
 const TRIM_PART: u32 = 50;
 
 /// Maximum memory of a process with `memory` bytes of storage.
@@ -49,12 +51,12 @@ impl Budget {
         Self { overhead, trims: Instant::now(), gives_way: false }
     }
 
-    /// Looks at what is resident, of which there may be `process`; call it often.
+    /// Measures resident memory, of which `process` bytes are allowed; call it often.
     pub(crate) fn keep(&mut self, stored: &impl Stored, clients: &Clients, process: u64) {
         let Some(mut resident) = resident_bytes() else { return };
         let (wanted, held, kept) = (stored.wanted(), stored.held(), clients.bytes() as u64);
-        // Storage would shrink for it, and what is free in the heap is taken by the next burst
-        // besides, if that allocates other sizes.
+        // Otherwise storage would shrink for free heap memory, which the next burst would occupy
+        // again if it allocates other sizes.
         let is_tight = self.overhead.exceeds(resident.saturating_sub(held + kept), process, wanted);
         if is_tight && self.trims <= Instant::now() {
             resident = self.trim().unwrap_or(resident);

@@ -202,7 +202,7 @@ impl Service {
             };
             let most = self.seats.iter().enumerate().filter_map(held).max();
             let greedy = most.filter(|(bytes, ..)| *bytes >= COUNTED_BYTES);
-            // What is on its way to nodes, or from them, is waited for.
+            // Waits for requests on their way to nodes, and for their answers.
             let Some((bytes, client, peer)) = greedy else { return };
             self.kept.tell(peer, bytes);
             self.close(client);

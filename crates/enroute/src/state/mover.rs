@@ -136,7 +136,7 @@ fn turn() -> u64 {
     since.as_nanos() as u64
 }
 
-/// Takes every step of a migration until it ends, or may not go on.
+/// Takes every step of a migration until it ends or may not continue.
 fn carry_out(actor: Actor<'_>, mut migration: Migration) -> End {
     let start = Instant::now();
     let slot = migration.slot();

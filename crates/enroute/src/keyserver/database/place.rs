@@ -23,9 +23,9 @@ impl fmt::Debug for Place {
 }
 
 impl Place {
-    /// The database at `address`; with TLS if that says so, and then its certificate must be for
-    /// that host and signed by one of the authorities in the file `roots`, PEM. `identity` is the
-    /// certificate and key shown to a database which asks for one.
+    /// The database at `address`. If that says TLS, the server's certificate must be for that host
+    /// and signed by one of the authorities in the PEM file `roots`. `identity` is the client
+    /// certificate and key, for a database that asks for one.
     pub fn new(
         address: DatabaseUrl,
         roots: Option<&Path>,
