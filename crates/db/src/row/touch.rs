@@ -1,4 +1,11 @@
-//! What a command does to each of its keys, in the words of Redis's key specifications.
+//! A command's access to each of its keys, as in Redis's key specifications.
+//!
+//! A command cannot be added to the table without it. Access rules, COMMAND INFO, GETKEYS and
+//! GETKEYSANDFLAGS use nothing else; the test
+//! `database_access_rules_are_those_of_redis_server` compares each row with redis-server. SET and
+//! BITFIELD compute their access from the arguments, as Redis does, before any syntax error is
+//! known. One pattern of a user must allow all accesses of a command to a key: a read pattern and a
+//! separate write pattern do not add up.
 
 use super::{Keys, Row};
 

@@ -1,8 +1,16 @@
 //! The origin of a site: a few kept connections over which it is asked.
 //!
 //! A connection may fail silently: the origin's host is off, the path is cut, or a firewall dropped
-//! its state. The kernel detects missing acknowledgements of data and of keepalive probes. A safe
-//! request is then retried once on a new connection.
+//! its state. The kernel detects missing acknowledgements of data and of keepalive probes
+//! (`TCP_USER_TIMEOUT` of the connect timeout, which has no option of its own because both say how
+//! long the network may take). A safe request without a body that was sent on a used connection is
+//! then retried once, on a new connection, because other kept connections may have failed too
+//! (RFC 9112 §9.3.1 allows the retry).
+//!
+//! Requests with a body use other connections without `TCP_USER_TIMEOUT`: the kernel cannot tell a
+//! closed window from silence, and an origin may take its time before it reads an upload. They are
+//! never retried. An upload on a failed connection therefore waits for the origin timeout, unless
+//! keepalive finds it first.
 
 use std::{
     future::Future,

@@ -1,5 +1,13 @@
 //! Moves that the engine makes by itself in one step, or not at all: `CLUSTER MIGRATESLOTS` of
 //! Valkey 9.
+//!
+//! At the end of such a move the source refuses writes but answers reads until it has learned over
+//! the cluster bus that the target has taken the slot. A client of the source can read what a key
+//! was before a write that the target has acknowledged (`docs/guide/state.md`, Remaining bounds);
+//! the tests' histories leave out exactly these reads (`tests/support/handover.rs`). The
+//! alternatives are worse: with SETSLOT and MIGRATE keys leave one by one, and a crash leaves the
+//! slot open; `CLIENT PAUSE … ALL` at the source makes all its slots wait; agents cannot ask the
+//! target before each read, because they do not know which slots move.
 
 use std::{
     net::SocketAddr,
