@@ -1,13 +1,13 @@
 //! The principal of a connection, as the origin has reported it on that connection.
 //!
-//! A [`Principal`] is made in one place, from what the origin answered to a *check* on the client's
-//! own origin connection, and nothing leaves storage or enters it without one. A check is good for
-//! [`Standing::lease`]; after it the connection's next read passes to the origin with a new check
-//! before it. So a right that was revoked at the origin gives no hit after the lease, even if other
-//! users still have it.
+//! A [`Principal`] is created in one place, from the origin's answer to a *check* on the client's
+//! own origin connection, and nothing leaves or enters storage without one. A check is valid for
+//! [`Standing::lease`]; after that the connection's next read passes to the origin, preceded by a
+//! new check. So a right that was revoked at the origin gives no hits after the lease, even if
+//! other users still have it.
 //!
-//! Until a connection is known to be logged in, what it writes is held back (see
-//! [`crate::session`]); if it is not, the request passes and touches nothing that is shared.
+//! Writes are held back until a connection is known to be logged in (see [`crate::session`]); if it
+//! is not, the request passes and touches no shared state.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ impl Principal {
         &self.mark
     }
 
-    /// May it do whatever there is to do?
+    /// Whether it has all rights.
     #[inline]
     pub(crate) fn is_unrestricted(&self) -> bool {
         self.mark.is_empty()

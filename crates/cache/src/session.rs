@@ -1,4 +1,5 @@
-//! One client connection and its origin connection, without either: bytes in, bytes out.
+//! State machine of one client connection and its origin connection, without sockets: bytes in,
+//! bytes out.
 //!
 //! ```text
 //!           receive(Client)                              output(Server)
@@ -11,9 +12,9 @@
 //! client ◀──────────────────── Server Manager ◀── Server Filter ◀── origin
 //! ```
 //!
-//! Replies leave in the order of their requests: every request that was forwarded stands in the
-//! queue of expected replies, and an answer from storage that would overtake one waits in that
-//! queue. The Managers are in `manager`; this file moves bytes and keeps the limits.
+//! Replies leave in the order of their requests: every forwarded request is in the queue of
+//! expected replies, and a stored answer that would overtake one waits in that queue. The Managers
+//! are in `manager`; this file moves bytes and enforces the limits.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 

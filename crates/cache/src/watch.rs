@@ -1,13 +1,13 @@
 //! Watch: checks whether the origin is still the server whose replies are stored.
 //!
 //! A separate connection queries the identity of the origin. Redis reports its run id, replication
-//! id and offset; MongoDB its process id and, in a replica set, its election id. When that has
-//! changed – or is unknown, and the connection was lost – what is stored may be lost at the origin,
-//! and is dropped. A session's own new connection to the origin is confirmed by a question that was
-//! asked after it was made, before its first reply is read.
+//! id and offset; MongoDB its process id and, in a replica set, its election id. If the identity
+//! has changed, or is unknown and the connection was lost, stored values may no longer exist at the
+//! origin, and are dropped. A session's new connection to the origin is confirmed by a question
+//! that was asked after it was made, before its first reply is read.
 //!
-//! **What cannot be seen:** a proxy between the cache and its origin that answers for several
-//! servers; a restart that lost the end of what was written, where the server keeps its identity.
+//! **Not detected:** a proxy between the cache and its origin that answers for several servers; a
+//! restart that lost the last writes, if the server keeps its identity.
 
 use wire::{
     detect::{self, Protocol},

@@ -427,7 +427,8 @@ impl Shard {
             }
             let Some((_, key)) = self.deadlines.pop_first() else { return false };
             let before = self.store.len();
-            // Looking at it is what makes the store drop it; one that lies on disk is noticed later.
+            // Looking at it is what makes the store drop it; one that lies on disk is noticed
+            // later.
             if let Load::Pending(ticket) = self.store.load(&key, now) {
                 self.store.release(ticket);
             } else if self.store.len() < before {

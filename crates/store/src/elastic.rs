@@ -1,9 +1,9 @@
 //! The elastic scale-up store: more data than memory, and memory that grows and shrinks
 //! (dReDBox key server, §6.1).
 //!
-//! The paper's two tables: everything is in the storage table, on disk, and a part of it in the
-//! memory table. How much is one number, the memory budget, which may change at any moment
-//! ([`Elastic::rescale`]).
+//! The paper's two tables: all entries are in the storage table, on disk, and some of them also in
+//! the memory table. How many is decided by one number, the memory budget, which may change at any
+//! moment ([`Elastic::rescale`]).
 //!
 //! # How to run one
 //!
@@ -267,9 +267,9 @@ pub struct Stats {
 
 /// One shard of the elastic store.
 ///
-/// It owns the parts and coordinates them. Each part has its own fields, file and invariant, and its
-/// methods take what they need of the other parts as arguments. `log`, `table` and `memory` hold
-/// the entries; most parts borrow them.
+/// It owns the parts and coordinates them. Each part has its own fields, file and invariant, and
+/// its methods take what they need of the other parts as arguments. `log`, `table` and `memory`
+/// hold the entries; most parts borrow them.
 pub struct Elastic {
     /// The records of all entries, on disk.
     log: Log,

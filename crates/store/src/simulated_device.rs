@@ -1,9 +1,9 @@
 //! A disk with worst-case behaviour, drawn from one seed.
 //!
-//! Written bytes are only promised after a sync. At a crash every sector written since holds what
-//! it held before or what was written last, each by its own coin, whatever the order of writes was;
-//! a file whose making or removal was under way may be there or not. Besides: reads that fail, bits
-//! that flip, a disk that is full.
+//! Written bytes are guaranteed only after a sync. At a crash every sector written since then has
+//! its former or its last contents, chosen at random for each sector, whatever the order of the
+//! writes; a file whose creation or removal was under way may exist or not. Besides, reads fail,
+//! bits flip, and the disk can be full.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};

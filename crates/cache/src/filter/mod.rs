@@ -281,11 +281,11 @@ pub trait Filter {
         standing: &mut Standing,
     ) -> Result<Request<'m, Self::Tag>>;
 
-    /// Interprets the beginning of a message that is too long to be held. Returns the request as far
-    /// as the beginning determines it, and the number of bytes examined; [`Self::pass`] finds the
-    /// end of the message after them. `None` asks for more bytes. Call it after [`Self::message`]
-    /// has returned `None` for the same bytes. Such a message is never a read to be answered from
-    /// storage.
+    /// Interprets the beginning of a message that is too long to be held. Returns the request as
+    /// far as the beginning determines it, and the number of bytes examined; [`Self::pass`] finds
+    /// the end of the message after them. `None` asks for more bytes. Call it after
+    /// [`Self::message`] has returned `None` for the same bytes. Such a message is never a read to
+    /// be answered from storage.
     ///
     /// # Errors
     /// As [`Self::message`].
@@ -427,8 +427,8 @@ pub trait Filter {
     /// Returns the answers combined in `reply`; `None` if it is an error.
     fn split<'a>(&self, tag: &Self::Tag, reply: &'a [u8]) -> Option<Vec<&'a [u8]>>;
 
-    /// Returns, for a reply that begins with `beginning`, the number of answers in it and the number
-    /// of bytes before the first; `None` if it does not contain several answers.
+    /// Returns, for a reply that begins with `beginning`, the number of answers in it and the
+    /// number of bytes before the first; `None` if it does not contain several answers.
     fn elements(&self, tag: &Self::Tag, beginning: &[u8]) -> Option<(usize, usize)>;
 
     /// Writes the protocol's own error for an origin that cannot be reached, or the origin's last

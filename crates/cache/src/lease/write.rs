@@ -8,7 +8,8 @@ use super::{Character, Leases, NAMESPACES_MAX, Outcome, QUARANTINE_MAX, Territor
 use crate::key::{Namespace, Sent};
 
 impl Leases {
-    /// A write to `scope` is about to be sent: revokes every lease it can touch and closes the scope.
+    /// A write to `scope` is about to be sent: revokes every lease it can touch and closes the
+    /// scope.
     pub fn write_sent(&mut self, scope: Sent) {
         self.events += 1;
         let events = self.events;

@@ -2,8 +2,8 @@
 //! MULTI.
 //!
 //! A write that the origin has queued has done nothing yet: its scope opens again, and is closed
-//! once more before the request that carries it out is sent. Where that request is on its way
-//! already, the scope stays closed until it is answered.
+//! once more before the request that executes it is sent. If that request is already under way, the
+//! scope stays closed until it is answered.
 
 use std::mem;
 

@@ -1,8 +1,8 @@
 //! The NetCache protocol for keys of the database: the server agent.
 //!
 //! The agent (`switch::agent`) is a client without a socket, which executes the commands of
-//! [`db::netcache`]. Writes of Redis clients to such a key reach the agent by client tracking, after
-//! they are done; the agent then invalidates the old value in the switch.
+//! [`db::netcache`]. Writes of Redis clients to such a key reach the agent by client tracking,
+//! after they are done; the agent then invalidates the old value in the switch.
 
 use std::{
     cell::RefCell,

@@ -66,8 +66,8 @@ impl Database {
         self.ask([vec![b"DEL".as_slice(), &[KEYS, key].concat()]]).await;
     }
 
-    /// The replies to these commands, none of them an error. The commands are encoded when it is their
-    /// turn: until then they would be copies that wait.
+    /// The replies to these commands, none of them an error. The commands are encoded when it is
+    /// their turn: until then they would be copies that wait.
     async fn ask<const COUNT: usize>(
         &self,
         commands: [Vec<&[u8]>; COUNT],

@@ -17,7 +17,8 @@ impl KeyServer {
         Self { client, key: KeyId(spki_sha256) }
     }
 
-    /// Asks for the name that the TLS client requested: a key for `*.example` serves each of its names.
+    /// Asks for the name that the TLS client requested: a key for `*.example` serves each of its
+    /// names.
     fn ask(&self, server_name: Option<&str>, operation: Operation) -> KeyFuture<Vec<u8>> {
         let server_name = server_name.map(str::to_owned);
         let request = Request { key: self.key, server_name, operation };

@@ -257,7 +257,7 @@ async fn drive(
     doubt: Arc<Notify>,
     limit: Duration,
 ) {
-    let mut pings = connection.ping_pong().expect("nobody has taken it");
+    let mut pings = connection.ping_pong().expect("not taken before");
     let silence = async {
         loop {
             doubt.notified().await;

@@ -1,6 +1,6 @@
-//! A model of threads for the code that wakes sleeping threads: locks and atomics of `shuttle` under
-//! the names of the program's, and an event that threads wait for. Files of the program that take
-//! theirs from `super::sync` run with these.
+//! A model of threads for the code that wakes sleeping threads: locks and atomics of `shuttle`
+//! under the names of the program's, and an event that threads wait for. Files of the program that
+//! take theirs from `super::sync` run with these.
 //!
 //! A missed wake-up shows once in millions of operations, and never under a debugger. So there is
 //! one inbox (`reactor/src/inbox/notes.rs`), one queue (`database/queue.rs`) and one place for what

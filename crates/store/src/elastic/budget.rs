@@ -1,8 +1,8 @@
 //! Divides one memory budget, which may change at any moment, among the parts of the store.
 //!
-//! What the log, the device and waiting commands need comes first; the storage table may have half
-//! of the rest, and sends away page by page what it does not get; values have what remains.
-//! Everything is given up in bounded steps.
+//! The log, the device and waiting commands get what they need first. The storage table may have
+//! half of the rest, and writes out the pages beyond it one by one; values get the remainder.
+//! Memory is released in bounded steps.
 
 use std::time::Duration;
 

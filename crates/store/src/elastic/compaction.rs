@@ -1,14 +1,14 @@
 //! Compaction: reclaims the space of dead records while serving.
 //!
-//! When the files take some two fifths more than what is live, the segment with the least live data
-//! for its length is emptied: its lines say which records there were, the table which are still
-//! pointed to, and those are appended to the log again. A segment may only go once nothing in it
-//! matters, and what it *kills* may matter: if a record that killed an older one vanished before
-//! the older one's segment did, a restart would find the older one alive. So kills of records that
-//! may still be on disk are carried on, sixteen bytes each, in a record of their own. The segment
-//! is removed when all that is durable.
+//! When the files exceed the live data by about two fifths, the segment with the least live data
+//! for its length is emptied. Its lines list its records, the table tells which of them are live,
+//! and those are appended to the log again. A segment may be removed only when it no longer
+//! matters, and the records that it *kills* may matter: if a record that killed an older one
+//! vanished before the older one's segment did, a restart would find the older one alive. So kills
+//! of records that may still be on disk are carried on, sixteen bytes each, in records of kind
+//! `Kills`. The segment is removed when all of this is durable.
 //!
-//! All in bounded steps: one read of 256 KiB is under way at a time.
+//! Compaction works in bounded steps: one read of 256 KiB is under way at a time.
 
 mod choosing;
 

@@ -92,7 +92,8 @@ impl Elastic {
         if !is_plain {
             return false;
         }
-        // Both tables are waited for at once, as a command that comes alone has nothing fetched before.
+        // Both tables are waited for at once, as a command that comes alone has nothing fetched
+        // before.
         self.memory.prefetch(hash);
         self.table.prefetch(hash);
         let [slot] = self.table.candidates(hash)[..] else { return false };

@@ -1,13 +1,14 @@
 //! The log: records appended one after another to segment files, in one order.
 //!
-//! Everything goes through here in the order it was decided, what compaction moves included, so a
-//! crash leaves a beginning of that order and never a gap. One device write is under way at a time;
-//! records appended during a sync share the next one. A segment is filled, sealed by its footer and
-//! trailer, and synced before a byte of the next is written: only the last can be torn.
+//! All records are appended here in the order in which they were decided, including those that
+//! compaction moves, so a crash leaves a prefix of that order without gaps. One device write is
+//! under way at a time; records appended during a sync share the next one. A segment is filled,
+//! sealed by its footer and trailer, and synced before a byte of the next is written: only the last
+//! one can be torn.
 //!
-//! Read `appending` first; `commands` is what the device is asked for, `segments` what there is,
-//! `spares` what there will be, `listing` how the manifest says so, `closing` the end, `step` what
-//! is recovered together or not at all.
+//! Read `appending` first. `commands` has the requests to the device, `segments` the existing
+//! segments, `spares` the prepared ones, `listing` their manifest, `closing` the shutdown, and
+//! `step` the groups of records that are recovered together or not at all.
 
 mod appending;
 mod closing;

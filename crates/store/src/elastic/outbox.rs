@@ -47,8 +47,9 @@ pub(super) enum Purpose {
 /// Owns the commands that the device has not taken yet, in the order in which they were sent, and
 /// the purpose of every command that has not completed.
 ///
-/// Invariants: no two commands of a store have the same number; the purpose of a command is returned
-/// once. A segment with a read under way is not removed, so a read begins here and is counted there.
+/// Invariants: no two commands of a store have the same number; the purpose of a command is
+/// returned once. A segment with a read under way is not removed, so a read begins here and is
+/// counted there.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     commands: VecDeque<DeviceCommand>,
@@ -65,8 +66,8 @@ impl Outbox {
         self.commands.push_back(DeviceCommand { id, file, operation });
     }
 
-    /// Reads `bytes` at `offset` of the segment in `slot`. Call [`Segments::end_read`] when the read
-    /// has completed.
+    /// Reads `bytes` at `offset` of the segment in `slot`. Call [`Segments::end_read`] when the
+    /// read has completed.
     pub(super) fn read_segment(
         &mut self,
         segments: &mut Segments,

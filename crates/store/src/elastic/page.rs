@@ -1,7 +1,7 @@
 //! One page of the storage table: slots in groups of sixteen, found by the last bits of the hash.
 //!
-//! A group's tags are one line of the processor's cache, and most lookups need no other; where a
-//! group was full, its slots lie in those behind it, and it counts them.
+//! A group's tags are one cache line, and most lookups need no other. When a group is full, further
+//! slots lie in the groups after it, and the group counts them.
 
 use bytemuck::{Pod, Zeroable};
 use smallvec::SmallVec;

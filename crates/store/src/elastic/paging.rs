@@ -149,8 +149,8 @@ impl Paging {
         let _ = self.ask(page, StagedKey::Page(page));
     }
 
-    /// Sends away pages beyond the table's share of `max` and those that make room for awaited pages,
-    /// and reads these.
+    /// Sends away pages beyond the table's share of `max` and those that make room for awaited
+    /// pages, and reads these.
     pub(super) fn turn(
         &mut self,
         table: &mut Table,

@@ -19,8 +19,9 @@ struct Fresh {
     location: Location,
 }
 
-/// Owns what is valid only until the end of a command batch: which records are in a buffer of the log
-/// and not yet in the memory table, which keys were removed, and where the last entry loaded is.
+/// Owns what is valid only until the end of a command batch: which records are in a buffer of the
+/// log and not yet in the memory table, which keys were removed, and where the last entry loaded
+/// is.
 ///
 /// Invariants: the record of every location here is in a buffer of the log, so [`Recent::settle`]
 /// runs before the log may release a buffer; `known` is valid only while neither table has changed.
@@ -50,8 +51,8 @@ impl Recent {
         self.gone.iter().any(|gone| **gone == *key)
     }
 
-    /// `key` was removed, and another key has the same hash. That the record left is not of `key` is
-    /// known now, and later only from the disk.
+    /// `key` was removed, and another key has the same hash. That the record left is not of `key`
+    /// is known now, and later only from the disk.
     pub(super) fn note_gone(&mut self, key: &[u8]) {
         self.gone.push(key.into());
     }

@@ -1,14 +1,14 @@
 //! Opening a store: finds the live entries.
 //!
 //! Every record names the record it kills, so the live records are those that no record kills, in
-//! any order of reading segments. Sealed segments say it in their footers, 24 bytes a record, or
-//! are read if their records are short; the one that was open is read record by record, and cut
+//! any order of reading segments. Sealed segments list this in their footers, 24 bytes a record, or
+//! are read if their records are short. The segment that was open is read record by record, and cut
 //! where the crash tore it.
 //!
-//! Cut or damaged? Every record says up to where its segment was durable when it was appended.
-//! Bytes that do not parse but lie below such a mark were safe once: that is damage, reported with
-//! file and offset, and reading goes on behind it. Otherwise none of these writes was acknowledged
-//! as durable, and the log ends.
+//! Torn or damaged? Every record states up to where its segment was durable when it was appended.
+//! Invalid bytes below such a mark were durable once: that is damage, which is reported with file
+//! and offset, and reading continues after it. Otherwise none of these writes was acknowledged as
+//! durable, and the log ends.
 
 mod beginning;
 mod filling;

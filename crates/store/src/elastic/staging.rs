@@ -1,6 +1,6 @@
 //! Entries and table pages that are read from disk, and the commands that wait for them.
 //!
-//! A staged entry stays readable until its last ticket is released, whatever memory has room for;
+//! A staged entry stays readable until its last ticket is released, however little memory is free;
 //! so a command whose keys do not fit memory together still runs.
 
 use std::collections::VecDeque;

@@ -1,8 +1,8 @@
 //! Finds expired entries that are not looked up.
 //!
-//! Every segment knows when its first entry expires, and its lines say which entries those are; so
-//! what is over is removed without reading a record that is not short. Entries expire to the second
-//! here; a load counts in milliseconds.
+//! Every segment has the time of its first expiry, and its lines tell which entries expire. So
+//! expired entries are removed without reading their records, unless these are short. Expiry here
+//! has a resolution of a second; a load compares milliseconds.
 
 use std::io;
 use std::time::Duration;

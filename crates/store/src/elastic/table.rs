@@ -1,13 +1,13 @@
 //! The storage table (dReDBox key server, §6.1.1): the location of every entry on disk.
 //!
 //! A table of [pages](super::page) of 336 slots, found by the first bits of the key's hash
-//! (extendible hashing): a full page splits in two, alone, so that growing never stalls. A slot
-//! keeps 40 bits of the hash and no byte of the key; only the record itself shows whether it is the
-//! one looked for. Pages stay in the order of hashes, which is what a scan goes by.
+//! (extendible hashing): a full page splits in two, independently of the others, so growing never
+//! stalls. A slot keeps 40 bits of the hash and no byte of the key; only the record itself proves
+//! that it has the key. Pages stay in the order of hashes, which a scan follows.
 //!
 //! Twelve bytes a slot, and pages two thirds full: about 18 bytes an entry, the directory included.
-//! Pages can leave memory for the spill file one by one ([`Table::send_away`]); what is asked of a
-//! page that is away waits for it, and nothing else does.
+//! Pages can leave memory for the spill file one by one ([`Table::send_away`]); only operations on
+//! an absent page wait for it.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;

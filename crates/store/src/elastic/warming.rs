@@ -1,9 +1,9 @@
 //! Fills newly granted memory (dReDBox key server, §6.1.2).
 //!
-//! Grown memory fills by itself with what is asked for, at the price of a read from disk each.
-//! Warming reads ahead while there is room and the disk is idle: by measured usefulness, the most
-//! used entries first, as a sketch of recent lookups tells; or as the paper does, sequentially
-//! through the storage table. It never evicts anything, and stops when memory is full.
+//! Without warming, grown memory fills with requested entries, each at the price of a disk read.
+//! Warming reads ahead while there is room and the disk is idle: the most used entries first,
+//! according to a sketch of recent lookups; or, as in the paper, sequentially through the storage
+//! table. It never evicts anything, and stops when memory is full.
 
 use std::io;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The parts of a greeting that may be repeated to another client.
 //!
-//! A driver asks `hello` on every new connection and every few seconds on one of its own, and
-//! considers a server that does not answer to be down.
+//! A driver sends `hello` on every new connection and every few seconds on its monitoring
+//! connection, and considers a server that does not answer to be down.
 
 use wire::mongo::{
     bson::{Document, Writer},

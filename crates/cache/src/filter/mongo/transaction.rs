@@ -1,8 +1,9 @@
 //! Writes of open transactions, kept until they commit.
 //!
 //! A transaction belongs to a session of the client, not to a connection: its statements and its
-//! commit may come on different ones, so what they touch is kept beside all of them. A commit of a
-//! transaction whose beginning was not seen here counts as a write to everything.
+//! commit may arrive on different connections, so the scopes that they touch are kept for all
+//! connections together. A commit of a transaction whose beginning was not seen here counts as a
+//! write to everything.
 
 use std::{
     collections::HashMap,

@@ -1,7 +1,7 @@
 //! Answers to reads of keys that do not exist.
 //!
-//! A probe that finds no key says that there is none now. It may have expired between the read and
-//! the probe: the reply is stored only if it is what the command says of an absent key.
+//! A probe that finds no key proves that there is none now. The key may have expired between the
+//! read and the probe, so the reply is stored only if it is the command's answer for an absent key.
 
 /// Commands that count or test: 0.
 const ZERO: [&str; 14] = [

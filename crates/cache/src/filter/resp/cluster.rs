@@ -1,8 +1,8 @@
 //! Redis Cluster: replaces the nodes' addresses by those of the listeners in front of them.
 //!
 //! A client learns the nodes from `CLUSTER SLOTS`, `SHARDS` or `NODES` and from redirections, and
-//! would connect to them and never come back. An address that no listener stands for stays as it
-//! is.
+//! would then connect to them and bypass the cache. An address without a listener is left
+//! unchanged.
 
 use std::{
     collections::BTreeSet,

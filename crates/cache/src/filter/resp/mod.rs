@@ -58,8 +58,8 @@ pub struct Resp {
     version: Version,
     /// Requests under way that will change database, user or protocol.
     unsettled: u32,
-    /// The databases that those of them ask for which change it, in their order; none if that cannot
-    /// be told.
+    /// The databases that those of them ask for which change it, in their order; none if that
+    /// cannot be told.
     selecting: VecDeque<Option<Namespace>>,
     /// State was changed in a way that cannot be followed; nothing is cached from here on.
     lost_track: bool,

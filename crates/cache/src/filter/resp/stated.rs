@@ -1,5 +1,5 @@
-//! Values that writes state: with population `on-write` they are stored when the origin has accepted
-//! them.
+//! Values that writes state: with population `on-write` they are stored when the origin has
+//! accepted them.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Segments created before they are needed.
 //!
-//! A segment's room on the disk is taken when it is made, so a full disk refuses writes and never
-//! loses one already accepted. Some spares are not for writers: removals and compaction must go on
-//! when the disk is full, as they are what frees it; and the last are for compaction alone, which
-//! can then always end what it has begun.
+//! A segment's room on the disk is allocated when it is created, so a full disk refuses writes and
+//! never loses one already accepted. Some spares are not for writers: removals and compaction must
+//! continue when the disk is full, because they free it; and the last ones are for compaction
+//! alone, which can then always complete the segment that it is emptying.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,14 +1,14 @@
 //! Records that are recovered together or not at all.
 //!
-//! All of a step but the last say that another follows. They lie in one segment, one behind the
-//! other, and go to the device together; so a log that ends behind one of them was torn within the
-//! step, and recovery cuts it where the step began. The segment's room for all of them is reserved
-//! before the first is appended.
+//! Each record of a step except the last states that another one follows. They lie in one segment,
+//! one after another, and go to the device together. A log that ends after one of them was
+//! therefore torn within the step, and recovery cuts it where the step began. The segment's room
+//! for all of them is reserved before the first is appended.
 //!
-//! A step may clear the store, too. What it has written before is forgotten then, as none of it
-//! counts. What it writes behind that goes to the new segment without its header, and the header
-//! once that is safe: the segment was never used until its header says so, and its records and the
-//! floor count from one moment on.
+//! A step may also clear the store. Its earlier records are dropped then, because none of them is
+//! valid any longer. Its later records go to the new segment without the segment's header, and the
+//! header is written once they are durable: the segment is unused until its header exists, so its
+//! records and the floor take effect at the same moment.
 
 use super::{BLOCK_BYTES, LINE_BYTES, Log, Open, Who, spares};
 use crate::blocks::Blocks;

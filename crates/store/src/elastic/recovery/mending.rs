@@ -1,8 +1,8 @@
 //! Identifies a record of which one byte is wrong.
 //!
-//! A checksum of 32 bits shows more than the fact of damage: for a single byte, it determines which
-//! one, and what that was. Whose record a damaged one is, and which one it kills, is known then;
-//! what is on disk stays damaged, and is not served.
+//! A checksum of 32 bits does more than detect damage: for a single wrong byte it determines which
+//! byte it is and its right value. That yields the key of the damaged record and the record that it
+//! kills. The data on disk stays damaged, and is not served.
 
 use crate::elastic::record::{Address, Record};
 
