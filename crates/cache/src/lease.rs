@@ -78,7 +78,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Hash of the key the lease is for, which says what shard it belongs to.
+    /// Hash of the lease's key, which determines its shard.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash

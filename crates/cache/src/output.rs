@@ -63,7 +63,7 @@ impl Output {
         self.len() == 0
     }
 
-    /// `count` of [`Self::bytes`] have been written.
+    /// Notes that `count` bytes of [`Self::bytes`] have been written.
     pub fn advance(&mut self, count: usize) {
         self.written = self.bytes.len().min(self.written + count);
         if self.is_empty() {

@@ -234,7 +234,7 @@ impl Clients {
         self.all.lock().get(&id).cloned()
     }
 
-    /// All clients except those that are being closed, the oldest first.
+    /// Returns all clients except those that are being closed, the oldest first.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.all.lock().values().filter(|client| !client.is_killed()).cloned().collect()
     }
@@ -244,7 +244,7 @@ impl Clients {
         self.all.lock().len()
     }
 
-    /// No client is connected.
+    /// Whether no client is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -40,7 +40,7 @@ pub fn last_write(key: &Key, writer: SocketAddr, shards: usize) -> Vec<u8> {
             .concat()
     });
     let mut names = names.skip_while(|name| shard_of(0, name, shards) != beside);
-    names.next().expect("one in so many names as there are shards does, about")
+    names.next().expect("about one name in `shards` does")
 }
 
 /// Passes to `execute` the commands that write or remove a value, and those that store its writer's

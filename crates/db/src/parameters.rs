@@ -68,7 +68,7 @@ fn place(sync: Sync) -> usize {
 }
 
 impl Parameters {
-    /// Parameters as they are at the start; `fixed` are shown and cannot change.
+    /// Creates the parameters with their initial values; `fixed` are shown and cannot change.
     pub fn new(
         memory_bytes: u64,
         clients_max: usize,

@@ -97,7 +97,7 @@ impl Tracking {
         self.broadcasts.retain(|broadcast| broadcast.client != client);
     }
 
-    /// `key` was changed by `client`.
+    /// Notes that `client` has changed `key`.
     #[inline]
     pub(crate) fn changed(&mut self, key: &[u8], client: u64) {
         if !self.readers.is_empty() {
@@ -123,7 +123,7 @@ impl Tracking {
         }
     }
 
-    /// Every key was dropped; the caller notifies tracking clients in one message.
+    /// Notes that every key was dropped; the caller notifies tracking clients in one message.
     pub(crate) fn flushed(&mut self) {
         self.readers.clear();
     }

@@ -54,7 +54,7 @@ impl Turns {
         }
     }
 
-    /// `client` queues; it is notified when it may begin, like after a disk read.
+    /// Queues `client`; it is notified when it may begin, like after a disk read.
     pub(crate) fn join(&self, client: &Arc<Client>, bytes_max: usize) {
         client.wait_for(1);
         self.change(bytes_max, |state| state.queue.push_back(Arc::clone(client)));

@@ -305,8 +305,8 @@ struct Origin {
 }
 
 impl Elastic {
-    /// Damage met since the last call, each place with file and offset; what lies there is never
-    /// served. The oldest are dropped if this is not called.
+    /// Returns the next damage found since the last call, with file and offset; damaged data is
+    /// never served. The oldest reports are dropped if this is not called.
     pub fn poll_damage(&mut self) -> Option<Error> {
         self.ledger.next_damage()
     }
@@ -326,8 +326,8 @@ impl Elastic {
         self.config.sync
     }
 
-    /// Versions up to this one were there when the store was opened. A later one is as much greater
-    /// as the [`Position`] of its write, so a reader of an entry knows when it will be durable.
+    /// The highest version when the store was opened. A later version exceeds it by the
+    /// [`Position`] of its write, so a reader of an entry knows when the entry will be durable.
     pub fn versions_before(&self) -> u64 {
         self.origin.versions_before
     }

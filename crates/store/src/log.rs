@@ -313,8 +313,8 @@ impl Log {
         Some(slot)
     }
 
-    /// Stops filling the open segment of `stream`; the pages after its end may be resident from an
-    /// earlier use and go back.
+    /// Stops filling the open segment of `stream`, and releases the pages after its end, which may
+    /// be resident from an earlier use.
     fn close(&mut self, stream: Stream) {
         let Some(slot) = self.open[stream as usize].take() else { return };
         let start = slot * SEGMENT_BYTES;

@@ -386,7 +386,7 @@ pub trait Filter {
     /// exist.
     fn refuses(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
 
-    /// All that a request to this origin can touch.
+    /// The widest scope that a request to this origin can touch.
     fn everything(&self) -> Scope<'static>;
 
     /// Sees a reply that changes the connection's state ([`Reply::Observed`]).

@@ -239,7 +239,7 @@ impl Storage for Handle {
 }
 
 impl Handle {
-    /// Acts on every shard the write was sent to.
+    /// Calls `act` for every shard the write was sent to.
     fn for_each_of(&mut self, write: Write, act: impl Fn(&mut MemoryStorage, Write)) {
         if let Sent::Key { hash, .. } = write.scope {
             self.with(hash, |shard| act(shard, write));

@@ -26,7 +26,7 @@ struct Part {
 }
 
 impl Part {
-    /// `count` keys of a database are written or removed.
+    /// Adds `count` keys of a database that are written or removed.
     fn add(&mut self, count: usize, bytes: usize, database: u8) {
         // A stored key begins with its database; every change outside database 0 changes the
         // counts.
@@ -125,7 +125,8 @@ impl<'q> Footprint<'q> {
         }
     }
 
-    /// FLUSHDB removes key by key where there are other databases, or may be when it runs.
+    /// Adds a FLUSHDB, which removes key by key if other databases are in use, or may be when it
+    /// runs.
     fn add_flush(&mut self, database: u8, keys: &mut Keyspace<'_>) {
         let now = keys.now;
         if database == 0 && !self.others && keys.held().all(|shard| shard.only_database_0(now)) {

@@ -149,8 +149,8 @@ impl Session {
         (0..count).filter(|&index| wanted[index]).collect()
     }
 
-    /// Loads all keys of a transaction and reserves room for all that it writes, so that nothing of
-    /// that can fail halfway; how EXEC ends if it is to be given again for that.
+    /// Loads all keys of a transaction and reserves room for all that it writes, so that no command
+    /// of it can fail halfway. Returns how EXEC ends if it has to be executed again for that.
     fn load_transaction(
         &self,
         queue: &Queue,

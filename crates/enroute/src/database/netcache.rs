@@ -123,8 +123,8 @@ impl Client {
         read(netcache::reply(&out).map_err(named)?)
     }
 
-    /// Both are written atomically: a number without its value would acknowledge a lost write; a
-    /// value without its number would be applied again.
+    /// Writes both atomically: a number without its value would acknowledge a lost write; a value
+    /// without its number would be applied again.
     fn put(
         &mut self,
         key: &Key,

@@ -317,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// Hands a request to the origin as it is, and its answer to the client.
+    /// Forwards a request to the origin unchanged, and its answer to the client.
     async fn pass(&self, method: Method, wanted: &Wanted, body: Body, reason: &str) -> Answer {
         self.shared.stats.passed.count();
         let mut request = Request::new(body);

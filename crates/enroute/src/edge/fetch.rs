@@ -228,7 +228,7 @@ impl Fetch {
         }
     }
 
-    /// Remembers that answers of this target were not to be shared.
+    /// Notes that answers for this target could not be shared.
     fn mark(&self, answers: u8) {
         if self.is_ordinary() {
             self.shared.marks.note(&self.wanted.key, answers, now());

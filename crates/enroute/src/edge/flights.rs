@@ -41,7 +41,8 @@ pub(super) enum Place {
     Behind(watch::Receiver<Option<Outcome>>),
 }
 
-/// Joins the fetch of `wanted`, or begins it; `stored` is what may turn out to be still right.
+/// Joins the fetch of `wanted`, or begins it; `stored` is the stale entry that the origin may
+/// confirm.
 pub(super) fn join(
     shared: &Arc<Shared>,
     site: &Arc<Site>,

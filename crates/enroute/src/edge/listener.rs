@@ -41,7 +41,7 @@ const WINDOW_BYTES: u32 = 256 << 10;
 /// Maximum of bytes that wait for the window of one of its streams.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Accepts until the end is asked for.
+/// Accepts connections until shutdown is requested.
 pub(super) async fn serve(socket: TcpListener, shared: Arc<Shared>) {
     let room = Arc::new(Semaphore::new(shared.limits.connections_max));
     let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes_max));

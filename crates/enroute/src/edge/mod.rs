@@ -170,11 +170,11 @@ impl Shared {
         self.connections.load(Relaxed)
     }
 
-    /// New connections, with clients, origins and key servers, use these from now on; those that
-    /// are open and session tickets go on.
+    /// Replaces the sites: new connections with clients, origins and key servers use these from now
+    /// on; open connections and session tickets stay valid.
     ///
     /// # Errors
-    /// TLS cannot be set up with them; then all stays as it was.
+    /// TLS cannot be set up with them; then nothing changes.
     pub fn replace(&self, sites: Sites) -> anyhow::Result<()> {
         // Held during the change, so that a handshake for a new site finds it.
         let mut served = self.sites.write();

@@ -151,7 +151,7 @@ fn on_runtime(
     Ok(thread::Builder::new().name(name).spawn(move || runtime.block_on(body()))?)
 }
 
-/// Deals connections to the workers in turn: an edge has few, and each worker should have some.
+/// Assigns connections to the workers in turn: an edge has few, and each worker should have some.
 async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, shared: &Shared) {
     let mut listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(socket) => endpoint::Listener::new(socket, "the key server"),

@@ -31,7 +31,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Timeout of a migration.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Migrations that the node knows.
+/// Returns the migrations that the node knows.
 ///
 /// # Errors
 /// It cannot move slots by itself, or does not answer.

@@ -273,8 +273,9 @@ mod tests {
         }
     }
 
-    /// Ups behind downs and downs behind ups, day by day, and looks that were slow, under a need
-    /// that changes with the seconds of the day. The curve remembers a need for some minutes.
+    /// Counts, day by day, the shrinkings followed by growth and the reverse, and the slow reviews,
+    /// under a need that changes with the seconds of the day. The curve remembers a need for some
+    /// minutes.
     fn turns_by_day(days: usize, need_mib: impl Fn(u64) -> f64) -> (Vec<usize>, Vec<u32>) {
         let mut simulation = Simulation::new();
         let (mut turns, mut slow) = (Vec::new(), Vec::new());

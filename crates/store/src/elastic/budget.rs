@@ -73,7 +73,7 @@ impl Elastic {
         budget.saturating_sub(self.bytes_needed() + self.table.bytes_fixed())
     }
 
-    /// Pages the table may keep.
+    /// Maximum number of pages the table may keep.
     pub(super) fn pages_max(&self) -> usize {
         (self.bytes_to_share() / 2 / PAGE_BYTES).max(PAGES_MIN)
     }

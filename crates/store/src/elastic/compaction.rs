@@ -120,8 +120,8 @@ impl Compactor {
         self.is_behind
     }
 
-    /// Determines whether writers have to wait. That changes little between two commands to the
-    /// device, and every write asks.
+    /// Determines whether writers have to wait. The result is kept, because it changes little
+    /// between two commands to the device and every write needs it.
     pub(super) fn look_behind(&mut self, log: &Log) {
         self.is_behind = (self.begun.is_some() || log.segments.are_any_doomed())
             && !log.is_full()

@@ -57,7 +57,7 @@ impl LineReader {
         &self.trailer
     }
 
-    /// Offset and length of what to read next; nothing if that was all.
+    /// Returns offset and length of the next read; `None` if all was read.
     pub(super) fn next(&self) -> Option<(u64, usize)> {
         self.next
     }

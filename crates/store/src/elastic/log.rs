@@ -178,7 +178,7 @@ impl Log {
         }
     }
 
-    /// Numbers below this one were used, or are not to be.
+    /// Skips all numbers below this one, which were used or must not be.
     pub(super) fn pass(&mut self, next: u64) {
         self.spares.pass(next.saturating_sub(1));
     }
@@ -259,7 +259,7 @@ impl Log {
         self.refusal.is_none() && self.buffered_bytes() < self.buffered_bytes_max
     }
 
-    /// About how many bytes of records compaction can append before a segment must be made.
+    /// Approximate bytes of records that compaction can append before a segment must be created.
     pub(super) fn room_to_move(&self) -> u64 {
         let open = self.open.as_ref().map_or(0, |open| {
             let footer = open.footer.bytes(open.count) as u64;
@@ -355,7 +355,8 @@ impl Log {
         Err(self.why_not(is_behind))
     }
 
-    /// Reason why nothing is accepted: the device is behind, the disk is full, or an error.
+    /// Returns the reason why nothing is accepted: the device is behind, the disk is full, or an
+    /// error.
     #[cold]
     fn why_not(&self, is_behind: bool) -> Error {
         let full = (is_behind && self.is_write_refused()).then(|| self.full());

@@ -194,8 +194,9 @@ impl Paging {
         Turn { away: went, reads }
     }
 
-    /// Pages that the share is of: in memory or being read, and not held by waiting commands. If
-    /// those held counted, a command that holds as many would wait for its others one at a time.
+    /// Number of pages that count in the share: in memory or being read, and not held by waiting
+    /// commands. If held pages counted, a command that holds many would wait for its other pages
+    /// one at a time.
     fn counted(&self, table: &Table) -> usize {
         (table.pages_resident() + self.reading).saturating_sub(table.pages_pinned())
     }
@@ -206,7 +207,8 @@ impl Paging {
         !self.leaving.is_empty()
     }
 
-    /// Whether writes have created so many pages beyond the share of `max` that writers must wait.
+    /// Whether writers must wait, because writes have created too many pages beyond the share of
+    /// `max`.
     pub(super) fn is_over(&self, table: &Table, max: usize) -> bool {
         self.counted(table) > max + OVER_MAX
     }

@@ -51,8 +51,8 @@ impl Recent {
         self.gone.iter().any(|gone| **gone == *key)
     }
 
-    /// `key` was removed, and another key has the same hash. That the record left is not of `key`
-    /// is known now, and later only from the disk.
+    /// Notes that `key` was removed and another key has the same hash. This batch knows that the
+    /// remaining record is not of `key`; later only the disk does.
     pub(super) fn note_gone(&mut self, key: &[u8]) {
         self.gone.push(key.into());
     }
@@ -84,7 +84,7 @@ impl Recent {
         }
     }
 
-    /// `key` was removed.
+    /// Notes that `key` was removed.
     pub(super) fn forget(&mut self, log: &Log, hash: u64, key: &[u8]) {
         if let Some(location) = self.location(log, hash, key) {
             let entry = self.fresh.find_entry(hash, |fresh| fresh.location == location);
@@ -99,7 +99,7 @@ impl Recent {
         self.fresh.retain(|fresh| fresh.location != location);
     }
 
-    /// Everything was removed.
+    /// Notes that everything was removed.
     pub(super) fn clear(&mut self) {
         self.known.forget();
         self.fresh.clear();

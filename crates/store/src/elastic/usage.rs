@@ -40,7 +40,7 @@ impl Usage {
         }
     }
 
-    /// Approximately how often entries of this hash were looked up recently.
+    /// Returns approximately how often entries of this hash were looked up recently.
     pub(super) fn estimate(&self, hash: u64) -> u8 {
         self.uses.estimate(hash as u32)
     }

@@ -162,7 +162,7 @@ impl Memory {
         }
     }
 
-    /// Compacts on, or begins to; false if there is too little to win.
+    /// Continues or begins compaction; false if there is too little to win.
     fn reclaim(&mut self, bytes: usize, now: Duration) -> bool {
         let worth_it = self.log.is_compacting() || self.log.begin_compaction();
         if worth_it {

@@ -165,7 +165,7 @@ impl<'m> Options<'m> {
     }
 }
 
-/// Field and value of a filter that is one equality.
+/// Returns field and value of a filter that is one equality.
 fn equality<'m>(filter: &Document<'m>) -> Result<Option<(&'m [u8], Element<'m>)>> {
     let mut elements = filter.elements();
     let (Some(first), None) = (elements.next().transpose()?, elements.next()) else {

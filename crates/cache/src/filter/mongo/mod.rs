@@ -242,8 +242,8 @@ impl Filter for Mongo {
         }
     }
 
-    /// Views and collations are the origin's to say, and it is asked once for each collection: a
-    /// write to the collection behind a view would not be seen as a write to the view.
+    /// Asks once for each collection whether it is a view or has a collation, which only the origin
+    /// knows: a write to the collection behind a view would not be seen as a write to the view.
     fn probe(
         &mut self,
         read: &Read<'_>,
@@ -277,7 +277,7 @@ impl Filter for Mongo {
         .unwrap_or(false)
     }
 
-    /// If one of several writes of a command fails, that is no refusal: such a reply has `ok: 1`.
+    /// Does not count a failure of one of several writes as a refusal: such a reply has `ok: 1`.
     fn verdict(&mut self, _: &Tag, reply: &[u8]) -> Verdict {
         // Unauthorized, AuthenticationFailed, CommandNotFound, UnsupportedOpQueryCommand.
         const REFUSALS: [i64; 4] = [13, 18, 59, 352];

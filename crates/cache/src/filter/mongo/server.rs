@@ -5,7 +5,7 @@ use wire::mongo::{frame::Limits, response::Response};
 use super::{canonical, inflate, whole};
 use crate::{lease::Character, stats::NotFilled};
 
-/// Hands the reply to `look`, inflated if need be; none if it is no reply.
+/// Passes the reply to `look`, inflated if necessary; `None` if it is no valid reply.
 pub(super) fn read<T>(
     reply: &[u8],
     limits: &Limits,

@@ -78,7 +78,8 @@ struct Statement {
 }
 
 impl Statement {
-    /// Sessions of different users are different, whatever they are called.
+    /// Identifies the transaction of a request. Sessions of different users are different, even
+    /// under one name.
     fn of(request: &Request<'_>, user: &[u8]) -> Option<Self> {
         let field = |name| request.body.element(name).ok().flatten();
         let session = field("lsid")?.document()?.bytes();

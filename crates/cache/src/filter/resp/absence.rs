@@ -75,7 +75,7 @@ fn is_of(variant: &[u8], name: &str) -> bool {
     named.strip_prefix(name.as_bytes()).is_some_and(are_options)
 }
 
-/// Each behind its length, as they were written.
+/// Whether `options` are valid: each with its length before it, as stored.
 fn are_options(mut options: &[u8]) -> bool {
     while let Some((length, rest)) = options.split_first_chunk() {
         let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);

@@ -70,7 +70,8 @@ impl Addresses {
         self.known.is_empty()
     }
 
-    /// Addresses without a listener that were met since the last call, each reported once.
+    /// Takes the addresses without a listener that were found since the last call, each reported
+    /// once.
     #[must_use]
     pub fn take_strangers(&self) -> Vec<String> {
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Resp {
-    /// Names the flow of a command of which `bytes` are the beginning; none if more are needed.
+    /// Determines the flow of a command that begins with `bytes`; `None` if more are needed.
     pub(super) fn name_beginning<'m>(
         &mut self,
         bytes: &'m [u8],

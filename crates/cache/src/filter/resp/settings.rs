@@ -75,7 +75,7 @@ pub const FEED_DATABASES: u32 = 16;
 pub struct Databases(AtomicU32);
 
 impl Databases {
-    /// Their numbers; 0 is where every client begins.
+    /// Numbers of the databases; every client begins in 0.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
         let chosen = self.0.load(Relaxed) | 1;
         (0..FEED_DATABASES).filter(move |database| chosen & (1 << database) != 0)

@@ -82,7 +82,7 @@ impl Field {
         }
     }
 
-    /// `number` as it fits; `None` where that is refused.
+    /// Fits `number` into the field; `None` where overflow is refused.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (lowest, highest) = self.range();
         if (lowest..=highest).contains(&number) {

@@ -184,7 +184,7 @@ enum Draw {
     Pending(Outcome),
 }
 
-/// Draws among all keys until one is of this database.
+/// Draws random keys until one is of this database.
 fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
     if let Err(pending) = call.keys.may_ask() {

@@ -82,7 +82,8 @@ pub(crate) fn role(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Everything acknowledged is on disk as `appendfsync` says: the last save is always now.
+/// Returns the present time as that of the last save: acknowledged writes are on disk as
+/// `appendfsync` requires.
 pub(crate) fn lastsave(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.integer(call.now().as_secs() as i64);
     Ok(Outcome::Done)

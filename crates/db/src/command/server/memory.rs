@@ -171,7 +171,7 @@ pub(crate) fn doctor(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Space is reclaimed all the time; there is nothing to start.
+/// Starts nothing, because space is reclaimed all the time.
 pub(crate) fn compact(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.simple("Background append only file rewriting started");
     Ok(Outcome::Done)

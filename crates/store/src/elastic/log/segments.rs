@@ -129,7 +129,7 @@ impl Segments {
         self.slots.iter().enumerate().filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
     }
 
-    /// No segment is longer, in bytes.
+    /// Maximum length of a segment, in bytes.
     pub(in crate::elastic) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
@@ -248,8 +248,7 @@ impl Segments {
         self.expires_s = self.expires_s.min(expires_s);
     }
 
-    /// Works out when the first entry anywhere expires, given that nothing readable is due at
-    /// `now_s`.
+    /// Computes the first expiry of any entry, given that nothing readable is due at `now_s`.
     pub(super) fn recount_expiry(&mut self, now_s: u32) {
         // One still being written is due when it is there.
         let counting = self.iter().filter(|(_, segment)| segment.doomed.is_none());
@@ -290,7 +289,7 @@ impl Segments {
         self.live = 0;
     }
 
-    /// Doomed segments that the manifest need list no more, now that the log is durable up to
+    /// Returns the doomed segments that the manifest may omit, now that the log is durable up to
     /// `durable`.
     pub(super) fn droppable(&self, durable: u64) -> impl Iterator<Item = usize> {
         self.doomed.iter().copied().filter(move |&slot| {

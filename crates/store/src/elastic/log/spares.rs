@@ -95,12 +95,12 @@ impl Spares {
         self.ready.iter()
     }
 
-    /// No segment has this number or a higher one.
+    /// The next number; no segment has it or a higher one.
     pub(super) fn next_number(&self) -> u64 {
         self.next_number
     }
 
-    /// Numbers up to this one are taken.
+    /// Marks numbers up to this one as used.
     pub(super) fn pass(&mut self, number: u64) {
         self.next_number = self.next_number.max(number + 1);
     }

@@ -74,7 +74,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         })
     }
 
-    /// Contents of a segment; `None` if it was never used.
+    /// Returns the contents of a segment; `None` if it was never used.
     fn find_segment(
         &mut self,
         mut segment: Segment,
@@ -108,7 +108,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         self.find_unsealed(segment, is_last)
     }
 
-    /// Derived lines are kept rather than derived again, as far as the budget allows.
+    /// Keeps derived lines as far as the budget allows, so that they are not derived again.
     fn keep(&mut self, mut lines: Vec<Line>, footer: Footer) -> Lines {
         let kept = self.lines_kept + lines.len() as u64;
         if footer == Footer::Lines || kept > self.lines_max {
@@ -262,8 +262,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         Some(parity)
     }
 
-    /// Overwrites what a crash left behind the end of the log, before anything else is written
-    /// there: so that it is never taken for part of the log.
+    /// Overwrites the bytes that a crash left after the end of the log, before anything else is
+    /// written there, so that they are never taken for part of the log.
     fn wipe(&self, number: u64, end: usize, bytes: &[u8]) -> Result<(), Error> {
         let Some(last) = bytes[end..].iter().rposition(|byte| *byte != 0) else { return Ok(()) };
         let begin = end / BLOCK_BYTES * BLOCK_BYTES;
