@@ -1,5 +1,4 @@
-//! State machine of one client connection and its origin connection, without sockets: bytes in,
-//! bytes out.
+//! State machine of a client connection and its origin connection, without sockets.
 //!
 //! ```text
 //!           receive(Client)                              output(Server)
@@ -53,8 +52,7 @@ pub struct Session<F: Filter> {
     pub(crate) expected: VecDeque<Expected<F::Tag>>,
     pub(crate) to_client: Output,
     pub(crate) to_server: Output,
-    /// Scopes of the writes that the origin has queued inside MULTI; they are closed when EXEC is
-    /// sent.
+    /// Scopes of the writes that the origin has queued inside MULTI; closed when EXEC is sent.
     pub(crate) queued: Vec<Sent>,
     /// Writes that the origin has queued for a transaction whose EXEC or DISCARD is under way.
     pub(crate) held: Vec<Write>,
@@ -96,8 +94,7 @@ pub struct Session<F: Filter> {
     from_server: Input,
 }
 
-/// Whether the client's next request waits until the origin has said if the connection is logged
-/// in.
+/// Whether the client's next request waits for the origin's verdict on the login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     No,
@@ -210,8 +207,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Whether bytes of `side` should be read now. They should not while there is no buffer space
-    /// for the resulting output.
+    /// Whether bytes of `side` should be read now: there is buffer space for the resulting output.
     #[must_use]
     pub fn wants(&self, side: Side) -> bool {
         match side {
