@@ -91,7 +91,7 @@ func operations(history History) []porcupine.Operation {
 		}
 		client, returned, note := row(string(operation.Client)), operation.ReturnNS, ""
 		if operation.OK == Uncertain {
-			// Its client goes on meanwhile, so in the picture it gets a row of its own.
+			// Its client continues at the same time, so it has a separate row in the picture.
 			client, returned, note = row(fmt.Sprintf("uncertain %d", index)), end+1, " (unknown)"
 		}
 		translated = append(translated, porcupine.Operation{

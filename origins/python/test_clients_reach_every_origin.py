@@ -69,7 +69,7 @@ class ClientsReachEveryOrigin(unittest.TestCase):
 
 
 def free_port():
-    """One that the kernel gives nobody who lets it choose."""
+    """A port that the kernel never assigns by itself."""
     for port in range(20_000 + os.getpid() % 10_000, 32_000):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port

@@ -23,13 +23,13 @@ pub(crate) struct Expected<T> {
     pub(crate) writes: SmallVec<[Write; 1]>,
     /// The command that writes.
     pub(crate) name: &'static str,
-    /// What it does with what the origin has queued.
+    /// Effect on the writes that the origin has queued.
     pub(crate) ends: Ends,
-    /// Its request was not sent completely: no origin can have executed it.
+    /// The request was not sent completely, so no origin can have executed it.
     pub(crate) partial: bool,
 }
 
-/// What is done with a reply.
+/// Handling of a reply.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Passed on.
@@ -40,20 +40,21 @@ pub(crate) enum Action {
     Rewrite,
     /// Passed on, then stored.
     Fill(Box<Fill>),
-    /// The reply to a probe of ours, for the oldest fill that waits for one; kept from the client.
+    /// The reply to a probe sent by the cache, for the oldest fill that waits for one; not
+    /// forwarded.
     Probe {
-        /// When it was asked.
+        /// Time at which it was asked.
         asked_at: Duration,
     },
     /// The reply to the set-up commands of a new connection; shown to the filter, not forwarded.
     Restore,
     /// The reply to our identity check of the connection; not forwarded.
     Check {
-        /// When it was asked.
+        /// Time at which it was asked.
         asked_at: Duration,
     },
-    /// Kept aside: the connection is not logged in, so this is a refusal. If it is none, what was
-    /// asked can have touched anything.
+    /// Kept aside: the connection is not logged in, so a refusal is expected. If the reply is none,
+    /// the request may have changed anything.
     Refused {
         /// Replies cannot be matched to requests after it.
         streams: bool,
@@ -62,16 +63,16 @@ pub(crate) enum Action {
     Merge(Box<Merge>),
     /// Passed on; then what the write states is stored: a value for each of its scopes.
     State(Box<[Stated]>),
-    /// Not forwarded if it is accepted; the client gets different replies from then on.
+    /// Not forwarded if accepted; the client gets different replies from then on.
     Hush(Hush),
-    /// The reply to a request of ours behind one that is not answered; kept from the client.
+    /// The reply to a request that the cache sent after one that is not answered; not forwarded.
     Fence {
         /// The request is one of the protocol, so an origin that ends the connection may have
         /// carried it out.
         known: bool,
     },
-    /// The reply to a request of ours behind a write, by which it is known whether that was
-    /// refused; kept from the client. The write is this one's once its own reply has claimed it.
+    /// The reply to a request that the cache sent after a write to learn whether the write was
+    /// refused; not forwarded. The write moves here once its own reply has claimed it.
     Proof,
     /// Number of confirming messages still to come, or one reply, which is passed on.
     Confirmed(usize),
@@ -84,7 +85,7 @@ pub(crate) enum Action {
 /// A reply that may be stored under its lease.
 #[derive(Debug)]
 pub(crate) struct Fill {
-    /// None once the reply was found unfit.
+    /// The lease; `None` once the reply was found unfit to be stored.
     pub(crate) lease: Option<Lease>,
     pub(crate) key: OwnedKey,
     pub(crate) variant: SmallVec<[u8; 16]>,
@@ -106,12 +107,12 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
-    /// With room for this number of parts, none of which is known yet.
+    /// Creates it with room for this number of parts, none of which is known yet.
     pub(crate) fn new(parts: usize) -> Self {
         Self { parts: Vec::with_capacity(parts), stored: Vec::new(), splice: None }
     }
 
-    /// Are some parts stored? If not, the reply is the answer and passes as it comes.
+    /// Whether some parts are stored. If none is, the reply is the answer and passes unchanged.
     pub(crate) fn is_partial(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Stored(_)))
     }
@@ -122,7 +123,7 @@ impl Merge {
 pub(crate) enum Part {
     /// Its place in `stored`.
     Stored(Range<usize>),
-    /// It comes with the reply.
+    /// A part that arrives with the reply.
     Missing(Fill),
 }
 
@@ -136,7 +137,8 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// As if the origin had given it to `principal`, who may read everything.
+    /// Returns the value in the form of an answer of the origin to `principal`, which may read
+    /// everything.
     pub(crate) fn given_to<'a>(&'a self, principal: &'a Principal, now: Duration) -> Given<'a> {
         Given {
             key: self.key.borrow(),
@@ -186,7 +188,7 @@ impl Fill {
         Self { lease, key: key.into(), variant, packed: Vec::new(), probed, asked_at }
     }
 
-    /// Stores what is packed for `receiver`, or gives the lease back.
+    /// Stores the packed reply for `receiver`, or returns the lease.
     pub(crate) fn store<S: Storage>(
         self,
         receiver: Option<&Principal>,
@@ -216,7 +218,7 @@ impl Fill {
 }
 
 impl Action {
-    /// Bytes it keeps until the reply has come.
+    /// Bytes kept until the reply has arrived.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::Fill(fill) => fill.key.held_bytes(),

@@ -18,7 +18,7 @@ impl Input {
         self.bytes.len() - self.taken
     }
 
-    /// Takes everything out, with `bytes` behind it; [`Self::put_back`] returns what is left.
+    /// Takes all bytes, with `bytes` appended; [`Self::put_back`] returns the rest.
     pub(crate) fn take_with(&mut self, bytes: &[u8]) -> Self {
         let mut all = mem::take(self);
         all.bytes.extend_from_slice(bytes);

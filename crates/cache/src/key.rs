@@ -1,4 +1,4 @@
-//! What is cached and what a write can touch: keys, and the scopes above them.
+//! Keys, and the scopes above them that a write can touch.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -9,7 +9,7 @@ pub fn origin(secret: u64, name: &str) -> u64 {
     xxh3_64_with_seed(name.as_bytes(), secret)
 }
 
-/// Where keys live, from the outside in, as 64-bit hashes of the full names.
+/// Namespace of a key, outermost part first, as 64-bit hashes of the full names.
 ///
 /// A collision of two namespaces merges them for invalidation only: a write to one then also
 /// drops the other's entries. It can never make one answer for the other, because stored keys carry
@@ -56,9 +56,9 @@ impl Namespace {
 /// One key of one namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// Where it lives.
+    /// Namespace of the key.
     pub namespace: Namespace,
-    /// Its canonical bytes: two requests for the same record have the same bytes.
+    /// Canonical bytes: two requests for the same record have the same bytes.
     pub bytes: &'a [u8],
     /// Hash of namespace and bytes; picks the shard, the index slot and the lease.
     pub hash: u64,
@@ -73,7 +73,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// What a write can touch, narrowest first.
+/// The scope that a write can touch, narrowest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope<'a> {
     /// One key.
@@ -84,22 +84,21 @@ pub enum Scope<'a> {
     Database {
         /// The origin it belongs to.
         origin: u64,
-        /// Its hash, as in [`Namespace`].
+        /// Hash of the database, as in [`Namespace`].
         database: u64,
     },
-    /// Everything of one origin: the command was not understood, or says so itself.
+    /// Everything of one origin: the command was not understood, or affects everything.
     Origin(u64),
 }
 
-/// A scope whose write is under way. Of a key its hash is enough: what is stored under it is found
-/// by that.
+/// A scope whose write is under way. A key is named by its hash, which suffices to find its entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sent {
     /// One key, by the hash of [`Key`].
     Key {
-        /// Where it lives.
+        /// Namespace of the key.
         namespace: Namespace,
-        /// Its hash.
+        /// Hash of the key.
         hash: u64,
     },
     /// A collection.
@@ -108,7 +107,7 @@ pub enum Sent {
     Database {
         /// The origin it belongs to.
         origin: u64,
-        /// Its hash, as in [`Namespace`].
+        /// Hash of the database, as in [`Namespace`].
         database: u64,
     },
     /// Everything of one origin.

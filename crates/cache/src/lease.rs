@@ -53,14 +53,13 @@ use crate::key::{Key, Namespace, Sent};
 
 mod write;
 
-/// At most this many namespaces are remembered; beyond, the idle ones make room, which costs
-/// misses.
+/// Maximum number of namespaces remembered; beyond it, idle ones are dropped, which causes misses.
 pub const NAMESPACES_MAX: usize = 16_384;
-/// At most this many readers wait for one fill; the next ones ask the origin themselves.
+/// Maximum number of readers that wait for one fill; further readers ask the origin themselves.
 pub const WAITERS_MAX: usize = 1_024;
 
-/// At most this many lost writes are in quarantine one by one; beyond, a lost write to a key closes
-/// its collection, and beyond [`NAMESPACES_MAX`] of those its origin, for as long.
+/// Maximum number of lost writes in quarantine one by one. Beyond it, a lost write to a key closes
+/// its collection for the same time, and beyond [`NAMESPACES_MAX`] of those its origin.
 pub const QUARANTINE_MAX: usize = 4_096;
 
 /// A session that waits for a fill: the session's number, chosen by tier 2.
@@ -79,14 +78,14 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Hash of the key the lease is for, which says what shard it belongs to.
+    /// Hash of the lease's key, which determines its shard.
     #[must_use]
     pub fn hash(&self) -> u64 {
         self.hash
     }
 }
 
-/// What may be read of a namespace, as far as it has been learned from the origin.
+/// Whether reads of a namespace may be stored, as far as the origin has reported its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Character {
     /// Not asked yet.
@@ -94,11 +93,11 @@ pub enum Character {
     Unknown,
     /// Plain records under plain equality: cacheable.
     Plain,
-    /// A view, a collation, a time series: a write elsewhere can change what is read here.
+    /// A view, a collation or a time series: a write elsewhere can change its results.
     Derived,
 }
 
-/// Why no lease was given.
+/// Reason why no lease was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closed {
     /// A write to the key, or to something above it, is not settled.
@@ -113,7 +112,7 @@ pub enum Closed {
     NamespaceLimit,
 }
 
-/// What became of a write that was answered.
+/// Outcome of a write that was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The origin has applied it, or may have.
@@ -126,7 +125,7 @@ pub enum Outcome {
 #[derive(Debug, Default)]
 struct Writes {
     sent: u32,
-    /// Of these, those whose answer will never come.
+    /// The number of these whose answer will never arrive.
     lost: u32,
 }
 
@@ -135,7 +134,7 @@ impl Writes {
         self.sent == 0
     }
 
-    /// Why the scope is closed, if it is.
+    /// Returns the reason why the scope is closed, if it is.
     fn closed(&self) -> Option<Closed> {
         match (self.sent, self.lost) {
             (0, _) => None,
@@ -145,7 +144,7 @@ impl Writes {
     }
 }
 
-/// What is under way on one key.
+/// Leases, writes and waiters of one key.
 #[derive(Debug, Default)]
 struct Flight {
     leases: u32,
@@ -175,7 +174,8 @@ pub struct Leases {
     generations: u64,
     flights: HashMap<u64, Flight>,
     territories: HashMap<u64, Territory>,
-    /// Writes under way to single keys: while there is none, a hit looks at no flight.
+    /// Number of writes under way to single keys; while it is zero, a hit skips the lookup of
+    /// flights.
     key_writes: usize,
     /// Writes under way to whole databases and whole origins; nothing is here without one.
     databases: HashMap<u64, Writes>,
@@ -194,8 +194,8 @@ impl Leases {
         self.territories.get(&namespace.collection).map(|territory| territory.generation)
     }
 
-    /// The generation under which `key` may be served now; `None` while nothing is stored there, or
-    /// what is stored is suspended.
+    /// Returns the generation under which `key` may be served now; `None` while nothing is stored
+    /// in its namespace, or while entries there are suspended.
     #[inline]
     #[must_use]
     pub fn serves(&self, key: Key<'_>) -> Option<u64> {
@@ -209,8 +209,8 @@ impl Leases {
 
     /// Takes a lease for a read of `key` that is about to go to the origin.
     ///
-    /// With a `ticket` the caller is ready to wait: if a read of the key that may still fill it is
-    /// under way, the caller is woken when that one is over.
+    /// With a `ticket` the caller waits if a read of the key that may still fill it is under way,
+    /// and is woken when that read has ended.
     ///
     /// # Errors
     /// [`Closed`] says why nothing may be stored.
@@ -246,8 +246,8 @@ impl Leases {
         Ok(Lease { namespace, hash: key.hash, taken_at: events })
     }
 
-    /// Gives the lease back with its reply in hand: the generation to store it under, or `None` if
-    /// a write was sent in between. Wakes the sessions that wait.
+    /// Returns a lease when its reply has arrived. Gives the generation to store the reply under,
+    /// or `None` if a write was sent since the lease was taken. Wakes the sessions that wait.
     pub fn redeem(&mut self, lease: Lease) -> Option<u64> {
         // Built with `RUSTFLAGS='--cfg enroute_broken_lease'` the cache stores late replies: the
         // history checker must find that. No other build contains it.
@@ -257,7 +257,7 @@ impl Leases {
         generation.filter(|_| good)
     }
 
-    /// Gives the lease back with nothing to store. Wakes the sessions that wait; each forwards its
+    /// Returns a lease without a reply to store. Wakes the sessions that wait; each forwards its
     /// own request.
     #[allow(clippy::needless_pass_by_value, reason = "a lease can be given back once")]
     pub fn release(&mut self, lease: Lease) {
@@ -271,8 +271,8 @@ impl Leases {
         self.leave(lease.namespace);
     }
 
-    /// Records what the origin said about the namespace of `lease`, if that is still what it was
-    /// when the lease was taken.
+    /// Records the character that the origin reported for the namespace of `lease`, unless the
+    /// namespace has changed since the lease was taken.
     pub fn learn(&mut self, lease: &Lease, character: Character) {
         if self.is_good(lease)
             && let Some(territory) = self.territories.get_mut(&lease.namespace.collection)
@@ -281,7 +281,7 @@ impl Leases {
         }
     }
 
-    /// What is known about `namespace`.
+    /// Returns the known character of `namespace`.
     #[must_use]
     pub fn character(&self, namespace: Namespace) -> Character {
         self.territories
@@ -289,9 +289,9 @@ impl Leases {
             .map_or(Character::Unknown, |territory| territory.character)
     }
 
-    /// Is the write that was sent at event `sent_at` the only one under way on its key, and the
-    /// newest? If that held when it was sent and holds when it is answered, no other write ran
-    /// beside it and its value may be stored (write-allocate).
+    /// Whether the write that was sent at event `sent_at` is the only one under way on its key, and
+    /// the newest. If that was true when it was sent and is true when it is answered, no other
+    /// write overlapped with it, and its value may be stored (write-allocate).
     #[must_use]
     pub fn is_sole_writer(&self, scope: Sent, sent_at: u64) -> bool {
         let Sent::Key { namespace, hash } = scope else { return false };
@@ -319,7 +319,7 @@ impl Leases {
         &mut self.woken
     }
 
-    /// Is nothing under way at all? What a drained cache comes back to.
+    /// Whether no leases and writes are under way, as in a drained cache.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.flights.is_empty()
@@ -338,8 +338,8 @@ impl Leases {
             && territory.is_some_and(|territory| is_good(&territory.writes, territory.revoked_at))
     }
 
-    /// Why the whole database or origin of `namespace` is closed, if it is. The maps are empty most
-    /// of the time, and then nothing is hashed.
+    /// Returns the reason why the whole database or origin of `namespace` is closed, if it is. The
+    /// maps are empty most of the time, and then nothing is hashed.
     #[inline]
     fn closed_above(&self, namespace: Namespace) -> Option<Closed> {
         if self.databases.is_empty() && self.origins.is_empty() {

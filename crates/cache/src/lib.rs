@@ -1,13 +1,13 @@
 //! VNF-Cache: a cache on the path between a client and its key-value database.
 //!
-//! **What it is.** The paper's three modules. [`filter`] names the flow of every message,
-//! `manager` decides what happens to it, [`storage`] answers or learns. Around them:
-//! [`lease`], which is why nothing stale is ever stored, and [`session`], which is one client
-//! connection as a state machine: bytes in, bytes out.
+//! **What it is.** The paper's three modules. [`filter`] determines the flow of every message,
+//! `manager` decides how to handle it, [`storage`] answers or stores. Besides these: [`lease`],
+//! which ensures that nothing stale is stored, and [`session`], which is one client connection as a
+//! state machine: bytes in, bytes out.
 //!
-//! **What it is not.** It opens no socket, reads no clock and starts no thread: tier 2 hands it
-//! bytes and the time, and writes what it returns. So all of it runs under a simulated network from
-//! one seed, and its tests do.
+//! **What it is not.** It opens no socket, reads no clock and starts no thread: tier 2 passes it
+//! bytes and the time, and writes its output. So all of it can run under a simulated network from
+//! one seed, as its tests do.
 //!
 //! **Read first:** [`session`], then [`lease`] and [`principal`].
 #![forbid(unsafe_code)]
@@ -40,14 +40,14 @@ pub enum Side {
     Server,
 }
 
-/// Why a session cannot go on.
+/// Errors that end a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The client broke its protocol or a limit.
     #[error("from the client: {0}")]
     Client(wire::Error),
-    /// The client writes more than keys where no reply would say when that is done.
+    /// The client sent a write wider than keys where no reply confirms writes.
     #[error(
         "from the client: after SUBSCRIBE, MONITOR or SYNC, expected writes of single keys only, got a wider \
          one, whose reply cannot be recognized; send it over another connection"

@@ -10,13 +10,14 @@ pub struct Output {
 /// A buffer that has been written out is kept up to this size; see [`Output::borrow_from`].
 const KEPT_BYTES: usize = 128 << 10;
 
-/// Written bytes are let go once they are this many and more than those that wait.
+/// Written bytes are removed from the buffer once there are at least this many, and more than
+/// waiting bytes.
 const MOVED_BYTES_MIN: usize = 1_024;
 
 impl Output {
-    /// Takes a buffer to write into, unless it has one; says how large it is. A connection that is
-    /// idle needs none of its own: its worker lends one while it is served and takes it back when
-    /// all is written.
+    /// Takes a buffer to write into, unless it has one; returns the buffer's size. An idle
+    /// connection holds none: its worker lends one while it is served and takes it back when
+    /// everything is written.
     pub fn borrow_from(&mut self, spare: &mut Vec<Vec<u8>>) -> usize {
         if self.bytes.capacity() > 0 {
             return 0;
@@ -25,7 +26,7 @@ impl Output {
         self.bytes.capacity()
     }
 
-    /// Gives up the buffer, if everything in it is written.
+    /// Returns the buffer for reuse, if everything in it is written.
     pub fn give_back(&mut self) -> Option<Vec<u8>> {
         (self.is_empty() && self.bytes.capacity() > 0).then(|| {
             self.clear();
@@ -33,13 +34,13 @@ impl Output {
         })
     }
 
-    /// What is to be written.
+    /// Bytes to be written.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(self.written..).unwrap_or_default()
     }
 
-    /// How many bytes are to be written.
+    /// Number of bytes to be written.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len() - self.written
@@ -56,13 +57,13 @@ impl Output {
         }
     }
 
-    /// Is everything written?
+    /// Whether everything is written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// `count` of [`Self::bytes`] have been written.
+    /// Notes that `count` bytes of [`Self::bytes`] have been written.
     pub fn advance(&mut self, count: usize) {
         self.written = self.bytes.len().min(self.written + count);
         if self.is_empty() {
@@ -83,7 +84,7 @@ impl Output {
         self.bytes.splice(..0, bytes.iter().copied());
     }
 
-    /// Forgets what was added since [`Self::len`] was `length`.
+    /// Removes what was added since [`Self::len`] was `length`.
     pub(crate) fn truncate(&mut self, length: usize) {
         self.bytes.truncate(self.written + length);
     }

@@ -1,13 +1,13 @@
 //! The principal of a connection, as the origin has reported it on that connection.
 //!
-//! A [`Principal`] is made in one place, from what the origin answered to a *check* on the client's
-//! own origin connection, and nothing leaves storage or enters it without one. A check is good for
-//! [`Standing::lease`]; after it the connection's next read passes to the origin with a new check
-//! before it. So a right that was revoked at the origin gives no hit after the lease, even if other
-//! users still have it.
+//! A [`Principal`] is created in one place, from the origin's answer to a *check* on the client's
+//! own origin connection, and nothing leaves or enters storage without one. A check is valid for
+//! [`Standing::lease`]; after that the connection's next read passes to the origin, preceded by a
+//! new check. So a right that was revoked at the origin gives no hits after the lease, even if
+//! other users still have it.
 //!
-//! Until a connection is known to be logged in, what it writes is held back (see
-//! [`crate::session`]); if it is not, the request passes and touches nothing that is shared.
+//! Writes are held back until a connection is known to be logged in (see [`crate::session`]); if it
+//! is not, the request passes and touches no shared state.
 
 use std::time::Duration;
 
@@ -16,33 +16,34 @@ use smallvec::SmallVec;
 /// Identity of a connection as reported by the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof<'a> {
-    /// It may run every command on every key.
+    /// The connection may run every command on every key.
     Unrestricted,
     /// No user is logged in, and the origin serves the connection.
     Unauthenticated,
-    /// It has exactly the rights of which this is the digest.
+    /// The connection has exactly the rights with this digest.
     Rights {
         /// Digest of all rights of the user as reported by the origin.
         digest: u128,
-        /// May answers to several reads stand side by side in one? Not where a right depends on what
-        /// else is read by the same command.
+        /// Whether answers to several reads may be combined in one reply. They may not where a
+        /// right depends on which other keys the same command reads.
         combines: bool,
     },
-    /// It is logged in under this name, and the origin does not report the rights.
+    /// The connection is logged in under this name, and the origin does not report the rights.
     Name(&'a [u8]),
 }
 
-/// Whose answers a connection may be given. Two principals with the same mark have the same rights.
+/// The rights for which stored answers are kept apart. Two principals with the same mark have the
+/// same rights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// Stands before the variant of every stored answer.
+    /// Prefix of the variant of every stored answer.
     mark: SmallVec<[u8; 24]>,
     /// An answer to this principal proves its right to it, for this long.
     lives: Option<Duration>,
     combines: bool,
 }
 
-/// What begins a mark. No variant of a filter begins with one of these.
+/// First bytes of marks. No variant of a filter begins with one of these.
 const UNAUTHENTICATED: u8 = 0xF0;
 const RIGHTS: u8 = 0xF1;
 const NAME: u8 = 0xF2;
@@ -71,13 +72,13 @@ impl Principal {
         Self { mark, lives, combines }
     }
 
-    /// What its stored answers begin their variant with.
+    /// Prefix of the variants of answers stored for this principal.
     #[inline]
     pub(crate) fn mark(&self) -> &[u8] {
         &self.mark
     }
 
-    /// May it do whatever there is to do?
+    /// Whether it has all rights.
     #[inline]
     pub(crate) fn is_unrestricted(&self) -> bool {
         self.mark.is_empty()
@@ -89,7 +90,7 @@ impl Principal {
         self.lives
     }
 
-    /// May answers to several reads stand side by side in one?
+    /// Whether answers to several reads may be combined in one reply.
     #[inline]
     pub(crate) fn combines(&self) -> bool {
         self.combines
@@ -99,7 +100,7 @@ impl Principal {
 /// Whether the origin considers the connection logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Login {
-    /// It has not been asked since that could have changed.
+    /// Not asked since the login could last have changed.
     #[default]
     Unknown,
     /// Yes.
@@ -113,15 +114,15 @@ pub enum Login {
 pub enum Finding<'a> {
     /// The identity.
     Proven(Proof<'a>),
-    /// It is logged in; its rights are unknown.
+    /// The connection is logged in; its rights are unknown.
     LoggedIn,
-    /// It is not logged in.
+    /// The connection is not logged in.
     Refused,
     /// Another question has to be asked.
     AskAgain,
 }
 
-/// What one connection has proven.
+/// Login and rights that one connection has proven.
 #[derive(Debug)]
 pub struct Standing {
     lease: Duration,
@@ -133,14 +134,14 @@ pub struct Standing {
     asked: bool,
     /// Its answer is about the earlier identity of the connection.
     outdated: bool,
-    /// What is proven was proven on an origin connection that is gone.
+    /// The proof was given on an origin connection that is lost.
     detached: bool,
     /// Taken for logged in, because nothing can be asked.
     presumed: bool,
 }
 
 impl Standing {
-    /// Of a fresh connection, whose proofs are good for `lease`.
+    /// Creates the state of a new connection, whose proofs are valid for `lease`.
     #[must_use]
     pub fn new(lease: Duration) -> Self {
         Self {
@@ -155,13 +156,13 @@ impl Standing {
         }
     }
 
-    /// How long a proof is good for.
+    /// Validity period of a proof.
     #[must_use]
     pub fn lease(&self) -> Duration {
         self.lease
     }
 
-    /// Whose stored answers the connection may be given now.
+    /// The principal whose stored answers the connection may be given now.
     #[inline]
     #[must_use]
     pub fn principal(&self, now: Duration) -> Option<&Principal> {
@@ -174,23 +175,23 @@ impl Standing {
         self.principal.as_ref().filter(|_| !self.detached)
     }
 
-    /// Has the origin said that the connection may do whatever there is to do?
+    /// Whether the origin has reported that the connection has all rights.
     pub(crate) fn is_unrestricted(&self) -> bool {
         self.receiver().is_some_and(Principal::is_unrestricted)
     }
 
-    /// Is the connection logged in?
+    /// Whether the connection is logged in.
     #[inline]
     pub(crate) fn login(&self) -> Login {
         if self.presumed { Login::Accepted } else { self.login }
     }
 
-    /// Whether it is taken for logged in, because nothing can be asked: what it sends counts.
+    /// Sets whether the connection counts as logged in although no check can be sent.
     pub(crate) fn presume(&mut self, presumed: bool) {
         self.presumed = presumed;
     }
 
-    /// Is a check to be sent before the next request?
+    /// Whether a check is to be sent before the next request.
     #[inline]
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= self.until && !self.asked
@@ -200,7 +201,7 @@ impl Standing {
         self.asked
     }
 
-    /// Is what is proven older than the origin connection?
+    /// Whether the proof is older than the origin connection.
     pub(crate) fn is_detached(&self) -> bool {
         self.detached
     }
@@ -249,8 +250,8 @@ impl Standing {
         refused
     }
 
-    /// The origin connection is gone: what is proven is good for hits until its lease is over, and
-    /// for nothing else.
+    /// Notes that the origin connection is lost: the proof is valid for hits until its lease
+    /// elapses, and for nothing else.
     pub(crate) fn detach(&mut self) {
         (self.asked, self.outdated, self.detached) = (false, false, true);
     }

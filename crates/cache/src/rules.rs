@@ -2,17 +2,17 @@
 
 use notation::glob;
 
-/// One pattern list each way; an empty `include` includes everything.
+/// Patterns of included and excluded keys; an empty `include` includes everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Only what matches one of these is stored.
+    /// Only keys that match one of these are stored.
     pub include: Vec<Pattern>,
-    /// What matches one of these is not, whatever `include` says.
+    /// Keys that match one of these are not stored, whatever `include` says.
     pub exclude: Vec<Pattern>,
 }
 
 impl Rules {
-    /// May `subject` be stored?
+    /// Whether `subject` may be stored.
     #[must_use]
     pub fn allow(&self, subject: &[u8]) -> bool {
         let matches = |patterns: &[Pattern]| patterns.iter().any(|each| each.matches(subject));
@@ -20,8 +20,8 @@ impl Rules {
     }
 }
 
-/// A pattern over bytes: `*` stands for any run of bytes, `?` for one, `\\` takes the next
-/// literally.
+/// A pattern over bytes: `*` matches any bytes, `?` matches one, and `\\` makes the next byte
+/// literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(Vec<u8>);
 
@@ -42,7 +42,7 @@ impl From<&str> for Pattern {
 }
 
 impl Pattern {
-    /// Does the whole of `subject` match?
+    /// Whether the whole of `subject` matches.
     #[must_use]
     pub fn matches(&self, subject: &[u8]) -> bool {
         glob::matches(&self.0, subject)

@@ -1,4 +1,4 @@
-//! One client connection and its origin connection, without either: bytes in, bytes out.
+//! State machine of a client connection and its origin connection, without sockets.
 //!
 //! ```text
 //!           receive(Client)                              output(Server)
@@ -11,9 +11,9 @@
 //! client ◀──────────────────── Server Manager ◀── Server Filter ◀── origin
 //! ```
 //!
-//! Replies leave in the order of their requests: every request that was forwarded stands in the
-//! queue of expected replies, and an answer from storage that would overtake one waits in that
-//! queue. The Managers are in `manager`; this file moves bytes and keeps the limits.
+//! Replies leave in the order of their requests: every forwarded request is in the queue of
+//! expected replies, and a stored answer that would overtake one waits in that queue. The Managers
+//! are in `manager`; this file moves bytes and enforces the limits.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -52,39 +52,39 @@ pub struct Session<F: Filter> {
     pub(crate) expected: VecDeque<Expected<F::Tag>>,
     pub(crate) to_client: Output,
     pub(crate) to_server: Output,
-    /// What the origin has queued inside MULTI, to be closed when it is carried out.
+    /// Scopes of the writes that the origin has queued inside MULTI; closed when EXEC is sent.
     pub(crate) queued: Vec<Sent>,
-    /// Writes that the origin has queued for a transaction whose end is under way.
+    /// Writes that the origin has queued for a transaction whose EXEC or DISCARD is under way.
     pub(crate) held: Vec<Write>,
     /// Requests under way that end a transaction.
     pub(crate) endings: usize,
     /// Replies that the client does not want.
     pub(crate) hush: Hush,
-    /// The client has asked to be let go: what it says behind that, no origin reads.
+    /// The client has sent QUIT: no origin reads what the client sends after it.
     pub(crate) ended: bool,
     /// The client has disconnected: replies of the origin settle writes and are then discarded.
     pub(crate) deserted: bool,
     /// The first write since [`Self::take_lost`] whose reply was lost.
     pub(crate) lost: Option<Lost>,
-    /// Fills whose probes are still to come.
+    /// Fills whose probes are not answered yet.
     pub(crate) probing: VecDeque<Fill>,
     pub(crate) reading: Reading,
-    /// What has come of a reply that is to be seen as a whole.
+    /// The part received so far of a reply that must be seen as a whole.
     pub(crate) captured: Captured,
     /// Bytes of keys and answers that wait in `expected`.
     pub(crate) waiting_bytes: usize,
     pub(crate) ticket: Ticket,
-    /// Until when the client waits for another's fill.
+    /// End of the client's wait for another client's fill.
     pub(crate) parked: Option<Duration>,
     /// The next request has waited once and does not wait again.
     pub(crate) waited: bool,
     /// A request was forwarded after which replies cannot be matched.
     pub(crate) streams: bool,
-    /// Its turn has come: the origin's bytes pass as they are.
+    /// A stream is at the front of the queue: the origin's bytes pass unchanged.
     pub(crate) streaming: bool,
     /// The rest of a request is passing on.
     pub(crate) passing: bool,
-    /// What is to be sent behind it.
+    /// Bytes to be sent after the rest of that request.
     pub(crate) behind: Vec<u8>,
     /// Bytes that may wait to be written to one side now.
     room: usize,
@@ -94,8 +94,7 @@ pub struct Session<F: Filter> {
     from_server: Input,
 }
 
-/// Does the client's next request wait until the origin has said whether the connection is logged
-/// in?
+/// Whether the client's next request waits for the origin's verdict on the login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
     No,
@@ -104,7 +103,7 @@ pub(crate) enum Hold {
     Judged,
 }
 
-/// Where in the origin's byte stream the session is.
+/// The session's position in the origin's byte stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// Between two messages.
@@ -115,11 +114,11 @@ pub(crate) enum Reading {
     Unasked,
 }
 
-/// A reply that is to be seen as a whole, as far as it has come.
+/// The part received so far of a reply that must be seen as a whole.
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
     pub(crate) bytes: Vec<u8>,
-    /// It is larger than what may be kept aside, and has passed without being seen.
+    /// The reply was larger than the limit for captured replies, and has passed without being seen.
     pub(crate) overflowed: bool,
 }
 
@@ -191,7 +190,7 @@ impl<F: Filter> Session<F> {
         outcome
     }
 
-    /// What is to be written to `side`.
+    /// Bytes to be written to `side`.
     pub fn output(&mut self, side: Side) -> &mut Output {
         match side {
             Side::Client => &mut self.to_client,
@@ -199,7 +198,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Is everything for `side` written?
+    /// Whether everything for `side` is written.
     #[must_use]
     pub fn is_written(&self, side: Side) -> bool {
         match side {
@@ -208,7 +207,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Should bytes of `side` be read now? Not while what they lead to has nowhere to go.
+    /// Whether bytes of `side` should be read now: there is buffer space for the resulting output.
     #[must_use]
     pub fn wants(&self, side: Side) -> bool {
         match side {
@@ -220,14 +219,14 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Do requests wait that there was no room for, and is there room now? Ask after writing out
-    /// [`Self::output`], and call [`Self::proceed`]: nothing else may happen that would.
+    /// Whether requests wait for buffer space that is now free. Call this after writing
+    /// [`Self::output`], and then [`Self::proceed`]: no other event resumes these requests.
     #[must_use]
     pub fn can_proceed(&self) -> bool {
         self.held_up && self.may_take_request()
     }
 
-    /// Goes on with requests that there was no room for.
+    /// Resumes requests that had to wait for buffer space.
     ///
     /// # Errors
     /// As [`Self::receive`].
@@ -235,7 +234,7 @@ impl<F: Filter> Session<F> {
         self.receive(Side::Client, &[], storage, now)
     }
 
-    /// A fill this session waited for is over.
+    /// Notes that a fill this session waited for has ended.
     ///
     /// # Errors
     /// As [`Self::receive`].
@@ -252,7 +251,7 @@ impl<F: Filter> Session<F> {
         Ok(())
     }
 
-    /// When [`Self::handle_timeout`] must be called.
+    /// Time at which [`Self::handle_timeout`] must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.parked
@@ -286,7 +285,7 @@ impl<F: Filter> Session<F> {
             && self.to_client.len() + self.waiting_bytes < self.room
     }
 
-    /// May an answer of ours leave now, or would it overtake something?
+    /// Whether a local answer may be sent now without overtaking a reply of the origin.
     pub(crate) fn has_turn(&self) -> bool {
         self.expected.is_empty() && self.reading == Reading::Boundary
     }

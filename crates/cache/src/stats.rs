@@ -23,11 +23,11 @@ impl Counter {
     }
 }
 
-/// Why a read was not answered from storage.
+/// Reasons why a read was not answered from storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhyNot {
-    /// Nothing is stored for it: never read, evicted, expired or invalidated.
+    /// Not stored: never read, evicted, expired or invalidated.
     NotStored,
     /// A write to the key, or to something above it, is not settled.
     WritePending,
@@ -39,7 +39,7 @@ pub enum WhyNot {
     NamespaceLimit,
     /// The namespace is a view, has a collation or is a time series.
     Derived,
-    /// An include or exclude rule of the configuration says so.
+    /// Excluded by the include and exclude rules of the configuration.
     Excluded,
     /// The read does not name its records by key.
     NotByKey,
@@ -59,7 +59,7 @@ pub enum WhyNot {
     ReadPreference,
     /// The read opens, continues or tails a cursor.
     Cursor,
-    /// The client watches keys, or tracks them for a cache of its own.
+    /// The client watches keys, or tracks them for its own cache.
     Watched,
     /// The connection has turned into a stream (subscription, replication, monitor).
     Stream,
@@ -126,7 +126,7 @@ impl WhyNot {
     }
 }
 
-/// Why the reply of a missed read was not stored.
+/// Reasons why the reply of a missed read was not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotFilled {
@@ -195,7 +195,7 @@ pub struct Stats {
     pub writes: [Counter; 4],
     /// Invalidations that a feed named.
     pub fed: Counter,
-    /// Writes that the origin refused: what was stored is served again.
+    /// Writes that the origin refused: the stored entries are served again.
     pub writes_refused: Counter,
     /// Writes whose reply was lost.
     pub writes_lost: Counter,
@@ -203,7 +203,7 @@ pub struct Stats {
     pub why_not: [Counter; WhyNot::ALL.len()],
     /// Replies not stored, by [`NotFilled`].
     pub not_filled: [Counter; NotFilled::ALL.len()],
-    /// Requests let go for connections that are not logged in: the origin refuses them.
+    /// Requests forwarded for connections that are not logged in: the origin refuses them.
     pub refused_logins: Counter,
     /// Frames refused because they break the protocol or a limit.
     pub refused_frames: Counter,

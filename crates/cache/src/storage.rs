@@ -23,13 +23,13 @@ mod generation;
 
 use generation::Generation;
 
-/// When keys come into storage.
+/// When answers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Population {
     /// The reply of every read that missed is stored.
     #[default]
     OnMiss,
-    /// As on miss, and a write that states the whole value stores it when it is answered.
+    /// As on miss; besides, a write that contains the whole value stores it when it is answered.
     OnWrite,
     /// Only keys that were read at least `threshold` times in the current period are stored.
     Hot {
@@ -38,16 +38,16 @@ pub enum Population {
     },
 }
 
-/// What one shard may hold and for how long.
+/// Limits and durations of one shard.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Limits and replacement policy of the memory.
     pub memory: store::Config,
-    /// When keys come into storage.
+    /// When answers are stored.
     pub population: Population,
     /// Longest time an answer is served without asking the origin again.
     pub ttl: Duration,
-    /// How long a scope stays closed when the answer to its write never comes.
+    /// Time for which a scope stays closed if the reply to its write never arrives.
     pub quarantine: Duration,
     /// Length of the period over which reads are counted for [`Population::Hot`].
     pub hot_period: Duration,
@@ -70,7 +70,7 @@ impl Default for Config {
 pub struct Question<'a> {
     /// The key.
     pub key: Key<'a>,
-    /// Which of its answers.
+    /// Selects one of its answers.
     pub variant: &'a [u8],
     /// The principal; without one nothing is answered from storage, and the reply may be stored
     /// once its principal is known.
@@ -82,13 +82,13 @@ pub struct Question<'a> {
 pub struct Given<'a> {
     /// The key.
     pub key: Key<'a>,
-    /// Which of its answers.
+    /// Selects one of its answers.
     pub variant: &'a [u8],
     /// The principal that the origin sent it to.
     pub principal: &'a Principal,
     /// The answer, as it is to be stored.
     pub answer: &'a [u8],
-    /// When the origin was asked.
+    /// Time at which the origin was asked.
     pub asked_at: Duration,
     /// The key's own expiry at the origin.
     pub expires_at: Option<Duration>,
@@ -101,7 +101,7 @@ pub enum Answer {
     Hit,
     /// Another read of the key is in progress; the ticket is woken when it ends.
     Pending(Ticket),
-    /// Not stored. With a lease, the reply may be.
+    /// Not stored. With a lease, the reply may be stored.
     Miss(Result<Grant, Refusal>),
 }
 
@@ -110,11 +110,11 @@ pub enum Answer {
 pub struct Grant {
     /// The right to fill.
     pub lease: Lease,
-    /// What is known of the namespace.
+    /// Known character of the namespace.
     pub character: Character,
 }
 
-/// Why a missing key may not be filled by this read.
+/// Reasons why a missing key may not be filled by this read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// A scope is closed.
@@ -127,11 +127,11 @@ pub enum Refusal {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a write that is not settled or lost keeps its scope closed for ever"]
 pub struct Write {
-    /// What it can touch.
+    /// Scope that the write can touch.
     pub scope: Sent,
     /// The shard's event number when it was sent.
     sent_at: u64,
-    /// Was no other write to the key under way when it was sent?
+    /// Whether no other write to the key was under way when it was sent.
     alone: bool,
 }
 
@@ -143,8 +143,8 @@ impl Write {
     }
 }
 
-/// What the Managers ask of storage. A fill needs the lease of its miss, and a write closes its
-/// scope before it is sent ([`crate::lease`]).
+/// Storage operations that the managers use. A fill needs the lease of its miss, and a write closes
+/// its scope before it is sent ([`crate::lease`]).
 pub trait Storage {
     /// Answers a read, handing the stored answer to `hit`.
     fn read(
@@ -161,32 +161,32 @@ pub trait Storage {
     /// Why it was not stored.
     fn fill(&mut self, lease: Lease, given: Given<'_>, now: Duration) -> Result<(), NotFilled>;
 
-    /// Gives back a lease whose reply cannot be stored.
+    /// Returns a lease whose reply cannot be stored.
     fn release(&mut self, lease: Lease);
 
     /// Records what the origin said about the namespace the lease was taken in.
     fn learn(&mut self, lease: &Lease, character: Character);
 
-    /// Closes the scope of a write and suspends what is stored in it. Call it before the write is
-    /// sent.
+    /// Closes the scope of a write and suspends its entries. Call it before the write is sent.
     fn write_sent(&mut self, scope: Sent) -> Write;
 
-    /// The write was answered: drops what is stored in its scope, or serves it again.
+    /// Notes the outcome of an answered write: drops the entries in its scope, or serves them
+    /// again.
     fn write_settled(&mut self, write: Write, outcome: Outcome);
 
-    /// A write that this cache did not forward has happened at the origin: drops what it can have
-    /// touched and revokes the leases there, and closes nothing.
+    /// Notes a write at the origin that this cache did not forward: drops the entries that it can
+    /// have touched and revokes the leases there. Closes no scope.
     fn written_elsewhere(&mut self, scope: Scope<'_>) {
         let write = self.write_sent(scope.into());
         self.write_settled(write, Outcome::Applied);
     }
 
-    /// The write was applied and states the whole value of its key: stores it, if population says
-    /// so and no other write was under way.
+    /// Stores the value of an applied write that contains the whole value of its key, if the
+    /// population mode allows it and no other write was under way.
     fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration);
 
-    /// The answer to the write will never come: what is stored in its scope is dropped, and the
-    /// scope stays closed for the quarantine.
+    /// Notes that a write will never be answered: drops the entries in its scope, which stays
+    /// closed for the quarantine.
     fn write_lost(&mut self, write: Write, now: Duration);
 
     /// Counters of this handle.
@@ -249,8 +249,8 @@ impl MemoryStorage {
         }
     }
 
-    /// Does what time asks for: quarantines that end, periods that begin, a bounded step of
-    /// shrinking and expiring. Says whether there is more to do at once.
+    /// Does the work that is due: ends quarantines, begins periods, and does a bounded step of
+    /// shrinking and expiring. Returns whether more can be done at once.
     pub fn advance(&mut self, now: Duration) -> bool {
         self.leases.advance(now);
         if let Some(hot) = &mut self.hot {
@@ -264,12 +264,12 @@ impl MemoryStorage {
         self.memory.resize(items_max, bytes_max);
     }
 
-    /// Forgets every stored answer; what is under way goes on.
+    /// Drops every stored answer; leases and writes under way are kept.
     pub fn clear(&mut self) {
         self.memory.clear();
     }
 
-    /// What the memory holds.
+    /// Statistics of the shard's memory.
     #[must_use]
     pub fn memory(&self) -> store::Stats {
         self.memory.stats()
@@ -280,14 +280,14 @@ impl MemoryStorage {
         self.leases.woken()
     }
 
-    /// Is no read or write under way?
+    /// Whether no read or write is under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.leases.is_idle()
     }
 
-    /// What a write states may be stored where nothing was read before: a lease that is given back at
-    /// once makes the namespace known.
+    /// Lets the value of a write be stored in a namespace without earlier reads, by taking a lease
+    /// and returning it at once, which registers the namespace.
     fn expect_value(&mut self, scope: Sent) {
         if self.config.population == Population::OnWrite
             && let Sent::Key { namespace, hash } = scope
@@ -298,7 +298,7 @@ impl MemoryStorage {
         }
     }
 
-    /// Drops what is stored of a key; of more, a new generation leaves it behind.
+    /// Drops the entries of a scope: of a key by deletion, of wider scopes by a new generation.
     fn drop_key(&mut self, scope: Sent) {
         if let Sent::Key { hash, .. } = scope {
             self.memory.remove_hash(hash);

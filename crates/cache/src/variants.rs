@@ -16,10 +16,11 @@ use std::{borrow::Cow, iter, time::Duration};
 
 use crate::principal::Principal;
 
-/// At most this many answers are stored under one key; the oldest makes room.
+/// Maximum number of answers stored under one key; the oldest is dropped first.
 pub(crate) const VARIANTS_MAX: usize = 64;
 
-/// The one way out of storage: the answer in `value` that `principal` may be given at `now`.
+/// Returns the answer in `value` that `principal` may be given at `now`. No other function takes
+/// answers out of storage.
 #[inline]
 pub(crate) fn answer_to<'v>(
     principal: &Principal,
@@ -35,8 +36,8 @@ pub(crate) fn answer_to<'v>(
     (now.as_nanos() < u64::from_le_bytes(*until).into()).then_some(answer)
 }
 
-/// The answer to a question asked at `asked_at` as it is stored: where the receiver's rights are
-/// known only from having been given it, until when they are taken for known stands before it.
+/// Encodes the answer to a question asked at `asked_at` for storage. If the receiver's rights are
+/// known only because it was given this answer, the time until which that proof holds is prepended.
 pub(crate) fn signed<'a>(
     principal: &Principal,
     answer: &'a [u8],

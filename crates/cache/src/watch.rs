@@ -1,13 +1,13 @@
 //! Watch: checks whether the origin is still the server whose replies are stored.
 //!
 //! A separate connection queries the identity of the origin. Redis reports its run id, replication
-//! id and offset; MongoDB its process id and, in a replica set, its election id. When that has
-//! changed – or is unknown, and the connection was lost – what is stored may be lost at the origin,
-//! and is dropped. A session's own new connection to the origin is confirmed by a question that was
-//! asked after it was made, before its first reply is read.
+//! id and offset; MongoDB its process id and, in a replica set, its election id. If the identity
+//! has changed, or is unknown and the connection was lost, stored values may no longer exist at the
+//! origin, and are dropped. A session's new connection to the origin is confirmed by a question
+//! that was asked after it was made, before its first reply is read.
 //!
-//! **What cannot be seen:** a proxy between the cache and its origin that answers for several
-//! servers; a restart that lost the end of what was written, where the server keeps its identity.
+//! **Not detected:** a proxy between the cache and its origin that answers for several servers; a
+//! restart that lost the last writes, if the server keeps its identity.
 
 use wire::{
     detect::{self, Protocol},
@@ -21,7 +21,7 @@ use wire::{
 
 use crate::{Error, input::Input};
 
-/// How the origin is asked.
+/// Protocol in which the origin is asked.
 #[derive(Debug, Clone)]
 pub enum Speaks {
     /// Redis: the login of the feed, user and password, where there is one.
@@ -40,7 +40,7 @@ impl Speaks {
         }
     }
 
-    /// A question that an origin of the other protocol answers, for one that does not answer ours.
+    /// Returns a question of the other protocol, for an origin that does not answer this one.
     #[must_use]
     pub fn foreign_question(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -57,16 +57,16 @@ impl Speaks {
 pub enum Verdict {
     /// The origin is the one that was known, or the first.
     Same,
-    /// It may be another one: drop what is stored of it.
+    /// The origin may be another one: drop what is stored of it.
     Changed,
 }
 
 /// Identity reported by an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Identity {
-    /// By what never stays when it may have lost data, and by what only grows.
+    /// A part that changes whenever data may have been lost, and a number that only grows.
     Known(Vec<u8>, u64),
-    /// It reports none.
+    /// The origin reports no identity.
     Unknown,
 }
 
@@ -76,10 +76,10 @@ pub struct Watch {
     speaks: Speaks,
     input: Input,
     known: Option<Identity>,
-    /// Replies to the present question that have come.
+    /// Replies received so far to the present question.
     told: Vec<u8>,
     awaited: usize,
-    /// Nothing was answered on this connection yet.
+    /// No question was answered on this connection yet.
     fresh: bool,
 }
 
@@ -91,19 +91,19 @@ impl Watch {
         Self { speaks, input, known: None, told, awaited: 0, fresh: true }
     }
 
-    /// How the origin is asked.
+    /// Protocol in which the origin is asked.
     #[must_use]
     pub fn speaks(&self) -> &Speaks {
         &self.speaks
     }
 
-    /// Was an answer ever understood?
+    /// Whether an answer was ever understood.
     #[must_use]
     pub fn has_stood(&self) -> bool {
         self.known.is_some()
     }
 
-    /// Was a question answered on the present connection?
+    /// Whether a question was answered on the present connection.
     #[must_use]
     pub fn has_answered(&self) -> bool {
         !self.fresh
@@ -129,7 +129,7 @@ impl Watch {
         }
     }
 
-    /// Takes bytes of the origin; a verdict once the question is answered.
+    /// Takes bytes from the origin; returns a verdict once the question is answered.
     ///
     /// # Errors
     /// The origin does not speak the protocol. Close the connection and call [`Self::lost`].
@@ -151,7 +151,7 @@ impl Watch {
         Ok((self.awaited == 0).then(|| self.judge()))
     }
 
-    /// The connection is gone.
+    /// Notes that the connection is lost.
     pub fn lost(&mut self) {
         self.input = Input::default();
         self.told.clear();
@@ -214,7 +214,7 @@ fn redis_identity(info: &[u8]) -> Identity {
     Identity::Known([process, b" ", history].concat(), reached)
 }
 
-/// The process and the election of a `hello`; none if it says no process.
+/// Returns the process and the election of a `hello` reply; `None` if it names no process.
 fn mongo_identity(hello: &Document<'_>) -> Option<Vec<u8>> {
     let version = hello.element("topologyVersion").ok()??.document()?;
     let mut identity = version.element("processId").ok()??.value().to_vec();

@@ -78,7 +78,8 @@ impl Storage {
         Self { shards, bytes_max, granted_bytes, changes, hasher, start: now }
     }
 
-    /// What `copy` makes of the record under `key`, if there is one. Its shard is locked meanwhile.
+    /// Returns the result of `copy` for the record under `key`, if there is one. Its shard is
+    /// locked while `copy` runs.
     #[inline]
     pub fn lookup<T>(&self, key: &[u8], copy: impl FnOnce(&[u8]) -> T, now: Duration) -> Option<T> {
         let (hash, shard) = self.shard(key);

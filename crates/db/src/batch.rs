@@ -28,9 +28,9 @@ pub struct Batch<'s, S: Shards> {
 }
 
 impl<'s, S: Shards> Batch<'s, S> {
-    /// Has what lookups of the keys look at fetched that `requests` begin with; each would wait for
-    /// its own otherwise. With `keeps`, their shards stay held until the batch is dropped: a second
-    /// worker would wait for all of them.
+    /// Prefetches the memory that lookups of the keys of the first `requests` will read, so that
+    /// the fetches overlap. With `keeps`, their shards stay locked until the batch is dropped; a
+    /// second worker would have to wait for all of them.
     pub fn of<'r>(
         requests: impl IntoIterator<Item = &'r Request<'r>>,
         database: u8,
@@ -38,8 +38,8 @@ impl<'s, S: Shards> Batch<'s, S> {
         keeps: bool,
     ) -> Self {
         let count = shards.count();
-        // The first argument is a key nearly always, and what has more than that mostly writes.
-        // Where not, a fetch was for nothing.
+        // The first argument is nearly always a key, and commands with more arguments mostly write.
+        // Otherwise a prefetch is wasted.
         let keys: SmallVec<[(usize, &[u8], bool); 16]> = requests
             .into_iter()
             .filter_map(|request| {
@@ -94,7 +94,7 @@ impl<'s, S: Shards> Shards for Batch<'s, S> {
 pub struct Lent<'a, 's, S: Shards> {
     batch: &'a Batch<'s, S>,
     index: usize,
-    /// There until it is dropped.
+    /// `Some` until it is dropped.
     guard: Option<S::Guard<'s>>,
 }
 

@@ -15,9 +15,9 @@ pub(crate) struct Call<'c, 'k> {
     pub(crate) keys: &'c mut Keyspace<'k>,
     /// The connection it came from.
     pub(crate) connection: &'c mut Connection,
-    /// What all connections share.
+    /// State shared by all connections.
     pub(crate) server: &'c Server,
-    /// Where the answer goes.
+    /// Destination of the answer.
     pub(crate) reply: Reply<'c>,
 }
 
@@ -33,5 +33,5 @@ impl Call<'_, '_> {
     }
 }
 
-/// Does one command. On failure nothing was changed and the failure is the whole answer.
+/// Executes one command. On failure nothing was changed and the failure is the whole answer.
 pub(crate) type Handler = fn(&mut Call<'_, '_>) -> Result<Outcome, Failure>;

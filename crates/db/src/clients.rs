@@ -24,7 +24,7 @@ pub const MESSAGES_MAX: usize = 100_000;
 /// A push message to a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// What the client keeps of these keys is stale; of everything, if `None`.
+    /// The client's copies of these keys are stale; `None` means all its copies.
     Stale {
         keys: Option<Vec<Box<[u8]>>>,
         /// The prefix that was asked for: keys with it are named in one message.
@@ -36,7 +36,7 @@ pub(crate) enum Message {
     RedirectBroken(u64),
 }
 
-/// What is known of a client beside what changes with every command.
+/// Details of a client that do not change with every command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Details {
     pub(crate) name: String,
@@ -56,9 +56,9 @@ pub(crate) struct Details {
 pub struct Client {
     /// Never used twice.
     pub id: u64,
-    /// Where it is.
+    /// The client's address.
     pub address: String,
-    /// Where it came in.
+    /// The local address of its connection.
     pub local_address: String,
     pub(crate) created_ms: u64,
     pub(crate) active_ms: AtomicU64,
@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    /// What was left for it.
+    /// Takes the messages that other threads left for the client.
     pub(crate) fn take_messages(&self) -> Vec<Message> {
         if !self.has_messages.load(SeqCst) {
             return Vec::new();
@@ -126,7 +126,7 @@ impl Client {
         self.awaited.fetch_add(count, SeqCst);
     }
 
-    /// One of them has come.
+    /// Notes that one of these disk reads has completed.
     pub fn arrived(&self) {
         if self.awaited.fetch_sub(1, SeqCst) == 1 {
             (self.wake)();
@@ -224,7 +224,7 @@ impl Clients {
         client
     }
 
-    /// It is gone.
+    /// Removes a client that has disconnected.
     pub fn leave(&self, id: u64) {
         self.all.lock().remove(&id);
     }
@@ -234,17 +234,17 @@ impl Clients {
         self.all.lock().get(&id).cloned()
     }
 
-    /// All clients except those that are being closed, the oldest first.
+    /// Returns all clients except those that are being closed, the oldest first.
     pub fn all(&self) -> Vec<Arc<Client>> {
         self.all.lock().values().filter(|client| !client.is_killed()).cloned().collect()
     }
 
-    /// How many there are.
+    /// Number of clients.
     pub fn len(&self) -> usize {
         self.all.lock().len()
     }
 
-    /// No client is connected.
+    /// Whether no client is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -14,7 +14,7 @@ impl Failure {
         Self(Cow::Owned(text.into()))
     }
 
-    /// What an error of the shard called `name` is to a client.
+    /// Translates an error of the shard called `name` for a client.
     pub(crate) fn of_store(name: &str, error: &Error) -> Self {
         match error {
             Error::ValueTooLong { .. } => TOO_LONG,
@@ -31,7 +31,7 @@ impl Failure {
         }
     }
 
-    /// Is it about the disk?
+    /// Whether it is a failure of the disk.
     pub(crate) fn is_of_disk(&self) -> bool {
         self.0.starts_with("MISCONF")
     }

@@ -9,40 +9,42 @@ use crate::memory::MEMORY_BYTES_MIN;
 /// A latency to be held with the least memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Goal {
-    /// Of 100 lookups, 99 are answered in this time, waiting for the disk included.
+    /// Time within which 99 of 100 lookups are answered, including waits for the disk.
     pub lookup_p99: Duration,
     /// The most memory the whole process may take for it, in bytes.
     pub memory_bytes_max: u64,
 }
 
-/// The shortest latency that can be asked for: what is measured has steps of about this.
+/// The shortest latency that may be requested; measurements have steps of about this length.
 const LOOKUP_P99_MIN: Duration = Duration::from_micros(2);
 
 impl FromStr for Goal {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("`{text}` {why}; write for example p99=1ms,max=4GiB");
+        let wrong = |expected: &str, got: &str| {
+            format!("expected {expected}, got `{got}`; for example p99=1ms,max=4GiB")
+        };
         let (mut lookup_p99, mut memory_bytes_max) = (None, None);
         for part in text.split(',') {
             match part.trim().split_once('=') {
                 Some(("p99", value)) if lookup_p99.is_none() => {
                     let duration = parse_duration(value).ok().filter(is_latency);
-                    lookup_p99 = Some(
-                        duration.ok_or_else(|| wrong("needs p99 in us, ms or s, 2us or more"))?,
-                    );
+                    lookup_p99 = Some(duration.ok_or_else(|| {
+                        wrong("p99 in whole microseconds, at least 2us, with its unit", value)
+                    })?);
                 }
                 Some(("max", value)) if memory_bytes_max.is_none() => {
                     let bytes = parse_redis_size(value).filter(|&bytes| bytes >= MEMORY_BYTES_MIN);
                     memory_bytes_max =
-                        Some(bytes.ok_or_else(|| wrong("needs max as a size, 32MiB or more"))?);
+                        Some(bytes.ok_or_else(|| wrong("max of at least 32MiB", value))?);
                 }
-                _ => return Err(wrong("has something else than one p99 and one max")),
+                _ => return Err(wrong("one p99 and one max", text)),
             }
         }
         match (lookup_p99, memory_bytes_max) {
             (Some(lookup_p99), Some(memory_bytes_max)) => Ok(Self { lookup_p99, memory_bytes_max }),
-            _ => Err(wrong("lacks p99 or max")),
+            _ => Err(wrong("both p99 and max", text)),
         }
     }
 }
@@ -61,7 +63,7 @@ impl fmt::Display for Goal {
     }
 }
 
-/// Can `p99` be asked for? It is shown in whole microseconds.
+/// Whether `p99` is a valid goal. It is shown in whole microseconds.
 fn is_latency(p99: &Duration) -> bool {
     *p99 >= LOOKUP_P99_MIN && p99.subsec_nanos().is_multiple_of(1_000)
 }
@@ -86,19 +88,23 @@ mod tests {
 
     #[test]
     fn mistakes_are_refused() {
-        for text in [
-            "",
-            "p99=1ms",
-            "max=4GiB",
-            "p99=1,max=4GiB",
-            "p99=1ms,max=1MiB",
-            "p99=1us,max=4GiB",
-            "p99=2500ns,max=4GiB",
-            "p99=1ms,max=4GiB,min=1GiB",
-            "p99=1ms,p99=2ms,max=4GiB",
-            "p99=-1ms,max=4GiB",
+        for (text, expected) in [
+            ("", "one p99 and one max, got ``"),
+            ("p99=1ms", "both p99 and max, got `p99=1ms`"),
+            ("max=4GiB", "both p99 and max, got `max=4GiB`"),
+            ("p99=1,max=4GiB", "at least 2us, with its unit, got `1`"),
+            ("p99=1ms,max=1MiB", "max of at least 32MiB, got `1MiB`"),
+            ("p99=1us,max=4GiB", "at least 2us, with its unit, got `1us`"),
+            (
+                "p99=2500ns,max=4GiB",
+                "in whole microseconds, at least 2us, with its unit, got `2500ns`",
+            ),
+            ("p99=1ms,max=4GiB,min=1GiB", "one p99 and one max"),
+            ("p99=1ms,p99=2ms,max=4GiB", "one p99 and one max"),
+            ("p99=-1ms,max=4GiB", "with its unit, got `-1ms`"),
         ] {
-            assert!(text.parse::<Goal>().is_err(), "{text}");
+            let error = text.parse::<Goal>().expect_err(text);
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 }

@@ -32,14 +32,14 @@ pub trait Shards {
     where
         Self: 'a;
 
-    /// How many there are; never changes.
+    /// Number of shards; constant.
     fn count(&self) -> usize;
 
     /// Waits for shard `index` and holds it. Several shards must be locked in ascending order.
     fn lock(&self, index: usize) -> Self::Guard<'_>;
 }
 
-/// Which of `count` shards a key of `database` lies in.
+/// Returns the index of the shard, of `count`, that has the keys called `key` of `database`.
 pub fn shard_of(database: u8, key: &[u8], count: usize) -> usize {
     let hash = xxh3_64(key).wrapping_add(u64::from(database).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     // The high bits: what indexes a shard uses others.
@@ -69,13 +69,13 @@ fn shard_in<'h>(held: &'h mut Held<'_>, count: usize, database: u8, key: &[u8]) 
 pub struct Keyspace<'k> {
     pub(crate) held: Held<'k>,
     pub(crate) count: usize,
-    /// Which database.
+    /// The database of the command.
     pub(crate) database: u8,
     /// The acting client.
     pub(crate) client: u64,
     /// Since the Unix epoch.
     pub(crate) now: Duration,
-    /// What the command asks of the disk.
+    /// Disk reads that the command needs.
     pub(crate) loads: Loads,
 }
 
@@ -117,7 +117,7 @@ impl Keyspace<'_> {
         self.now.as_millis() as u64
     }
 
-    /// What `key` holds.
+    /// Returns the entry of `key`.
     pub(crate) fn get(&mut self, key: &[u8]) -> Option<Entry<'_>> {
         self.get_of(self.database, key)
     }
@@ -127,7 +127,7 @@ impl Keyspace<'_> {
         self.shard(database, key).read(&StoredKey::new(database, key), now)
     }
 
-    /// How long the value of `key` is, which was loaded.
+    /// Length of the value of `key`, which must be loaded.
     pub(crate) fn value_bytes(&mut self, database: u8, key: &[u8]) -> usize {
         let now = self.now;
         self.shard(database, key).value_bytes(&StoredKey::new(database, key), now)
@@ -137,7 +137,7 @@ impl Keyspace<'_> {
         self.get(key).is_some()
     }
 
-    /// Stores `value` under `key`, in place of what was there.
+    /// Stores `value` under `key`, replacing any older value.
     pub(crate) fn put(
         &mut self,
         key: &[u8],
@@ -169,7 +169,7 @@ impl Keyspace<'_> {
         self.shard(database, key).remove(&StoredKey::new(database, key), client, now)
     }
 
-    /// Makes `key` readable, or asks the disk for it: then [`Self::pending`] says so.
+    /// Makes `key` readable, or requests it from the disk; then [`Self::pending`] is set.
     #[inline]
     pub(crate) fn load(&mut self, database: u8, key: &[u8], to_write: bool) -> Result<(), Failure> {
         let (client, now) = (self.client, self.now);
@@ -188,13 +188,14 @@ impl Keyspace<'_> {
         }
     }
 
-    /// How the command has to end now if it needs something that is not in memory.
+    /// Returns how the command must end now if it needs data that is not in memory.
     #[inline]
     pub(crate) fn pending(&self) -> Option<Outcome> {
         self.loads.pending()
     }
 
-    /// May the disk be asked for what cannot be known without trying? If not, how the command ends.
+    /// Returns whether the disk may be read for data whose location is unknown; if not, how the
+    /// command must end.
     pub(crate) fn may_ask(&mut self) -> Result<(), Outcome> {
         if self.loads.may_ask(|| false) { Ok(()) } else { Err(Outcome::Queue) }
     }
@@ -231,7 +232,8 @@ impl Keyspace<'_> {
         Ok(())
     }
 
-    /// What `found` says of shard `index`; how the command ends if the disk is asked for that.
+    /// Returns `found` of shard `index`; if data has to be read from disk, returns how the command
+    /// must end.
     pub(crate) fn unless_missing<T>(
         &mut self,
         index: usize,
@@ -243,8 +245,8 @@ impl Keyspace<'_> {
         })
     }
 
-    /// Can all shards held be written now, or removed from if the command `frees` only? `false`
-    /// while the disk of one is behind.
+    /// Whether all locked shards can be written now, or removed from if the command only `frees`.
+    /// Returns `false` while the disk of one of them is behind.
     #[inline]
     pub(crate) fn accept(&mut self, frees: bool) -> Result<bool, Failure> {
         let mut accepted = true;

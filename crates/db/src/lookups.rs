@@ -44,7 +44,7 @@ impl Lookups {
         self.waited[step(time)].fetch_add(1, Relaxed);
     }
 
-    /// How many there were so far.
+    /// Number of lookups so far.
     pub fn counts(&self) -> Counts {
         let at_once = self.at_once.load(Relaxed);
         Counts { at_once, waited: std::array::from_fn(|step| self.waited[step].load(Relaxed)) }

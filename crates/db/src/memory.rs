@@ -4,9 +4,9 @@
 /// little of everything.
 pub const MEMORY_BYTES_MIN: u64 = 32 << 20;
 
-/// What all clients together may keep waiting in `memory_bytes` for the whole process: requests
-/// that are not whole, commands queued by MULTI, answers not yet taken. No single answer is longer
-/// than half of it, and no command has more than that read from disk.
+/// Maximum of data that all clients together may keep waiting if the whole process may use
+/// `memory_bytes`: incomplete requests, commands queued by MULTI, unsent replies. No single reply
+/// is longer than half of it, and no command reads more than half of it from disk.
 pub fn clients_bytes_max(memory_bytes: u64) -> usize {
     CLIENTS_BYTES_MIN + usize::try_from(memory_bytes / CLIENTS_SHARE).unwrap_or(usize::MAX / 2)
 }

@@ -40,11 +40,11 @@ pub fn last_write(key: &Key, writer: SocketAddr, shards: usize) -> Vec<u8> {
             .concat()
     });
     let mut names = names.skip_while(|name| shard_of(0, name, shards) != beside);
-    names.next().expect("one in so many names as there are shards does, about")
+    names.next().expect("about one name in `shards` does")
 }
 
-/// Gives `execute` the commands that write a value, or remove it, and the number of its writer,
-/// which is at `last_write`; the last is `exec`.
+/// Passes to `execute` the commands that write or remove a value, and those that store its writer's
+/// sequence number under `last_write`; the last one is `exec`.
 ///
 /// # Errors
 /// That of `execute`.

@@ -27,7 +27,7 @@ pub(crate) fn parse_integer(text: &[u8]) -> Option<i64> {
 pub(crate) struct LongDouble(X87DoubleExtended);
 
 impl LongDouble {
-    /// What `text` says; no blanks, not "nan".
+    /// Parses `text`; spaces and "nan" are errors.
     pub(crate) fn parse(text: &[u8]) -> Result<Self, Failure> {
         let text = std::str::from_utf8(text).map_err(|_| NOT_A_FLOAT)?;
         let unsigned = text.trim_start_matches(['+', '-']);

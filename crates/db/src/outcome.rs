@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 
-/// How a command ended that did not fail.
+/// How a command that did not fail has ended.
 ///
 /// Every command returns one, GET and SET included: it is two words, and copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +17,12 @@ pub(crate) enum Outcome {
     Sleep(Duration),
     /// The command is to be given again when everything has been read that it asked of the disk.
     Wait,
-    /// It is to be given again when it is its turn to ask the disk.
+    /// The command must be executed again when it is its turn to read from the disk.
     Queue,
-    /// It is to be given again for its next portion, after the commands of other clients.
+    /// The command must be executed again for its next portion, after the commands of other
+    /// clients.
     Again,
-    /// It is to be given again a little later: the disk has not yet written what came before.
+    /// The command must be executed again a little later: earlier writes are not on disk yet.
     Busy,
 }
 

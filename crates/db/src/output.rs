@@ -9,7 +9,7 @@ const BUFFER_BYTES_KEPT: usize = 64 << 10;
 
 /// Output that must not leave before something is durable.
 struct Hold {
-    /// Where it begins, counted from the first byte ever written to this client.
+    /// Offset of its first byte, counted from the first byte ever written to this client.
     start: u64,
     shard: usize,
     position: Position,
@@ -19,27 +19,28 @@ struct Hold {
 #[derive(Default)]
 pub struct Output {
     bytes: Vec<u8>,
-    /// How much of `bytes` is sent.
+    /// Number of bytes of `bytes` that are sent.
     sent: usize,
-    /// How much was sent before `bytes` began.
+    /// Number of bytes sent before `bytes` began.
     past: u64,
     holds: VecDeque<Hold>,
 }
 
 impl Output {
-    /// To append to.
+    /// The buffer, to append to.
     #[inline]
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Where the next reply begins, counted from the first byte ever written to this client.
+    /// Offset at which the next reply begins, counted from the first byte ever written to this
+    /// client.
     #[inline]
     pub fn end(&self) -> u64 {
         self.past + self.bytes.len() as u64
     }
 
-    /// What begins at `start` leaves once `position` of a shard is durable. Calls come in the order
+    /// Holds output from `start` on until `position` of a shard is durable. Calls come in the order
     /// of the replies.
     #[inline]
     pub fn hold(&mut self, start: u64, shard: usize, position: Position) {
@@ -58,7 +59,7 @@ impl Output {
         self.bytes.len() - self.sent
     }
 
-    /// Where what may be sent now ends, for [`Output::next`].
+    /// Returns the end of the output that may be sent now, for [`Output::next`].
     ///
     /// # Errors
     /// That of `is_durable`.
@@ -76,13 +77,13 @@ impl Output {
         Ok(self.bytes.len())
     }
 
-    /// What is to be sent next, up to `end`.
+    /// Returns the unsent output up to `end`.
     #[inline]
     pub fn next(&self, end: usize) -> &[u8] {
         &self.bytes[self.sent..end]
     }
 
-    /// So many bytes were sent.
+    /// Notes that `count` bytes were sent.
     #[inline]
     pub fn advance(&mut self, count: usize) {
         self.sent += count;
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!((output.next(end), output.is_held()), (&b":1\r\n"[..], false));
         output.advance(4);
         assert_eq!((output.clear(), output.end()), (Some(16), 16));
-        // Places count on from what was sent.
+        // Offsets continue after the bytes that were sent.
         output.bytes().push(b'x');
         output.hold(16, 0, Position(10));
         assert_eq!(output.release(durable(9)), Ok(0));

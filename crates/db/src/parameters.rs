@@ -28,7 +28,7 @@ pub struct Parameters {
     pub memory_bytes_wanted: AtomicU64,
     /// Keys remembered for clients that track, in all shards together.
     pub tracked_keys_max: AtomicUsize,
-    /// Which of [`SYNCS`]: every write asks.
+    /// Index into [`SYNCS`]; atomic because every write reads it.
     sync: AtomicUsize,
     goal: RwLock<Option<Goal>>,
     fixed: BTreeMap<&'static str, String>,
@@ -47,7 +47,7 @@ pub(crate) enum Change {
     Nothing,
 }
 
-/// What Redis calls each way of making writes durable.
+/// Redis's name of each way of making writes durable.
 pub fn sync_name(sync: Sync) -> &'static str {
     match sync {
         Sync::Always => "always",
@@ -68,7 +68,7 @@ fn place(sync: Sync) -> usize {
 }
 
 impl Parameters {
-    /// Parameters as they are at the start; `fixed` are shown and cannot change.
+    /// Creates the parameters with their initial values; `fixed` are shown and cannot change.
     pub fn new(
         memory_bytes: u64,
         clients_max: usize,
@@ -87,17 +87,18 @@ impl Parameters {
         }
     }
 
-    /// What all clients together may keep waiting, in bytes; see [`clients_bytes_max`].
+    /// Maximum of data that all clients together may keep waiting, in bytes; see
+    /// [`clients_bytes_max`].
     pub fn clients_bytes_max(&self) -> usize {
         clients_bytes_max(self.memory_bytes.load(Relaxed))
     }
 
-    /// What one command may take beside the values in memory, in bytes.
+    /// Maximum memory of one command besides the values in memory, in bytes.
     pub(crate) fn command_bytes_max(&self) -> usize {
         self.clients_bytes_max() / 2
     }
 
-    /// What commands that wait for the disk may keep when another begins to, in bytes.
+    /// Limit in bytes on what waiting commands keep; beyond it further commands queue for the disk.
     pub(crate) fn waiting_bytes_max(&self) -> usize {
         self.clients_bytes_max() / 4
     }
@@ -112,7 +113,7 @@ impl Parameters {
         self.sync.store(place(sync), Relaxed);
     }
 
-    /// What memory is changed for, if the database does so itself.
+    /// The goal of automatic memory changes; `None` if they are off.
     pub fn goal(&self) -> Option<Goal> {
         *self.goal.read()
     }
@@ -138,7 +139,7 @@ impl Parameters {
         all
     }
 
-    /// What setting `name` to `value` means.
+    /// Returns the change that setting `name` to `value` makes.
     pub(crate) fn check(&self, name: &str, value: &str) -> Result<Change, Failure> {
         let wrong = |why: &str| {
             Failure::new(format!(

@@ -2,13 +2,13 @@
 
 use wire::resp::{Version, response};
 
-/// Where a command writes its answer.
+/// Destination of a command's answer.
 pub(crate) struct Reply<'r> {
     /// The bytes to be sent.
     pub(crate) out: &'r mut Vec<u8>,
-    /// What the client understands.
+    /// The client's protocol version.
     pub(crate) version: Version,
-    /// How long `out` may become, in bytes; what does not fit is left out.
+    /// Maximum length of `out`, in bytes; the rest is left out.
     pub(crate) end_max: usize,
     /// Something was left out: the answer is no answer.
     pub(crate) is_cut: bool,

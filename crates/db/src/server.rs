@@ -37,16 +37,16 @@ pub trait Host: Send + Sync {
     /// An error of the system.
     fn write_users(&self, text: &str) -> io::Result<bool>;
 
-    /// Lets what is under way end, and ends the process.
+    /// Completes the commands under way and ends the process.
     fn shut_down(&self);
 
-    /// What of a budget for the whole process the shards may have, in bytes.
+    /// The part of a budget for the whole process that the shards may use, in bytes.
     fn memory_for_shards(&self, bytes: u64) -> u64;
 
-    /// The other way round: the budget for the whole process that gives the shards so much.
+    /// The budget for the whole process that leaves `bytes` for the shards.
     fn memory_for_process(&self, bytes: u64) -> u64;
 
-    /// Is there an orchestrator that can be asked for memory?
+    /// Whether an orchestrator is configured that can be asked for memory.
     fn has_orchestrator(&self) -> bool;
 
     /// Cryptographically random bytes.
@@ -55,7 +55,7 @@ pub trait Host: Send + Sync {
     /// The process.
     fn process_id(&self) -> u32;
 
-    /// Where it listens.
+    /// The port that the server listens on.
     fn port(&self) -> u16;
 }
 
@@ -85,7 +85,7 @@ pub struct Stats {
     pub disk_read_ns: AtomicU64,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 pub struct Server {
     /// Its commands.
     pub(crate) rows: Rows,
@@ -93,13 +93,13 @@ pub struct Server {
     pub acl: Acl,
     /// Connected clients.
     pub clients: Clients,
-    /// What CONFIG shows.
+    /// Parameters that CONFIG shows.
     pub parameters: Parameters,
     /// Counters.
     pub stats: Stats,
     /// The process around it.
     pub host: Box<dyn Host>,
-    /// When it began, since the Unix epoch.
+    /// Start time of the server, since the Unix epoch.
     pub began: Duration,
     /// Forty random hexadecimal digits.
     pub run_id: String,

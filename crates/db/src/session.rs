@@ -38,32 +38,32 @@ pub enum Step {
     Wait,
     /// Execute it again after other clients were served.
     Again,
-    /// Give it again a little later: the disk is behind with what was written.
+    /// Execute it again a little later: earlier writes are not on disk yet.
     Busy,
     /// The answer is written, and is to be sent after this time.
     Sleep(Duration),
 }
 
-/// One connection's conversation.
+/// State of one connection.
 pub struct Session {
     connection: Connection,
     /// The command it gave last: mostly it gives that again.
     last: Option<&'static Row>,
     /// The running command looks up keys, and only reads.
     looks_up: bool,
-    /// What is kept for a command that waits for the disk.
+    /// State kept for a command that waits for the disk.
     waiting: Waiting,
     unsynced: SmallVec<[(usize, Position); 2]>,
 }
 
-/// One execution's surroundings.
+/// Context of one execution.
 struct Scene<'s, S> {
     server: &'s Server,
     shards: &'s S,
     out: &'s mut Vec<u8>,
-    /// How long `out` may become by the running command, in bytes.
+    /// Maximum length of `out` that the running command may reach, in bytes.
     reply_end_max: usize,
-    /// It is the command's turn to wait for the disk, or it does already.
+    /// The command may wait for the disk now, or already does.
     may_wait: bool,
     now: Duration,
 }
@@ -90,28 +90,29 @@ impl Session {
         &self.connection.client
     }
 
-    /// Is the connection to be closed once what is written is sent?
+    /// Whether the connection is to be closed once the output is sent.
     pub fn is_closing(&self) -> bool {
         self.connection.closing || self.client().is_killed()
     }
 
-    /// What was written since the last call, by shard: answers may leave once it is durable.
+    /// Takes the positions written since the last call, by shard: replies may be sent once these
+    /// are durable.
     #[inline]
     pub fn take_unsynced(&mut self) -> impl Iterator<Item = (usize, Position)> {
         self.unsynced.drain(..)
     }
 
-    /// Was the last command one that looks up keys and only reads?
+    /// Whether the last command looks up keys and only reads.
     pub fn has_looked_up(&self) -> bool {
         self.looks_up
     }
 
-    /// What it keeps for commands yet to come, in bytes: those queued by MULTI.
+    /// Memory used by the commands that MULTI has queued, in bytes.
     pub fn queued_bytes(&self) -> usize {
         self.connection.transaction.queue.as_ref().map_or(0, |queue| queue.bytes)
     }
 
-    /// Names the shards whose disk the command waits for.
+    /// Returns the shards whose disks the command waits for.
     pub fn waiting_on(&self, shard: impl FnMut(usize)) {
         self.waiting.shards().for_each(shard);
     }
@@ -192,7 +193,8 @@ impl Session {
         step
     }
 
-    /// What is refused while a transaction is queued makes EXEC fail; if it is EXEC itself, it has.
+    /// Writes the error of a refused command. If a transaction is being queued, EXEC will fail; if
+    /// the command is EXEC itself, it fails now.
     fn refuse_admission<S>(&mut self, args: &[&[u8]], failure: &Failure, scene: &mut Scene<'_, S>) {
         if args[0].eq_ignore_ascii_case(b"EXEC") {
             self.connection.leave_transaction();
@@ -217,7 +219,7 @@ impl Session {
         std::mem::take(&mut self.waiting).end(self.client(), server, shards);
     }
 
-    /// The connection is gone.
+    /// Ends the session of a closed connection.
     pub fn close<S: Shards>(&mut self, server: &Server, shards: &S) {
         self.let_go(server, shards);
         let client = self.client().id;

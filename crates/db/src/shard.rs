@@ -20,9 +20,9 @@ use crate::{
 /// Stored keys by name.
 type Names = Vec<Box<[u8]>>;
 
-/// Where the counts of the databases other than 0 are kept: no client can name this key.
+/// Key of the entry that counts the keys of the databases other than 0; no client can use this key.
 const COUNTS: &[u8] = &[0xff];
-/// What they take.
+/// Length of these counts.
 pub(crate) const COUNTS_BYTES: usize = 8 * DATABASES as usize;
 /// Ends of keys remembered in each shard, so that they are noticed without a lookup; later ones are
 /// noticed when they are read, or by the store's sweep.
@@ -30,14 +30,14 @@ const DEADLINES_MAX: usize = 8_192;
 /// Ends noticed in one turn.
 const EXPIRED_AT_ONCE: usize = 64;
 
-/// What was seen of the keys of one shard.
+/// Counters of one shard's keys.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counters {
     /// Reads that found something.
     pub hits: u64,
     /// Reads that did not.
     pub misses: u64,
-    /// Keys whose end was noticed.
+    /// Keys found to have expired.
     pub expired: u64,
     /// Writes and removals.
     pub changes: u64,
@@ -45,9 +45,9 @@ pub struct Counters {
 
 /// What [`Shard::load`] found.
 pub(crate) enum Loaded {
-    /// It can be read, or it is known not to be there.
+    /// The entry can be read, or is known to be absent.
     Ready,
-    /// It is being read from disk.
+    /// The entry is being read from disk.
     Pending(Ticket),
     /// The disk did not give it.
     Failed(Failure),
@@ -55,15 +55,16 @@ pub(crate) enum Loaded {
 
 /// A part of the keys.
 pub struct Shard {
-    /// What its directory is called: file names alone do not say whose file it is.
+    /// Name of the shard's directory, for messages: file names alone do not identify the shard.
     pub name: Box<str>,
     /// The keys and values.
     pub store: Elastic,
     /// Clients that track changes.
     pub tracking: Tracking,
-    /// What was seen.
+    /// Counters of the keys.
     pub counters: Counters,
-    /// Up to where the running command has written, or has read what is not durable yet.
+    /// Position of the last record that the running command has written, or has read and that is
+    /// not durable yet.
     pub written: Position,
     /// The last removal; of keys that expired, the last write that can have said when.
     removed: Position,
@@ -72,9 +73,10 @@ pub struct Shard {
     waiting: HashMap<Ticket, u64>,
     /// Keys in databases 1 and up.
     others: [u64; DATABASES as usize],
-    /// They were read since the start.
+    /// The counts were read since the start.
     others_known: bool,
-    /// They are those of this process, and nothing was dropped without its key being known.
+    /// The counts were kept by this process throughout, and no entry was dropped without its key
+    /// being known.
     others_exact: bool,
     deadlines: BTreeSet<(Duration, Box<[u8]>)>,
 }
@@ -123,7 +125,7 @@ impl Shard {
         self.wait_for(load, client)
     }
 
-    /// Can `key` be loaded without asking the disk? Not of every key that can this is known.
+    /// Whether `key` can be loaded without reading from disk. May be false for some keys that can.
     pub(crate) fn is_at_hand(&mut self, key: &StoredKey, to_write: bool) -> bool {
         self.store.is_at_hand(&key.0, to_write)
             && (!to_write || key.database() == 0 || self.are_counts_at_hand())
@@ -149,7 +151,7 @@ impl Shard {
     pub(crate) fn load_counts(&mut self, client: u64, now: Duration) -> Loaded {
         let load = self.store.load(COUNTS, now);
         if matches!(load, Load::Present) && !self.others_known {
-            // A crash may have come between a key and its count.
+            // A crash may have separated a key from its count.
             self.others_exact = false;
             let value = self.store.read(COUNTS, now).map_or(&[][..], |record| record.value);
             for (count, bytes) in self.others.iter_mut().zip(value.chunks_exact(8)) {
@@ -171,8 +173,8 @@ impl Shard {
         self.tracking.changed(key, u64::MAX);
     }
 
-    /// Can it be written now, or removed from if the command `frees` only? `false` while the disk is
-    /// behind.
+    /// Whether the shard can be written now, or removed from if the command only `frees`. Returns
+    /// `false` while the disk is behind.
     #[inline]
     pub(crate) fn accepts(&self, frees: bool) -> Result<bool, Failure> {
         let answer =
@@ -201,12 +203,12 @@ impl Shard {
         }
     }
 
-    /// How long the value of a key is that was loaded.
+    /// Length of the value of a loaded key.
     pub(crate) fn value_bytes(&mut self, key: &StoredKey, now: Duration) -> usize {
         self.store.read(&key.0, now).map_or(0, |record| record.value.len())
     }
 
-    /// A client whose wait for one ticket is over.
+    /// Returns a client for which one ticket has been loaded.
     pub fn poll_arrived(&mut self) -> Option<u64> {
         loop {
             let ticket = self.store.poll_loaded()?;
@@ -216,7 +218,7 @@ impl Shard {
         }
     }
 
-    /// Lets go of what was loaded for a command.
+    /// Releases the data loaded for a command.
     pub(crate) fn release(&mut self, ticket: Ticket) {
         self.waiting.remove(&ticket);
         self.store.release(ticket);
@@ -260,7 +262,7 @@ impl Shard {
             // Before the first key of another database, that there is one.
             self.keep_counts(now)?;
         }
-        // By what the store holds, as one that is over may not have been noticed yet.
+        // Checked against the store, because an expired key may not have been noticed yet.
         let before = self.store.len();
         let written = self.store.write(&key.0, value, expires_at, now);
         self.written = written.map_err(|error| Failure::of_store(&self.name, &error))?.position;
@@ -312,7 +314,8 @@ impl Shard {
         Ok(true)
     }
 
-    /// On a full disk the counts are kept in memory: after a crash they are recounted anyway.
+    /// Writes the counts. On a full disk they stay in memory: after a crash they are recounted
+    /// anyway.
     fn try_to_keep_counts(&mut self, now: Duration) {
         let _ = self.keep_counts(now);
     }
@@ -340,27 +343,29 @@ impl Shard {
         self.store.len().saturating_sub(others + counts)
     }
 
-    /// Is every key here one of database 0? Only if [`Self::load_counts`] has said `Ready`.
+    /// Whether all keys of this shard are in database 0. Valid only if [`Self::load_counts`] has
+    /// returned `Ready`.
     pub(crate) fn only_database_0(&mut self, now: Duration) -> bool {
         self.store.read(COUNTS, now).is_none()
     }
 
-    /// Are [`Self::keys`] right, and not only about so many?
+    /// Whether [`Self::keys`] is exact, and not an estimate.
     pub(crate) fn counts_exactly(&mut self, now: Duration) -> bool {
         self.others_exact || self.only_database_0(now)
     }
 
-    /// Does a portion of what time asks of the store; true while there is more.
+    /// Does a portion of the store's periodic work; true while more is due.
     pub fn step(&mut self, now: Duration) -> bool {
         self.noticing_losses(|store| store.step(now))
     }
 
-    /// What the store asks of its device next.
+    /// Returns the next request of the store to its device.
     pub fn poll_device(&mut self, now: Duration) -> Option<DeviceCommand> {
         self.noticing_losses(|store| store.poll_device(now))
     }
 
-    /// The store drops what is over by its place, and does not know which database it was in.
+    /// Runs `work` and notes whether entries disappeared: the store drops expired entries by
+    /// location, without knowing their database.
     fn noticing_losses<T>(&mut self, work: impl FnOnce(&mut Elastic) -> T) -> T {
         let before = self.store.len();
         let done = work(&mut self.store);
@@ -380,8 +385,8 @@ impl Shard {
         Ok(())
     }
 
-    /// About `count` stored keys from `cursor` on, where to go on, and how many places could not be
-    /// read; what to wait for while the disk is asked.
+    /// Returns about `count` stored keys from `cursor` on, the next cursor, and the number of
+    /// places that could not be read; or the tickets to wait for while the disk is read.
     pub(crate) fn scan(
         &mut self,
         cursor: u64,
@@ -422,7 +427,8 @@ impl Shard {
             }
             let Some((_, key)) = self.deadlines.pop_first() else { return false };
             let before = self.store.len();
-            // Looking at it is what makes the store drop it; one that lies on disk is noticed later.
+            // Looking at it is what makes the store drop it; one that lies on disk is noticed
+            // later.
             if let Load::Pending(ticket) = self.store.load(&key, now) {
                 self.store.release(ticket);
             } else if self.store.len() < before {

@@ -1,4 +1,4 @@
-//! What is stored: keys of databases, and values that may end.
+//! Stored form of data: keys of databases, and values that may expire.
 
 use smallvec::SmallVec;
 

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 /// The most keys remembered for clients in default mode, in all shards together.
 pub const TRACKED_KEYS_MAX: usize = 262_144;
 
-/// How many are remembered in `memory_bytes` for the whole process: at some 128 bytes each, a
-/// thirtieth of it.
+/// Maximum number of keys remembered if the process may use `memory_bytes`: at about 128 bytes a
+/// key, a thirtieth of it.
 pub fn keys_max_for(memory_bytes: u64) -> usize {
     usize::try_from(memory_bytes / 4_096)
         .map_or(TRACKED_KEYS_MAX, |keys| keys.min(TRACKED_KEYS_MAX))
@@ -22,7 +22,7 @@ pub fn keys_max_for(memory_bytes: u64) -> usize {
 pub struct Notice {
     /// The client.
     pub client: u64,
-    /// What changed.
+    /// The changed key.
     pub key: Box<[u8]>,
     /// The prefix it asked for; `None` if it had read the key.
     pub prefix: Option<Box<[u8]>>,
@@ -33,7 +33,7 @@ pub struct Notice {
 struct Broadcast {
     client: u64,
     prefix: Box<[u8]>,
-    /// Not of its own changes.
+    /// The client's own changes are left out.
     no_loop: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Tracking {
 }
 
 impl Tracking {
-    /// Without tracking clients; at most `keys_max` keys will be remembered.
+    /// Creates it without tracking clients; at most `keys_max` keys will be remembered.
     pub(crate) fn new(keys_max: usize) -> Self {
         Self { readers: HashMap::new(), broadcasts: Vec::new(), notices: Vec::new(), keys_max }
     }
@@ -67,14 +67,14 @@ impl Tracking {
         self.give_up(keys_max);
     }
 
-    /// Gives up keys until `left` are left.
+    /// Drops remembered keys until `left` are left.
     fn give_up(&mut self, left: usize) {
         let count = self.readers.len().saturating_sub(left);
         let given_up: Vec<_> = self.readers.keys().take(count).cloned().collect();
         given_up.iter().for_each(|key| self.tell_readers(key, NOBODY));
     }
 
-    /// `client` has read `key` and keeps what it read.
+    /// Notes that `client` has read `key` and may keep the value.
     pub(crate) fn remember(&mut self, key: &[u8], client: u64, no_loop: bool) {
         if let Some(readers) = self.readers.get_mut(key) {
             if !readers.iter().any(|&(reader, _)| reader == client) {
@@ -97,7 +97,7 @@ impl Tracking {
         self.broadcasts.retain(|broadcast| broadcast.client != client);
     }
 
-    /// `key` was changed by `client`.
+    /// Notes that `client` has changed `key`.
     #[inline]
     pub(crate) fn changed(&mut self, key: &[u8], client: u64) {
         if !self.readers.is_empty() {
@@ -123,7 +123,7 @@ impl Tracking {
         }
     }
 
-    /// Every key was dropped; the caller notifies tracking clients in one message.
+    /// Notes that every key was dropped; the caller notifies tracking clients in one message.
     pub(crate) fn flushed(&mut self) {
         self.readers.clear();
     }
@@ -133,7 +133,7 @@ impl Tracking {
         std::mem::take(&mut self.notices)
     }
 
-    /// Are any messages pending?
+    /// Whether any messages are pending.
     #[inline]
     pub fn has_notices(&self) -> bool {
         !self.notices.is_empty()

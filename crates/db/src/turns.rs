@@ -34,7 +34,7 @@ struct State {
 }
 
 impl Turns {
-    /// May a command that waits for nothing yet begin to, without queueing?
+    /// Whether a command that has not waited yet may begin to without queueing.
     #[inline]
     pub(crate) fn may_begin(&self) -> bool {
         !self.crowded.load(Relaxed)
@@ -46,7 +46,7 @@ impl Turns {
         self.change(bytes_max, |state| state.bytes += bytes);
     }
 
-    /// It lets go of them.
+    /// Subtracts `bytes` that a command no longer waits for.
     #[inline]
     pub(crate) fn let_go(&self, bytes: usize, bytes_max: usize) {
         if bytes > 0 {
@@ -54,7 +54,7 @@ impl Turns {
         }
     }
 
-    /// `client` queues; it is notified when it may begin, like after a disk read.
+    /// Queues `client`; it is notified when it may begin, like after a disk read.
     pub(crate) fn join(&self, client: &Arc<Client>, bytes_max: usize) {
         client.wait_for(1);
         self.change(bytes_max, |state| state.queue.push_back(Arc::clone(client)));
@@ -116,7 +116,7 @@ mod tests {
         assert!(third.is_ready() && !turns.may_begin());
         turns.leave(&third, MAX);
         assert!(turns.may_begin());
-        // The last had let go before it queued.
+        // The last one had released its bytes before this one queued.
         turns.join(&first, MAX);
         assert!(first.is_ready());
     }

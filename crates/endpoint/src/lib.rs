@@ -1,12 +1,12 @@
 //! HTTP endpoints: how connections are accepted, limited and ended.
 //!
 //! **What it is.** [`Endpoint`] serves one without a login: statistics for people, grants of memory
-//! for databases. It listens only where it was asked to. One thread with a runtime of its own serves
-//! it, so a slow or hostile reader never delays other work. Every request uses a new connection;
-//! connections, header bytes and time are limited before the client is identified, and a
-//! cross-origin request of a browser is rejected. [`Exposition`] writes metrics. Services with TLS
-//! and limits of their own share [`Listener`] and [`until`], and any port [`Foreigners`], for clients
-//! that speak another protocol.
+//! for databases. It listens only where it was asked to. One thread with a runtime of its own
+//! serves it, so a slow or hostile reader never delays other work. Every request uses a new
+//! connection; connections, header bytes and time are limited before the client is identified, and
+//! a cross-origin request of a browser is rejected. [`Exposition`] writes metrics. Services with
+//! TLS and limits of their own share [`Listener`] and [`until`], and any port [`Foreigners`], for
+//! clients that speak another protocol.
 //!
 //! **What it is not.** No paths and no statistics: a service answers each request.
 //!

@@ -1,8 +1,8 @@
 //! # enroute: the wiring
 //!
-//! Tier 2: with `testbed` the only crate which reads a clock, opens a socket, spawns a thread or
-//! sees the environment. It wires the parts below it into one program. Protocol code in this crate
-//! is a bug.
+//! Tier 2: of the crates of the program only this one, `reactor`, `endpoint` and `testbed` read a
+//! clock, open a socket, start a thread or read the environment. It wires the crates below it into
+//! one program. Protocol code in this crate is a bug.
 //!
 //! It is a library beside its `main.rs` only so that tests, examples and subcommands can use its
 //! parts in-process. It is not: an interface for other projects.
@@ -31,7 +31,7 @@
 //! | `memory` | memory budget of the process |
 //! | `logging` | where log lines go and how detailed they are |
 
-// Each file that needs it allows it, and says why.
+// Allowed in `lock.rs` and `memory/heap.rs` only, each with its reason.
 #![deny(unsafe_code)]
 
 pub mod admin;

@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn the_second_is_told_which_process_has_it_and_gets_it_after_the_first() {
         let path = std::env::temp_dir().join(format!("lock-{}", std::process::id()));
-        let first = Lock::take(&path, "enroute test").expect("nobody has it");
+        let first = Lock::take(&path, "enroute test").expect("no process holds it");
         let Err(Refused::Held(holder)) = Lock::take(&path, "enroute other") else {
             panic!("it is held")
         };

@@ -31,7 +31,8 @@ pub use rules::replacement_of;
 pub enum Mode {
     /// The destination is rewritten; new connections are refused while no cache listens.
     Redirect,
-    /// The packet is delivered unchanged; new connections go to the database while no cache listens.
+    /// The packet is delivered unchanged; new connections go to the database while no cache
+    /// listens.
     Tproxy,
 }
 
@@ -86,7 +87,8 @@ pub struct Plan {
     pub interfaces: Vec<Name>,
     /// Also, or instead, connections that programs on this machine make.
     pub local: Option<Local>,
-    /// TPROXY: the mark of diverted packets, and the number of the routing table that takes them in.
+    /// TPROXY: the mark of diverted packets, and the number of the routing table that takes them
+    /// in.
     pub mark: u32,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! **What it is.** The decisions and the arithmetic of `enroute keyserver`: which edge may have
 //! which operation on which key ([`policy`], [`rate`]), the operations themselves ([`key`],
-//! [`message`], [`premaster`]), how keys lie sealed in a database ([`record`], [`keyring`], [`vault`]) and
-//! parsed in memory ([`cache`]), and the log that shows later what was done ([`audit`]).
+//! [`message`], [`premaster`]), how keys lie sealed in a database ([`record`], [`keyring`],
+//! [`vault`]) and parsed in memory ([`cache`]), and the log that shows later what was done
+//! ([`audit`]).
 //!
 //! **What it is not.** No sockets, no clock, no files: `enroute` brings requests, time and sealed
 //! records. The numbers which signing itself needs are drawn inside the cryptographic library.

@@ -21,13 +21,14 @@ pub struct Overhead {
     bytes: AtomicU64,
     /// Value last passed to the shards.
     told: AtomicU64,
-    /// Kept free for what clients keep waiting, which comes at any moment: shards give memory back a
-    /// little later than it is needed.
+    /// Kept free for what clients keep waiting, which comes at any moment: shards give memory back
+    /// a little later than it is needed.
     clients: u64,
 }
 
 impl Overhead {
-    /// The process has `resident` bytes before its shards are opened; its clients may keep `clients`.
+    /// The process has `resident` bytes before its shards are opened; its clients may keep
+    /// `clients`.
     pub fn new(resident: u64, clients: u64) -> Self {
         let bytes = resident + HEAP_BYTES;
         Self { bytes: AtomicU64::new(bytes), told: AtomicU64::new(bytes), clients }

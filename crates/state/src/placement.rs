@@ -1,12 +1,12 @@
 //! State placement (AnnaBellaDB §II): which node should own which slot.
 //!
-//! The plan minimises, over all slots, what their accesses wait in a second: rate × delay for every
-//! host, for writes also until the node's replicas have them, and the price of each move spread
-//! over the time it is expected to pay back in. Nodes have room for so many bytes and so many
-//! accesses. The problem is a generalised assignment (the paper's own formulation is quadratic), so
-//! this is a heuristic: slots choose in the order of what their second choice would cost them more,
-//! then they change places as long as that gains anything; where room is short that is tried in
-//! three orders. Its tests hold it against all assignments of small problems, and against HiGHS.
+//! The plan minimises the waiting time of all accesses per second: for every slot and host rate ×
+//! delay, for writes also the delay to the node's replicas, and the cost of each move, spread over
+//! the time in which it is expected to pay off. Each node has a limit of bytes and of accesses. The
+//! problem is a generalised assignment (the paper's own formulation is quadratic), so this is a
+//! heuristic: slots choose in the order of the extra cost of their second choice, then they change
+//! places while that gains anything; where room is short that is tried in three orders. The tests
+//! compare it with all assignments of small problems, and with HiGHS.
 
 use planner::{Order, Planner};
 

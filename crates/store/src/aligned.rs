@@ -29,9 +29,9 @@ static PLACES: LazyLock<Mutex<Vec<&'static mut [u8]>>> = LazyLock::new(|| {
 /// Aligned memory of one transfer.
 #[derive(Debug)]
 pub(crate) enum Aligned {
-    /// In the huge page; always there until it is dropped.
+    /// A place in the huge page; `Some` until it is dropped.
     Place(Option<&'static mut [u8]>),
-    /// Of its own, and where the aligned part begins.
+    /// A buffer of its own, and the offset of its aligned part.
     Own(Vec<u8>, usize),
 }
 
@@ -45,7 +45,7 @@ impl Aligned {
         Some(Self::Place(Some(place)))
     }
 
-    /// At least `bytes` bytes.
+    /// Returns a buffer of at least `bytes` bytes.
     pub(crate) fn lend(bytes: usize) -> Self {
         Self::place(bytes).unwrap_or_else(|| {
             let memory = vec![0; bytes + BLOCK_BYTES];

@@ -8,7 +8,7 @@
 
 use crc32c::crc32c_append;
 
-/// From here on the crate is faster: it works on three stretches at once.
+/// Minimum length for which the crate is faster, which works on three parts at once.
 #[cfg(target_arch = "x86_64")]
 const LONG_BYTES: usize = 768;
 

@@ -12,7 +12,7 @@ pub struct Config {
     pub key_bytes_max: usize,
     /// Longest value accepted, in bytes. At most `u32::MAX` is ever accepted.
     pub value_bytes_max: usize,
-    /// Which item leaves when there is no more room.
+    /// Replacement policy.
     pub replacement: Replacement,
 }
 
@@ -41,14 +41,14 @@ pub enum Replacement {
     Fifo,
     /// Least recently used first.
     Lru,
-    /// Oldest first, but what was read since gets another round.
+    /// Oldest first, but an item read since gets another round.
     Clock,
     /// Like `Clock`, but survivors stay where they are, so new items are judged quickly.
     #[default]
     Sieve,
     /// Three queues: most new items must prove themselves in a small one.
     S3Fifo,
-    /// A small window before a main part that admits only what is asked for more often.
+    /// A small window before a main part that admits only items requested more often.
     WTinyLfu,
 }
 

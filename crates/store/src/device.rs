@@ -17,9 +17,9 @@ use crate::blocks::Blocks;
 pub enum FileName {
     /// The constants: format version, sizes, the key of the hash.
     Superblock,
-    /// One of the two copies of the list of segments.
+    /// One of the two copies of the manifest.
     Manifest(u8),
-    /// One segment of the log. Numbers only ever rise.
+    /// One segment of the log. Numbers are never reused.
     Segment(u64),
     /// Index pages that do not fit into memory. Worthless after a restart.
     Spill,
@@ -44,7 +44,7 @@ pub struct CommandId(pub u64);
 /// two under way of which one needs the other.
 #[derive(Debug, Clone)]
 pub struct DeviceCommand {
-    /// To be given back with the result.
+    /// Identifies the command in its completion.
     pub id: CommandId,
     /// The file meant.
     pub file: FileName,
@@ -76,14 +76,14 @@ pub enum Operation {
         /// Its length.
         bytes: u64,
     },
-    /// Remove the file if it is there, for good: a crash afterwards does not bring it back.
+    /// Remove the file if it exists, durably: it does not reappear after a crash.
     Remove,
 }
 
 /// The end of a command.
 #[derive(Debug)]
 pub struct Completion {
-    /// Of the command.
+    /// Identifies the completed command.
     pub id: CommandId,
     /// The bytes read; empty for anything but a read.
     pub result: io::Result<Vec<u8>>,
@@ -109,7 +109,7 @@ pub trait Device {
     /// An error of the system; the written range is then undefined.
     fn write(&self, file: FileName, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes what was written to `file` survive a crash.
+    /// Makes the data written to `file` durable.
     ///
     /// # Errors
     /// An error of the system; writes since the last success may be lost.
@@ -121,7 +121,8 @@ pub trait Device {
     /// `StorageFull` when the disk is full, or another error of the system; then there is no file.
     fn create(&self, file: FileName, bytes: u64) -> io::Result<()>;
 
-    /// Removes a file for good, so that no crash brings it back; none there is no error.
+    /// Removes a file durably, so that it does not reappear after a crash; a missing file is no
+    /// error.
     ///
     /// # Errors
     /// An error of the system.

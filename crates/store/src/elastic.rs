@@ -1,9 +1,9 @@
 //! The elastic scale-up store: more data than memory, and memory that grows and shrinks
 //! (dReDBox key server, §6.1).
 //!
-//! The paper's two tables: everything is in the storage table, on disk, and a part of it in the
-//! memory table. How much is one number, the memory budget, which may change at any moment
-//! ([`Elastic::rescale`]).
+//! The paper's two tables: all entries are in the storage table, on disk, and some of them also in
+//! the memory table. How many is decided by one number, the memory budget, which may change at any
+//! moment ([`Elastic::rescale`]).
 //!
 //! # How to run one
 //!
@@ -88,25 +88,25 @@ use upkeep::Upkeep;
 use usage::Usage;
 pub use warming::Warming;
 
-/// When written data is made to survive a crash.
+/// When written data is synced to disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sync {
-    /// At once: acknowledge a write when [`Elastic::durable_up_to`] has reached it. Writes that
-    /// come while the device is busy share its next sync.
+    /// Immediately: acknowledge a write when [`Elastic::durable_up_to`] has reached it. Writes that
+    /// arrive while the device is busy share its next sync.
     Always,
     /// Every second: a crash of the machine loses at most the last second or two.
     #[default]
     EverySecond,
-    /// When the system pleases, and at the end of every segment.
+    /// When the operating system decides, and at the end of every segment.
     Never,
 }
 
-/// How one store is laid out and what it may use.
+/// Layout and limits of one store.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Memory of everything together, in bytes.
     pub memory_bytes: usize,
-    /// When writes reach the disk.
+    /// When writes are synced to disk.
     pub sync: Sync,
     /// Longest key accepted, in bytes; at most 65,535.
     pub key_bytes_max: usize,
@@ -116,7 +116,7 @@ pub struct Config {
     /// down to an eighth as long. Counts when a store is made; later it keeps the one it was made
     /// with.
     pub segment_bytes: u64,
-    /// Make a store where there is none. Otherwise that is an error.
+    /// Create a store, and fail if one exists. Otherwise a missing store is an error.
     pub create: bool,
     /// Open a store of which segments are missing, and report them as damage. Otherwise that is an
     /// error.
@@ -124,9 +124,9 @@ pub struct Config {
     /// Random numbers that key the hash of a new store, so that clients cannot choose colliding
     /// keys.
     pub hash_key: [u64; 2],
-    /// Which entry leaves memory.
+    /// Replacement policy of the memory tier.
     pub replacement: Replacement,
-    /// Which entries are read ahead when memory grows.
+    /// The entries that are read ahead when memory grows.
     pub warming: Warming,
 }
 
@@ -158,7 +158,7 @@ pub struct Position(pub u64);
 /// Whether an entry can be read now.
 #[derive(Debug)]
 pub enum Load {
-    /// It is there, and [`Elastic::read`] returns it.
+    /// The entry can be read by [`Elastic::read`].
     Present,
     /// There is no such entry, or it has expired.
     Absent,
@@ -173,13 +173,13 @@ pub enum Load {
 pub struct Record<'a> {
     /// Its value.
     pub value: &'a [u8],
-    /// When it expires, since the Unix epoch; never if `None`.
+    /// Time of expiry, since the Unix epoch; `None` never expires.
     pub expires_at: Option<Duration>,
     /// Rises with every write of any entry; the same as long as this entry is not written.
     pub version: u64,
 }
 
-/// What [`Elastic::fetch`] found.
+/// Result of [`Elastic::fetch`].
 #[derive(Debug)]
 pub enum Fetch<'a> {
     /// The entry.
@@ -192,7 +192,7 @@ pub enum Fetch<'a> {
     Failed(Error),
 }
 
-/// What a write did.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     /// Durable when [`Elastic::durable_up_to`] is at least this.
@@ -204,7 +204,7 @@ pub struct Written {
 /// One step of a scan.
 #[derive(Debug)]
 pub enum Scan {
-    /// Keys found, and where to go on; 0 when all was seen.
+    /// Keys found, and the next cursor; 0 when all keys were visited.
     Ready {
         /// The next cursor.
         cursor: u64,
@@ -217,12 +217,12 @@ pub enum Scan {
     Pending(Vec<Ticket>),
 }
 
-/// What [`Elastic::random_key`] found.
+/// Result of [`Elastic::random_key`].
 #[derive(Debug)]
 pub enum RandomKey {
     /// A key; none in an empty store, or if the disk did not give it: another number may do.
     Ready(Option<Box<[u8]>>),
-    /// It has to be read from disk; ask again with the same number.
+    /// The key has to be read from disk; ask again with the same number when the ticket is loaded.
     Pending(Ticket),
 }
 
@@ -267,9 +267,9 @@ pub struct Stats {
 
 /// One shard of the elastic store.
 ///
-/// It owns the parts and coordinates them. Each part has its own fields, file and invariant, and its
-/// methods take what they need of the other parts as arguments. `log`, `table` and `memory` hold
-/// the entries; most parts borrow them.
+/// It owns the parts and coordinates them. Each part has its own fields, file and invariant, and
+/// its methods take what they need of the other parts as arguments. `log`, `table` and `memory`
+/// hold the entries; most parts borrow them.
 pub struct Elastic {
     /// The records of all entries, on disk.
     log: Log,
@@ -305,13 +305,13 @@ struct Origin {
 }
 
 impl Elastic {
-    /// Damage met since the last call, each place with file and offset; what lies there is never
-    /// served. The oldest are dropped if this is not called.
+    /// Returns the next damage found since the last call, with file and offset; damaged data is
+    /// never served. The oldest reports are dropped if this is not called.
     pub fn poll_damage(&mut self) -> Option<Error> {
         self.ledger.next_damage()
     }
 
-    /// What opening the store found.
+    /// What recovery found when the store was opened.
     pub fn recovery(&self) -> &Recovery {
         &self.origin.recovery
     }
@@ -321,13 +321,13 @@ impl Elastic {
         self.log.durable()
     }
 
-    /// When writes reach the disk.
+    /// When writes are synced to disk.
     pub fn sync(&self) -> Sync {
         self.config.sync
     }
 
-    /// Versions up to this one were there when the store was opened. A later one is as much greater
-    /// as the [`Position`] of its write, so a reader of an entry knows when it will be durable.
+    /// The highest version when the store was opened. A later version exceeds it by the
+    /// [`Position`] of its write, so a reader of an entry knows when the entry will be durable.
     pub fn versions_before(&self) -> u64 {
         self.origin.versions_before
     }
@@ -371,7 +371,7 @@ impl Elastic {
         self.table.len()
     }
 
-    /// True if there are no entries.
+    /// True if the store has no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,7 +1,7 @@
 //! Why an item was not stored.
 
-/// Why an insert stored nothing. Whatever was stored under the key before is gone too: a cache
-/// must not go on serving what the caller meant to replace.
+/// Reasons why an insert stored nothing. An earlier value of the key is removed too: a cache must
+/// not continue to serve a value that the caller meant to replace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {

@@ -87,7 +87,7 @@ impl FileDevice {
         Self::begin(openat(CWD, directory, DIRECTORY_FLAGS, Mode::empty())?)
     }
 
-    /// Opens the directory `name` in `parent`, making it, for good, if it is missing.
+    /// Opens the directory `name` in `parent`; creates it durably if it is missing.
     ///
     /// # Errors
     /// An error of the system.

@@ -28,7 +28,7 @@ const SHRINK_TO: usize = 9;
 const HOMES_PER_CHANGE: usize = 2;
 /// Pages given back at a time after shrinking: 256 KiB.
 const RELEASE_BUCKETS: usize = 4096;
-/// As many buckets as the smallest items of a full arena could fill, with room to spare.
+/// Maximum number of buckets: enough for a full arena of the smallest items, with a margin.
 const BUCKETS_MAX: usize = 1 << 28;
 
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
@@ -146,7 +146,7 @@ impl Index {
         }
     }
 
-    /// Has the home of `hash` fetched.
+    /// Prefetches the home bucket of `hash`.
     pub(crate) fn prefetch(&self, hash: u32) {
         prefetch(&self.buckets[self.home(hash)]);
     }
@@ -306,7 +306,8 @@ impl Index {
         }
     }
 
-    /// Gives back a bounded part of what lies beyond the table; true while there is more.
+    /// Returns a bounded part of the memory beyond the table to the system; true while there is
+    /// more.
     fn release_some(&mut self) -> bool {
         let mut end = self.width;
         while self.buckets[end - 1].passed > 0 {

@@ -146,7 +146,7 @@ fn ticks(at: Duration) -> u32 {
     u32::try_from(at.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Nanoseconds to compare by; what is more than five centuries away is never.
+/// Nanoseconds to compare by; times more than five centuries away count as never.
 pub(crate) fn nanos(at: Duration) -> u64 {
     u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -180,7 +180,7 @@ impl Key<'_> {
     }
 }
 
-/// As `==`, without the call that costs more than comparing a short key.
+/// Compares like `==`, without the function call, which costs more than comparing a short key.
 #[inline]
 fn equal(one: &[u8], other: &[u8]) -> bool {
     let (one_words, one_rest) = one.as_chunks::<8>();
@@ -190,7 +190,7 @@ fn equal(one: &[u8], other: &[u8]) -> bool {
         && one_rest.iter().zip(other_rest).all(|(one, other)| one == other)
 }
 
-/// One item as the caller passes it.
+/// One item as passed by the caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Item<'a> {
     pub(crate) hash: u32,

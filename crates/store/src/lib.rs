@@ -1,17 +1,15 @@
 //! Key-value storage: items in memory, and entries on disk of which a part is in memory.
 //!
 //! **What it is.** [`Memory`] keeps items under a budget of items and of bytes that can change at
-//! any moment, up or down. Bytes means everything: keys, values, headers, index, policy tables,
-//! room left unused. What it gives up goes back to the system at once, in bounded steps. Which item
-//! leaves when there is no more room is one of six [`Replacement`] policies.
-//! [`elastic::Elastic`] keeps entries on disk, in a log of its own, as many of them in a [`Memory`]
-//! as its budget allows.
+//! any moment, up or down. The bytes include everything: keys, values, headers, index, policy
+//! tables, unused room. Released memory returns to the system at once, in bounded steps. Items are
+//! evicted by one of six [`Replacement`] policies. [`elastic::Elastic`] keeps entries in a log on
+//! disk, and as many of them in a [`Memory`] as its budget allows.
 //!
 //! **What it is not.** Not shared: one owner, `&mut self`; shards and locks belong to the binary.
-//! No clock: `now` is an argument. No threads: device operations leave as values. No rules about
-//! what may be cached: that is `cache`. Three files touch the system: `mapping.rs` maps memory,
-//! `file_device.rs` is the one place with real files, and `ring.rs` reads and writes them by
-//! io_uring.
+//! No clock: `now` is an argument. No threads: device operations are returned as values. No rules
+//! about what may be cached: that is `cache`. Three files touch the system: `mapping.rs` maps
+//! memory, `file_device.rs` alone opens files, and `ring.rs` reads and writes them by io_uring.
 //!
 //! **Read first:** [`Memory`], then `log.rs` (where items lie), `index.rs` (how they are found),
 //! `replacement.rs` (how one is chosen to leave);

@@ -47,7 +47,7 @@ struct Segment {
     earliest: u64,
 }
 
-/// Which open segment an item joins.
+/// The open segment that an item is appended to.
 #[derive(Debug, Clone, Copy)]
 enum Stream {
     New,
@@ -60,7 +60,7 @@ pub(crate) struct Log {
     slots: Slots,
     /// Slots at and above were never taken.
     slots_end: usize,
-    /// By [`Stream`].
+    /// Open segment of each [`Stream`].
     open: [Option<usize>; 2],
     /// A free segment kept resident, so that a steady state costs no system calls.
     spare: Option<usize>,
@@ -138,7 +138,7 @@ impl Log {
         Item::read(&self.arena[location as usize * UNIT_BYTES..])
     }
 
-    /// Has the beginning of the item at `location` fetched.
+    /// Prefetches the beginning of the item at `location`.
     pub(crate) fn prefetch(&self, location: Location) {
         let item = &self.arena[location as usize * UNIT_BYTES..];
         item.chunks(LINE_BYTES).take(LINES_FETCHED).for_each(prefetch);
@@ -208,7 +208,7 @@ impl Log {
         header.meta = header.meta & !MARKS | meta & MARKS;
     }
 
-    /// Gives up the item at `location`, and the segment with its last.
+    /// Marks the item at `location` as dead, and releases its segment if it was the last live item.
     pub(crate) fn kill(&mut self, location: Location) {
         self.header_mut(location).set_dead();
         let slot = slot_of(location);
@@ -313,8 +313,8 @@ impl Log {
         Some(slot)
     }
 
-    /// Stops filling the open segment of `stream`; the pages after its end may be resident from an
-    /// earlier use and go back.
+    /// Stops filling the open segment of `stream`, and releases the pages after its end, which may
+    /// be resident from an earlier use.
     fn close(&mut self, stream: Stream) {
         let Some(slot) = self.open[stream as usize].take() else { return };
         let start = slot * SEGMENT_BYTES;

@@ -21,8 +21,8 @@ pub(crate) const fn pages(bytes: usize) -> usize {
     bytes.next_multiple_of(PAGE_BYTES)
 }
 
-/// Has the processor fetch the line where `value` begins, which will be needed soon. Many such
-/// fetches go on at once, where reading one value after the other would wait for each.
+/// Prefetches the cache line where `value` begins. Several prefetches overlap, whereas reads one
+/// after another wait for each other.
 #[inline]
 pub(crate) fn prefetch<T: ?Sized>(value: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -88,7 +88,7 @@ impl<T: Pod> Mapping<T> {
         Mapping { base: mapping.base.cast(), len: mapping.len * size_of::<T>() }
     }
 
-    /// Gives the whole pages inside `range` (in values) back to the system; they read as zero
+    /// Returns the whole pages inside `range` (in values) to the system; they read as zero
     /// afterwards. Pages only partly inside stay.
     pub(crate) fn release(&mut self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.len);

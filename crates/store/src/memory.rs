@@ -18,7 +18,7 @@ use crate::stats::Stats;
 /// The result of an insert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Insert {
-    /// An older value of the same key was there, and is gone.
+    /// An older value of the same key was replaced.
     pub replaced: bool,
     /// Items evicted to make room.
     pub evicted: usize,
@@ -29,7 +29,7 @@ pub struct Insert {
 pub struct Peek<'a> {
     /// Its value.
     pub value: &'a [u8],
-    /// Until when it is held; for good if `None`.
+    /// Time until which it is held; `None` is without limit.
     pub expires_at: Option<Duration>,
 }
 
@@ -109,12 +109,12 @@ impl Memory {
         Some(location)
     }
 
-    /// Has the place fetched where an item of this hash would be looked for.
+    /// Prefetches the index bucket of this hash.
     pub(crate) fn prefetch(&self, hash: u64) {
         self.index.prefetch(self.fold(hash));
     }
 
-    /// Has the item fetched that is likely the one of this hash, once its place was.
+    /// Prefetches the item that probably has this hash, after [`Self::prefetch`].
     pub(crate) fn prefetch_item(&self, hash: u64) {
         if let Some(location) = self.index.guess(self.fold(hash)) {
             self.log.prefetch(location);
@@ -149,8 +149,8 @@ impl Memory {
         Some(self.log.item(location).key.bytes)
     }
 
-    /// Stores `value` under `key` in place of any older value, until `expires_at` (for good if
-    /// `None`), and evicts as needed. Storing over a value held counts as a use of it.
+    /// Stores `value` under `key` in place of any older value, until `expires_at` (without limit if
+    /// `None`), and evicts as needed. Storing over a held value counts as a use of it.
     ///
     /// # Errors
     /// When nothing was stored; then nothing is stored under `key` any more.
@@ -177,7 +177,7 @@ impl Memory {
         inserted
     }
 
-    /// Removes what is stored under `key`; true if something was.
+    /// Removes the value of `key`; true if there was one.
     pub fn remove<'k>(&mut self, hash: u64, key: impl Into<Key<'k>>) -> bool {
         let found = self.find(self.fold(hash), key.into());
         if let Some(location) = found {
@@ -187,8 +187,8 @@ impl Memory {
         found.is_some()
     }
 
-    /// Removes what is stored under `hash`, whatever its key. What shares 32 mixed bits of the hash
-    /// by chance goes with it.
+    /// Removes all values with `hash`, whatever their keys. Values that share 32 mixed bits of the
+    /// hash by chance are removed too.
     pub fn remove_hash(&mut self, hash: u64) {
         let hash = self.fold(hash);
         while let Some(location) =
@@ -199,9 +199,9 @@ impl Memory {
         }
     }
 
-    /// Removes everything, in a time that does not depend on how much that is; of a tier in which
-    /// nothing was stored since the last time, in none. Counters go on. The memory goes back by
-    /// [`Memory::step`] and, a little, by every insert, and is accounted for until then.
+    /// Removes everything in constant time; in no time if nothing was stored since the last call.
+    /// Counters are kept. The memory is released by [`Memory::step`] and, in small parts, by every
+    /// insert, and is accounted for until then.
     pub fn clear(&mut self) {
         if !std::mem::take(&mut self.used) {
             return;
@@ -226,8 +226,8 @@ impl Memory {
         self.lower_limits();
     }
 
-    /// Does up to `work` items' worth of shrinking, compacting and expiring, at most one segment
-    /// (256 KiB) beyond it; true while there is more to do.
+    /// Does up to `work` items' worth of shrinking, compacting and expiring, exceeding that by at
+    /// most one segment (256 KiB); true while there is more to do.
     pub fn step(&mut self, work: usize, now: Duration) -> bool {
         self.upkeep(work, now)
     }

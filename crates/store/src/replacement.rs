@@ -65,17 +65,17 @@ pub(crate) trait Policy<A: Arena>: Send {
     /// An item was read, or written anew.
     fn on_hit(&mut self, arena: &mut A, id: Id);
 
-    /// An item leaves for a reason of its own: removed or expired.
+    /// Notes that an item was removed or has expired.
     fn on_remove(&mut self, arena: &mut A, id: Id);
 
     /// The item `from`, with its links and marks, is at `to` now.
     fn on_move(&mut self, arena: &mut A, from: Id, to: Id);
 
-    /// Chooses the item to evict and forgets it; `None` when there is none.
+    /// Chooses the item to evict and removes it from the policy; `None` when there is none.
     fn victim(&mut self, arena: &mut A) -> Option<Id>;
 
-    /// Gives up a bounded part of tables larger than the capacity asks for; false if there was
-    /// nothing to give up.
+    /// Releases a bounded part of tables larger than the capacity requires; false if there was
+    /// nothing to release.
     fn trim(&mut self) -> bool {
         false
     }

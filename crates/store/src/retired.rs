@@ -7,7 +7,7 @@ const PORTION_BYTES: usize = 256 << 10;
 
 struct Part {
     mapping: Mapping<u8>,
-    /// Nothing is resident from here on.
+    /// Memory from this offset on is no longer resident.
     end: usize,
     /// Resident bytes before `end`, assuming that they are spread evenly.
     resident_bytes: usize,
@@ -29,7 +29,7 @@ impl Retired {
         self.parts.iter().map(|part| part.resident_bytes).sum()
     }
 
-    /// Gives back one portion; false if there was none.
+    /// Returns one portion to the system; false if there was none.
     pub(crate) fn release_some(&mut self) -> bool {
         let Some(part) = self.parts.last_mut() else { return false };
         let start = part.end.saturating_sub(PORTION_BYTES);

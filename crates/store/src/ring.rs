@@ -27,7 +27,8 @@ const TRANSFERS_MAX: usize = 128;
 /// Maximum size of a read by a ring; longer ones, which could block, are for a thread.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// One thread's ring. Each command in it has a `Label` of the caller's, returned with its result.
+/// One thread's ring. Each command in it has a `Label` chosen by the caller, returned with its
+/// result.
 pub struct Ring<Label> {
     ring: IoUring,
     under_way: Slab<UnderWay<Label>>,
@@ -102,7 +103,7 @@ impl<Label> Ring<Label> {
         Ok(())
     }
 
-    /// Hands over what was pushed.
+    /// Submits the entries that were pushed.
     ///
     /// # Errors
     /// The kernel takes nothing now: entries stay in the ring for the next call.
@@ -113,17 +114,17 @@ impl<Label> Ring<Label> {
         Ok(())
     }
 
-    /// Is anything under way?
+    /// Whether any command is under way.
     pub fn is_busy(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// Must [`Ring::submit`] be tried again?
+    /// Whether [`Ring::submit`] must be called again.
     pub fn must_submit(&self) -> bool {
         self.pushed
     }
 
-    /// Takes what has ended.
+    /// Takes the completed transfers.
     pub fn take(&mut self, ended: &mut Vec<(Label, Completion)>) {
         for entry in self.ring.completion() {
             let Some(UnderWay { label, id, transfer }) =

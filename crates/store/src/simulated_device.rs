@@ -1,9 +1,9 @@
-//! A disk that does what disks do at their worst, from one seed.
+//! A disk with worst-case behaviour, drawn from one seed.
 //!
-//! Written bytes are only promised after a sync. At a crash every sector written since holds what
-//! it held before or what was written last, each by its own coin, whatever the order of writes was;
-//! a file whose making or removal was under way may be there or not. Besides: reads that fail, bits
-//! that flip, a disk that is full.
+//! Written bytes are guaranteed only after a sync. At a crash every sector written since then has
+//! its former or its last contents, chosen at random for each sector, whatever the order of the
+//! writes; a file whose creation or removal was under way may exist or not. Besides, reads fail,
+//! bits flip, and the disk can be full.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -35,9 +35,9 @@ pub struct Faults {
 
 #[derive(Debug, Default, Clone)]
 struct SimulatedFile {
-    /// As read now.
+    /// The contents as read now.
     now: Vec<u8>,
-    /// As it was at the last sync.
+    /// The contents at the last sync.
     safe: Vec<u8>,
     /// Sectors written since.
     dirty: Vec<usize>,
@@ -121,8 +121,8 @@ impl SimulatedDevice {
         self.disk().faults = faults;
     }
 
-    /// Stops the machine, if it has not stopped by itself, and starts it again: what was not
-    /// synced is decided now.
+    /// Stops the machine, if it has not stopped by itself, and starts it again: this decides the
+    /// state of unsynced data.
     pub fn restart(&self, faults: Faults) {
         let mut disk = self.disk();
         let mut files = std::mem::take(&mut disk.files);

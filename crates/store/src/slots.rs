@@ -1,6 +1,6 @@
 //! Which segment-sized slots of the arena are taken.
 
-/// A bitmap of slots, lowest free slot first, so that what is used stays together.
+/// A bitmap of slots, lowest free slot first, so that used slots stay together.
 pub(crate) struct Slots {
     words: Vec<u64>,
     len: usize,

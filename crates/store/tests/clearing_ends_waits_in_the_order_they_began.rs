@@ -1,5 +1,5 @@
-//! Clearing the store ends every wait. Tickets are returned in the order in which their waits began,
-//! so that commands resume in the same order in every process.
+//! Clearing the store ends every wait. Tickets are returned in the order in which their waits
+//! began, so that commands resume in the same order in every process.
 
 use std::iter::from_fn;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 //!
 //! **What it is.** The XDP program (`bpf/`), the maps it shares with user space ([`layout`]), the
 //! loader ([`plane`], one of the two named exceptions that touch the kernel), and the pure parts:
-//! the [`controller`] which decides what is cached ([`control`] carries that out), the [`agent`] at each server which keeps it
-//! coherent, and the [`allocation`] of values of different size to register arrays.
+//! the [`controller`] which decides what is cached ([`control`] carries that out), the [`agent`] at
+//! each server which keeps it coherent, and the [`allocation`] of values of different size to
+//! register arrays.
 //!
 //! **What it is not.** No sockets, no clock, no threads: `enroute switch` carries packets between
 //! controller and agents and says what time it is. Not a router: a packet that is not answered

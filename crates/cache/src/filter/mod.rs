@@ -22,26 +22,27 @@ pub mod resp;
 
 pub use greeting::{Form, Greetings};
 
-/// Of a reply to a write at most so much is kept aside: one that proves a refusal is shorter.
+/// Maximum number of bytes of a write's reply that are kept; a reply that proves a refusal is
+/// shorter.
 pub const VERDICT_BYTES: usize = 4 << 10;
 
 /// Room for what a filter builds while it looks at one request: canonical keys, variants.
 pub type Scratch = Vec<u8>;
 
-/// Why a client is closed to make room.
+/// Error for a client that is closed to free buffer memory.
 const OVERLOADED: &str = "closing: the buffers of all clients have reached their limit, and this client has the \
                           largest; request less at once, or read replies sooner";
 
-/// One message of the client, understood as far as the cache must.
+/// One message of the client, parsed as far as the cache needs it.
 #[derive(Debug)]
 pub struct Request<'a, T> {
-    /// What it does.
+    /// How the request is handled.
     pub flow: Flow<'a>,
-    /// What is needed to understand its reply.
+    /// State needed to interpret its reply.
     pub tag: T,
-    /// What comes back.
+    /// The kind of reply to expect.
     pub reply: Reply,
-    /// What it does with the writes that the origin has queued so far (inside MULTI).
+    /// Effect on the writes that the origin has queued so far (inside MULTI).
     pub ends: Ends,
 }
 
@@ -49,11 +50,11 @@ pub struct Request<'a, T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Ends {
-    /// Not at all.
+    /// It does not end a transaction.
     Nothing,
-    /// The origin carries out what it has queued.
+    /// The origin executes the queued commands.
     Executes,
-    /// The origin forgets what it has queued.
+    /// The origin drops the queued commands.
     Discards,
 }
 
@@ -62,20 +63,20 @@ pub enum Ends {
 pub enum Verdict {
     /// The origin has applied it, or may have.
     Applied,
-    /// It proves that the origin has done nothing.
+    /// The reply proves that the origin has done nothing.
     Refused,
-    /// It proves that the origin has done nothing yet: it keeps the write for the end of a
+    /// The reply proves that the origin has done nothing yet: it keeps the write for the end of a
     /// transaction.
     Queued,
-    /// As applied; but it is unknown whether the transaction has ended.
+    /// As [`Self::Applied`], but it is unknown whether the transaction has ended.
     Unclear,
-    /// An error whose text a script may have chosen: the reply to the [`Filter::proof`] behind it
-    /// decides. As applied, if there is none.
+    /// An error whose text a script may have chosen: the reply to the [`Filter::proof`] after it
+    /// decides. Counts as applied if there is none.
     Claimed,
 }
 
 impl<'a, T> Request<'a, T> {
-    /// A request that is answered once and whose reply does not concern the cache.
+    /// A request with one reply that does not concern the cache.
     #[inline]
     pub fn new(flow: Flow<'a>, tag: T) -> Self {
         Self { flow, tag, reply: Reply::Plain, ends: Ends::Nothing }
@@ -91,24 +92,24 @@ impl<'a, T> Request<'a, T> {
 pub enum Flow<'a> {
     /// Manipulation: a read of one key.
     Read(Read<'a>),
-    /// Manipulation: a read of several keys whose answers stand side by side.
+    /// Manipulation: a read of several keys with one combined reply.
     ReadMany(ReadMany<'a>),
     /// Manipulation: a read that storage does not answer, and why.
     Bypass(WhyNot),
     /// Manipulation: a write.
     Write(Write<'a>),
-    /// What only a connection that is logged in may ask, of one of which that is not known: it
-    /// waits until it is.
+    /// A request that may be sent only on a connection known to be logged in. It waits until that
+    /// is known.
     NeedsLogin,
-    /// What can be understood only once the origin has answered what is under way on this
-    /// connection: it waits until then.
+    /// A request that can be interpreted only after the origin has answered the requests under way
+    /// on this connection. It waits for those replies.
     NeedsReplies,
     /// Coordination.
     Coordination,
 }
 
 impl Flow<'_> {
-    /// Is it a write to more than keys?
+    /// Whether it is a write with a scope wider than keys.
     pub(crate) fn is_wide_write(&self) -> bool {
         let Flow::Write(write) = self else { return false };
         write.scopes.iter().any(|scope| !matches!(scope, Scope::Key(_)))
@@ -120,7 +121,7 @@ impl Flow<'_> {
 pub struct Read<'a> {
     /// The key.
     pub key: Key<'a>,
-    /// Which of the key's answers: the command, its options, the user.
+    /// Selects one of the key's answers: the command, its options, the user.
     pub variant: &'a [u8],
     /// Database and collection by name, for a probe.
     pub place: (&'a str, &'a str),
@@ -131,7 +132,7 @@ pub struct Read<'a> {
 pub struct ReadMany<'a> {
     /// The keys in the order asked for.
     pub keys: Vec<Key<'a>>,
-    /// Which of each key's answers.
+    /// Selects one of each key's answers.
     pub variant: &'a [u8],
     /// The same for a principal without all rights: the right to read one key is not that to read
     /// many.
@@ -145,8 +146,9 @@ pub struct Write<'a> {
     pub name: &'static str,
     /// All it can touch.
     pub scopes: SmallVec<[Scope<'a>; 1]>,
-    /// The whole values it gives to its scopes, which are keys, in their order, if it says so. In a
-    /// box, like all that few requests have: requests are handed on by value, and most are reads.
+    /// The whole values that the write gives to its scopes, which are keys, in their order, if it
+    /// contains them. Boxed, as are all rare fields: requests are passed by value, and most are
+    /// reads.
     pub states: Option<Box<[States<'a>]>>,
 }
 
@@ -169,7 +171,7 @@ impl<'a> Write<'a> {
 pub struct States<'a> {
     /// The key written.
     pub key: Key<'a>,
-    /// Which of its answers this is.
+    /// Selects one of its answers.
     pub variant: &'a [u8],
     /// The answer, as [`Filter::admit`] would have packed it.
     pub answer: Vec<u8>,
@@ -177,7 +179,7 @@ pub struct States<'a> {
     pub lives: Option<Duration>,
 }
 
-/// What comes back for a request.
+/// The kind of reply that a request gets.
 ///
 /// Its tag takes a word for the same reason as that of [`Flow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,12 +191,12 @@ pub enum Reply {
     Observed,
     /// One reply that [`Filter::rewrite`] changes before the client sees it.
     Rewritten,
-    /// Nothing.
+    /// No reply.
     Never,
     /// Unknown: no version of the protocol has this request. An origin without it closes the
     /// connection.
     Unknown,
-    /// One reply, behind which the origin ends the connection.
+    /// One reply, after which the origin closes the connection.
     Last,
     /// One reply, after which the client wants different replies or none. The origin is asked by
     /// [`Filter::keep_answering`] instead, so that its replies can be matched.
@@ -213,7 +215,7 @@ pub enum Hush {
     Off,
     /// All but the next.
     Next,
-    /// None.
+    /// No replies.
     On,
 }
 
@@ -224,7 +226,7 @@ pub struct Cut {
     pub bytes: usize,
     /// The message ends with them.
     pub ends: bool,
-    /// It answers a request (else the origin sent it unasked, like a push).
+    /// The message answers a request (otherwise the origin sent it unasked, like a push).
     pub answers: bool,
     /// More messages answer the same request (MongoDB's exhaust).
     pub continues: bool,
@@ -233,41 +235,42 @@ pub struct Cut {
 /// A reply that waits for its probe.
 #[derive(Debug, Clone, Copy)]
 pub struct Kept<'a> {
-    /// What it answers, as in [`Read`].
+    /// The variant that the reply answers, as in [`Read`].
     pub variant: &'a [u8],
-    /// What [`Filter::admit`] has made of it; empty if it will not be stored.
+    /// The output of [`Filter::admit`]; empty if the reply will not be stored.
     pub packed: &'a [u8],
 }
 
 /// Result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probed {
-    /// When the key expires at the origin.
+    /// Time at which the key expires at the origin.
     pub expires_at: Option<Duration>,
-    /// What kind of namespace it lives in, if that was asked.
+    /// The character of the key's namespace, if the probe asked for it.
     pub character: Character,
 }
 
-/// One protocol, seen from the cache. Tier 1's only place where protocol meaning lives.
+/// One protocol, as the cache uses it. The only place in tier 1 that interprets messages of a
+/// protocol.
 pub trait Filter {
-    /// What must be remembered of a request until its reply.
+    /// State of a request that is kept until its reply.
     type Tag: Clone + std::fmt::Debug;
 
-    /// One whole message of the client.
+    /// One complete message of the client.
     type Message<'a>;
 
-    /// Cuts the client's next whole message off `bytes` and says how many bytes it took; `None`
-    /// asks for more bytes.
+    /// Cuts the client's next complete message off `bytes` and returns its length; `None` asks for
+    /// more bytes.
     ///
     /// # Errors
-    /// The bytes break the protocol or a limit; the connection cannot go on.
+    /// The bytes break the protocol or a limit; the connection cannot continue.
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Self::Message<'a>, usize)>>;
 
     /// Whether the identity of a connection is checked with its first request of any kind. If not,
     /// with the first that reads or writes.
     const CHECKS_EARLY: bool;
 
-    /// Client Filter: names the flow of a message. `scratch` is room for what has to be built.
+    /// Client Filter: determines the flow of a message. `scratch` is space for constructed data.
     ///
     /// # Errors
     /// As [`Self::message`].
@@ -278,10 +281,11 @@ pub trait Filter {
         standing: &mut Standing,
     ) -> Result<Request<'m, Self::Tag>>;
 
-    /// Looks at the beginning of a message that is too long to be held: what it does as far as that
-    /// tells, and how many of `bytes` were looked at. [`Self::pass`] finds its end behind them.
-    /// `None` asks for more bytes. Call it after [`Self::message`] said `None` to the same bytes.
-    /// Such a message is never a read to be answered from storage.
+    /// Interprets the beginning of a message that is too long to be held. Returns the request as
+    /// far as the beginning determines it, and the number of bytes examined; [`Self::pass`] finds
+    /// the end of the message after them. `None` asks for more bytes. Call it after
+    /// [`Self::message`] has returned `None` for the same bytes. Such a message is never a read to
+    /// be answered from storage.
     ///
     /// # Errors
     /// As [`Self::message`].
@@ -292,7 +296,7 @@ pub trait Filter {
         standing: &mut Standing,
     ) -> Result<Option<(Request<'m, Self::Tag>, usize)>>;
 
-    /// How many of the next `bytes` belong to that message, and whether it ends with them.
+    /// Returns how many of the next `bytes` belong to that message, and whether it ends with them.
     ///
     /// # Errors
     /// As [`Self::message`].
@@ -320,7 +324,7 @@ pub trait Filter {
         packed: &mut Vec<u8>,
     ) -> Result<(), NotFilled>;
 
-    /// Rebuilds the reply to the request of `tag` from what was packed.
+    /// Rebuilds the reply to the request of `tag` from packed bytes.
     fn answer(&mut self, tag: &Self::Tag, packed: &[u8], out: &mut Vec<u8>);
 
     /// Writes a request of our own that asks what must be known before the reply to `read` may be
@@ -349,11 +353,13 @@ pub trait Filter {
     /// Did the origin accept the write of `tag`?
     fn accepts(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
 
-    /// What a reply says of the writes of `tag`. `reply` is its first [`VERDICT_BYTES`] at least.
-    /// Called for every reply to a write, and to what ends a transaction.
+    /// Judges from a reply whether the writes of `tag` were applied. `reply` has at least the first
+    /// [`VERDICT_BYTES`] of it. Called for every reply to a write, and to a request that ends a
+    /// transaction.
     fn verdict(&mut self, tag: &Self::Tag, reply: &[u8]) -> Verdict;
 
-    /// Does `message`, which answers nothing, confirm the request of `tag` ([`Reply::Confirmed`])?
+    /// Whether `message`, which answers no request, confirms the request of `tag`
+    /// ([`Reply::Confirmed`]).
     fn confirms(&self, tag: &Self::Tag, message: &[u8]) -> bool;
 
     /// Writes a request of our own that the origin answers when it is done with all before it, and
@@ -368,19 +374,19 @@ pub trait Filter {
     /// Writes the request that goes to the origin instead of one behind which it would answer less.
     fn keep_answering(&self, out: &mut Vec<u8>);
 
-    /// Writes an identity check of the connection, and returns its tag; `None` if it would come
-    /// between what belongs together. It stands before the request named last, or, if `forced`,
-    /// behind everything that has been sent.
+    /// Writes an identity check of the connection, and returns its tag; `None` if it would separate
+    /// requests that belong together. The check precedes the current request, or, if `forced`,
+    /// follows everything sent so far.
     fn check(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
     /// Reads the answer to a check.
     fn checked<'r>(&'r mut self, tag: &Self::Tag, reply: &'r [u8]) -> Finding<'r>;
 
-    /// Whether the reply to a request of a connection that is not logged in says so, or says that
-    /// the request does not exist.
+    /// Whether the reply shows that the connection is not logged in, or that the request does not
+    /// exist.
     fn refuses(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
 
-    /// All that a request to this origin can touch.
+    /// The widest scope that a request to this origin can touch.
     fn everything(&self) -> Scope<'static>;
 
     /// Sees a reply that changes the connection's state ([`Reply::Observed`]).
@@ -403,8 +409,8 @@ pub trait Filter {
     /// gives its tag; its reply is shown to [`Self::observe`] and kept from the client.
     fn restore(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
-    /// What the client is to see instead of `message`, a whole one of the origin that sends it to
-    /// another place; none if it sends it nowhere.
+    /// Returns the replacement for `message`, a complete message of the origin that redirects the
+    /// client to another address; `None` if it redirects nowhere.
     fn redirect(&self, message: &[u8]) -> Option<Vec<u8>>;
 
     /// Writes a request for those of `keys` that are missing, in the manner of `tag`.
@@ -415,18 +421,18 @@ pub trait Filter {
         out: &mut Vec<u8>,
     );
 
-    /// Begins an answer that puts `count` answers side by side.
+    /// Begins a reply that combines `count` answers.
     fn answer_many(&mut self, tag: &Self::Tag, count: usize, out: &mut Vec<u8>);
 
-    /// The answers that stand side by side in `reply`; `None` if it is an error.
+    /// Returns the answers combined in `reply`; `None` if it is an error.
     fn split<'a>(&self, tag: &Self::Tag, reply: &'a [u8]) -> Option<Vec<&'a [u8]>>;
 
-    /// Of a reply that begins so: how many answers stand side by side in it, and the bytes before
-    /// the first. `None` if it is none of these.
+    /// Returns, for a reply that begins with `beginning`, the number of answers in it and the
+    /// number of bytes before the first; `None` if it does not contain several answers.
     fn elements(&self, tag: &Self::Tag, beginning: &[u8]) -> Option<(usize, usize)>;
 
-    /// Writes the protocol's own error for an origin that cannot be reached, or what the origin
-    /// said lately, where a client could not go on without it.
+    /// Writes the protocol's own error for an origin that cannot be reached, or the origin's last
+    /// answer if a client could not continue without it.
     fn unavailable(&mut self, tag: &Self::Tag, why: &str, out: &mut Vec<u8>, now: Duration);
 
     /// Writes the protocol's own error for a client that broke the protocol, where it has one.
@@ -435,7 +441,7 @@ pub trait Filter {
     /// Whether the reply to the request of `tag` may depend on other clients or on an event.
     fn waits(&self, tag: &Self::Tag) -> bool;
 
-    /// Could a new connection to the origin take over from the one that was lost? Not if the client
-    /// has logged in, chosen a database, or left other state at the origin.
+    /// Whether a new connection to the origin can replace one that was lost. It cannot if the
+    /// client has logged in, selected a database, or left other state at the origin.
     fn is_stateless(&self) -> bool;
 }

@@ -235,5 +235,5 @@ fn a_collection_that_was_forgotten_has_no_sole_writer() {
         touch(&mut leases, Namespace::new(0, "origin", b"many", &number.to_le_bytes()));
     }
     touch(&mut leases, users());
-    assert!(!leases.is_sole_writer(scope, first), "the collection was written meanwhile");
+    assert!(!leases.is_sole_writer(scope, first), "the collection was written after that");
 }

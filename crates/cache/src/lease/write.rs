@@ -8,7 +8,8 @@ use super::{Character, Leases, NAMESPACES_MAX, Outcome, QUARANTINE_MAX, Territor
 use crate::key::{Namespace, Sent};
 
 impl Leases {
-    /// A write to `scope` is about to be sent: revokes every lease it can touch and closes the scope.
+    /// A write to `scope` is about to be sent: revokes every lease it can touch and closes the
+    /// scope.
     pub fn write_sent(&mut self, scope: Sent) {
         self.events += 1;
         let events = self.events;
@@ -41,8 +42,8 @@ impl Leases {
         }
     }
 
-    /// The write to `scope` was answered: opens the scope again. Of a key that was written the caller
-    /// drops what is stored; what is above a key begins a new generation here.
+    /// Notes that the write to `scope` was answered, and opens the scope again. The caller drops
+    /// the entry of a written key; a wider scope gets a new generation here.
     pub fn write_settled(&mut self, scope: Sent, outcome: Outcome) {
         if outcome == Outcome::Applied {
             self.renew(scope);
@@ -70,9 +71,9 @@ impl Leases {
         }
     }
 
-    /// The answer to a write of `scope` will never come: keeps the scope closed until `until`,
-    /// by when the origin has applied the write or will never do so. What is stored is dropped as by
-    /// [`Self::write_settled`].
+    /// Notes that the answer to a write of `scope` will never arrive: keeps the scope closed until
+    /// `until`, by when the origin has applied the write or will never do so. Entries are dropped
+    /// as by [`Self::write_settled`].
     pub fn write_lost(&mut self, scope: Sent, until: Duration) {
         self.renew(scope);
         if self.quarantine.len() < QUARANTINE_MAX {
@@ -94,7 +95,7 @@ impl Leases {
                 self.quarantine.push(Reverse((until, merged)));
             }
         }
-        // What it can have touched is dropped, and `merged` keeps it closed.
+        // The entries that it can have touched are dropped, and `merged` keeps its scope closed.
         self.write_settled(scope, Outcome::Refused);
     }
 
@@ -115,7 +116,7 @@ impl Leases {
         }
     }
 
-    /// Ends the quarantines that are over at `now`.
+    /// Ends the quarantines that have elapsed at `now`.
     pub fn advance(&mut self, now: Duration) {
         while let Some(&Reverse((until, scope))) = self.quarantine.peek() {
             if until > now {
@@ -138,7 +139,7 @@ impl Leases {
         }
     }
 
-    /// Leaves behind what is stored in `scope`, if that is more than a key.
+    /// Makes the entries in `scope` unreachable, if the scope is wider than a key.
     fn renew(&mut self, scope: Sent) {
         let mut generation = self.generations;
         for territory in self.territories_of(scope) {
@@ -164,7 +165,7 @@ impl Leases {
     }
 }
 
-/// One of the writes to what `closed` counts them of is settled.
+/// Notes that one of the writes that `closed` counts for `scope` is settled.
 fn open(closed: &mut HashMap<u64, Writes>, scope: u64) {
     if let Some(writes) = closed.get_mut(&scope) {
         writes.sent -= 1;

@@ -59,7 +59,8 @@ impl<F: Filter> Session<F> {
         false
     }
 
-    /// The connection's state has changed: what was held back may be looked at again.
+    /// Notes that the connection's state has changed: requests that were held back may be examined
+    /// again.
     pub(crate) fn look_again(&mut self) {
         if self.hold == Hold::Waits && !self.standing.is_asked() {
             self.hold = Hold::No;

@@ -120,7 +120,8 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// What is sent with a read so that its reply can be stored; none if it cannot be.
+    /// Prepares the probe that is sent with a read so that its reply can be stored; `None` if it
+    /// cannot be stored.
     fn prepare<S: Storage>(
         &mut self,
         read: &Read<'_>,
@@ -249,7 +250,8 @@ impl<F: Filter> Session<F> {
         self.expect(tag, Action::Forward);
     }
 
-    /// By what each part of a read of several keys is stored; none if it has to pass.
+    /// Returns the variant under which each part of a read of several keys is stored; `None` if the
+    /// read has to pass.
     fn variant_of_many<'r>(&self, read: &ReadMany<'r>, now: Duration) -> Option<&'r [u8]> {
         let principal = self.standing.principal(now)?;
         if principal.is_unrestricted() {
@@ -273,7 +275,7 @@ impl<F: Filter> Session<F> {
         self.expect(tag, Action::Local(answer));
     }
 
-    /// Forwards everything but reads that storage was asked for.
+    /// Forwards every request except reads that are looked up in storage.
     fn forward_request<S: Storage>(
         &mut self,
         request: Request<'_, F::Tag>,
@@ -337,7 +339,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Is there a reply that settles the request? Behind one that has none a fence is sent.
+    /// Returns whether a reply settles the request. If none does, a fence is sent after it.
     fn is_answered(&mut self, reply: Reply, expected: &mut Expected<F::Tag>) -> bool {
         if !matches!(reply, Reply::Never | Reply::Unknown) {
             return true;

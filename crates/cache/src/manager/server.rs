@@ -72,7 +72,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// What is done with a piece of a reply; none if it is no part of one.
+    /// Returns how to handle a piece of a reply; `None` if the piece belongs to no reply.
     fn expects(&mut self, cut: Cut) -> Option<Seen> {
         let front = self.expected.front();
         let front = front.filter(|front| !matches!(front.action, Action::Local(_)));
@@ -82,7 +82,7 @@ impl<F: Filter> Session<F> {
             Reading::Unasked => None,
             Reading::Answer if cut.answers => seen,
             Reading::Answer => {
-                // It began with an attribute, which belongs to the push behind it.
+                // The message begins with an attribute, which belongs to the push after it.
                 let captured = mem::take(&mut self.captured);
                 if seen.is_some_and(|seen| !seen.passes) {
                     self.to_client.buffer().extend_from_slice(&captured.bytes);
@@ -123,7 +123,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// A reply is complete; `reply` is none if it was too large to be kept aside.
+    /// Handles a complete reply; `reply` is `None` if it was too large to be kept aside.
     fn finish<S: Storage>(
         &mut self,
         reply: Option<&[u8]>,
@@ -196,7 +196,7 @@ impl<F: Filter> Session<F> {
         self.advance_queue();
     }
 
-    /// Settles writes by their reply, or leaves them to the proof that was asked for behind it.
+    /// Settles writes by their reply, or leaves them to the request sent after them as proof.
     fn conclude<S: Storage>(
         &mut self,
         writes: SmallVec<[Write; 1]>,
@@ -289,7 +289,8 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Sends the answers of ours whose turn has come, and lets a stream begin at its own.
+    /// Sends the local answers that are now at the front of the queue, and starts a stream that is
+    /// at the front.
     pub(crate) fn advance_queue(&mut self) {
         if self.reading != Reading::Boundary {
             return;
@@ -307,25 +308,25 @@ impl<F: Filter> Session<F> {
     }
 }
 
-/// What becomes of the bytes of a reply while they arrive.
+/// Handling of the bytes of a reply while they arrive.
 #[derive(Clone, Copy)]
 struct Seen {
-    /// They pass to the client at once.
+    /// The bytes pass to the client at once.
     passes: bool,
     capture: Capture,
 }
 
-/// Is the reply kept aside until it is whole?
+/// The part of a reply that is kept aside until it is complete.
 #[derive(Clone, Copy)]
 enum Capture {
     Never,
-    /// Unless it is large: what is incomplete is never stored.
+    /// The whole reply, unless it is large: an incomplete reply is never stored.
     IfSmall,
-    /// As much of its beginning as says what became of a write.
+    /// The beginning only, which contains the outcome of a write.
     Head,
-    /// Unless it is large: then it passes from there on, with what is stored in between.
+    /// The whole reply, unless it is large: then the rest passes, with stored answers inserted.
     Splice,
-    /// It must be seen, whatever its size.
+    /// The whole reply, whatever its size.
     Always,
 }
 
@@ -366,7 +367,7 @@ impl Action {
         )
     }
 
-    /// Does its reply say whether the write before it was refused?
+    /// Whether its reply says if the write before it was refused.
     pub(crate) fn is_proof(&self) -> bool {
         matches!(self, Self::Proof)
     }

@@ -1,8 +1,9 @@
-//! What becomes of a write when its reply has come, and of what the origin queues inside MULTI.
+//! Settles writes when their replies arrive, and handles writes that the origin queues inside
+//! MULTI.
 //!
 //! A write that the origin has queued has done nothing yet: its scope opens again, and is closed
-//! once more before the request that carries it out is sent. Where that request is on its way
-//! already, the scope stays closed until it is answered.
+//! once more before the request that executes it is sent. If that request is already under way, the
+//! scope stays closed until it is answered.
 
 use std::mem;
 
@@ -67,8 +68,8 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Does the origin read nothing behind the last request until it has answered that? Then
-    /// nothing is sent behind it: a write that the origin cannot have seen must not keep a scope
+    /// Whether the origin reads nothing after the last request until it has answered it. Then
+    /// nothing is sent after it: a write that the origin cannot have read must not keep a scope
     /// closed.
     pub(crate) fn is_blocked(&self) -> bool {
         self.expected.back().is_some_and(|last| {
@@ -104,7 +105,7 @@ impl<F: Filter> Session<F> {
 }
 
 impl Action {
-    /// What is done with a reply, if it is not known better.
+    /// Returns the default handling of a reply.
     pub(crate) fn of(reply: Reply) -> Self {
         match reply {
             Reply::Plain | Reply::Last => Self::Forward,

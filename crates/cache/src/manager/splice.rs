@@ -1,5 +1,5 @@
-//! Answers of which some parts are stored: what is missing comes with a reply, and each part is put
-//! in its place. A reply that is too long to be held is put there as it comes.
+//! Answers of which some parts are stored: the missing parts arrive with a reply, and each is
+//! inserted at its position. A reply that is too long to be held is inserted while it arrives.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) enum Splice {
         /// Parts that were sent, or have begun to be.
         sent: usize,
     },
-    /// It is no row of parts: an error, which answers the whole request.
+    /// The reply is no array of parts but an error, which answers the whole request.
     Whole,
 }
 
@@ -49,8 +49,8 @@ fn send_stored(parts: &[Part], stored: &[u8], sent: &mut usize, out: &mut Vec<u8
 }
 
 impl<F: Filter> Session<F> {
-    /// The reply is longer than what may be held: from now on it passes, with what is stored in
-    /// between.
+    /// Notes that the reply is longer than the limit: from now on it passes, with stored parts
+    /// inserted.
     pub(crate) fn begin_to_splice(&mut self, part: &[u8]) {
         // Its first part alone may be longer than what may be held.
         let mut begun = std::mem::take(&mut self.captured.bytes);

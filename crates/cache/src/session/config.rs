@@ -15,8 +15,8 @@ pub struct Config {
     /// changed before the client sees it; a larger one ends the session. As much as a client can
     /// claim by one request.
     pub withheld_bytes_max: usize,
-    /// A longer request is not held: it passes on as it comes, understood as far as its beginning
-    /// tells, and what it writes is dropped by the collection or more.
+    /// A longer request is not held: it passes as it arrives and is interpreted by its beginning;
+    /// its writes invalidate the collection or a wider scope.
     pub request_held_bytes_max: usize,
     /// The same for a client that the origin has not accepted yet.
     pub stranger_held_bytes_max: usize,

@@ -1,5 +1,5 @@
-//! How a session gets and loses its origin, or ends: what waits is answered or let go, leases go
-//! back, and writes without an answer go into quarantine.
+//! How a session gains and loses its origin connection, or ends: waiting requests are answered or
+//! forwarded, leases are returned, and unanswered writes go into quarantine.
 
 use std::{mem, time::Duration};
 
@@ -13,30 +13,31 @@ use crate::{
     storage::{Storage, Write},
 };
 
-/// What is left of a session that lost its origin.
+/// What remains possible for a session that lost its origin connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Afterlife {
-    /// Hits go on, and a new origin connection may take over.
+    /// Hits continue, and a new origin connection may replace the lost one.
     Continue,
-    /// The client must be let go: a reply it waits for, or state it relies on, is gone.
+    /// The client must be disconnected: a reply it waits for, or state it relies on, is lost.
     Close,
 }
 
-/// How the connection to the origin came to its end.
+/// How the connection to the origin ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// The origin ended it: it has not carried out what it did not understand.
+    /// The origin closed the connection: it has not executed the request that it did not
+    /// understand.
     Ended,
-    /// It broke, or was given up: what was sent may still be carried out.
+    /// The connection broke or was given up: requests that were sent may still be executed.
     Broken,
 }
 
-/// A write whose answer will never come.
+/// A write whose answer will never arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost {
     /// The command; "" if it is not known.
     pub command: &'static str,
-    /// What stays closed for the quarantine.
+    /// Scope that stays closed for the quarantine.
     pub scope: Sent,
 }
 
@@ -46,7 +47,7 @@ impl<F: Filter> Session<F> {
         let mut first = Vec::new();
         let restored = self.filter.restore(&mut first);
         if self.standing.is_detached() {
-            // What was proven on another connection says nothing about this one.
+            // A proof given on another connection does not apply to this one.
             let asked = self.standing.is_asked();
             let check = if asked { None } else { self.filter.check(true, &mut first) };
             self.standing.attach(asked || check.is_some());
@@ -128,7 +129,7 @@ impl<F: Filter> Session<F> {
         if keeps { Afterlife::Continue } else { Afterlife::Close }
     }
 
-    /// The session is over: gives back its leases; writes without an answer go into quarantine.
+    /// Ends the session and returns its leases; the scopes of unanswered writes are quarantined.
     pub fn close<S: Storage>(&mut self, storage: &mut S, now: Duration) {
         self.abandon(Loss::Broken, storage, now);
         self.parked = None;
@@ -144,14 +145,14 @@ impl<F: Filter> Session<F> {
         self.to_client.clear();
     }
 
-    /// Has the client asked to be let go?
+    /// Whether the client has asked to be disconnected.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Is a write under way whose answer is to come, or what is thought to be refused and may be
-    /// one?
+    /// Whether a write is under way that is still to be answered, or a request that is expected to
+    /// be refused but may write.
     #[must_use]
     pub fn awaits_writes(&self) -> bool {
         let awaits = |expected: &Expected<F::Tag>| {
@@ -173,7 +174,7 @@ impl<F: Filter> Session<F> {
         self.queued = Vec::new();
         for expected in mem::take(&mut self.expected) {
             let name = expected.name;
-            // Its reply has come: it was carried out or refused.
+            // Its reply has arrived: it was executed or refused.
             let answered = expected.action.is_proof();
             let refused = expected.partial
                 || (loss == Loss::Ended

@@ -10,7 +10,7 @@ use crate::{filter::Filter, input::Input};
 const EXPECTED_BYTES: usize = 512;
 
 impl<F: Filter> Session<F> {
-    /// Bytes it keeps for its client: what has come and waits, and what waits to go out.
+    /// Bytes kept for the client: requests that wait, and replies not yet sent.
     #[inline]
     #[must_use]
     pub fn held_bytes(&self) -> usize {
@@ -28,8 +28,8 @@ impl<F: Filter> Session<F> {
         self.room = bytes.min(self.config.buffered_bytes_max);
     }
 
-    /// Lets go of what it keeps, because all clients together keep too much: writes nothing but an
-    /// error, where the client would take it for one. Close it at once.
+    /// Releases the session's buffers, because all clients together keep too much. Writes only an
+    /// error, and only where the client would take it for one. Close the session afterwards.
     pub fn shed(&mut self) {
         let at_start = self.has_turn() && self.to_client.is_empty();
         self.from_client = Input::default();

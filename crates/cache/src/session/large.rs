@@ -11,11 +11,11 @@ use crate::{
     storage::Storage,
 };
 
-/// What happened to the bytes of a request that is not whole.
+/// Outcome of handling bytes of an incomplete request.
 pub(super) enum Passage {
     /// This number of bytes was taken.
     Taken(usize),
-    /// More are needed.
+    /// More bytes are needed.
     Wait,
 }
 
@@ -26,7 +26,7 @@ impl<F: Filter> Session<F> {
         self.standing.login() == Login::Accepted
     }
 
-    /// Begins to pass a request on whose beginning `bytes` are, if that is too long to be held.
+    /// Begins to forward a request that starts with `bytes`, if it is too long to be held.
     pub(super) fn begin_passing<S: Storage>(
         &mut self,
         bytes: &[u8],
@@ -62,7 +62,7 @@ impl<F: Filter> Session<F> {
         Ok(Passage::Wait)
     }
 
-    /// Passes on what has come of such a request.
+    /// Forwards the bytes received so far of such a request.
     pub(super) fn pass(&mut self, bytes: &[u8]) -> Result<Passage, Error> {
         let passed = match self.filter.pass(bytes) {
             Ok(passed) => passed,
@@ -72,7 +72,7 @@ impl<F: Filter> Session<F> {
         self.passing = !passed.ends;
         if passed.ends {
             self.to_server.buffer().append(&mut self.behind);
-            // The request, and the proof behind it.
+            // The request, followed by the request that proves its outcome.
             self.expected.iter_mut().rev().take(2).for_each(|last| last.partial = false);
         }
         Ok(match passed.bytes {

@@ -4,7 +4,7 @@ use super::{Reading, Session};
 use crate::{expected::Action, filter::Filter};
 
 impl<F: Filter> Session<F> {
-    /// Is no reply outstanding and nothing left to write? Then the session can be drained.
+    /// Whether no reply is outstanding and everything is written. Then the session can be drained.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.expected.is_empty()
@@ -17,8 +17,8 @@ impl<F: Filter> Session<F> {
             && !self.passing
     }
 
-    /// Is the next reply such that it may never come? Then draining does not wait for it, nor for
-    /// what stands behind it: that comes later still.
+    /// Whether the next reply may never arrive. Then draining does not wait for it, nor for later
+    /// ones.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let stuck = self.expected.front().map_or(self.streams, |expected| {
@@ -28,8 +28,8 @@ impl<F: Filter> Session<F> {
         self.is_quiet() || (stuck && !unwritten)
     }
 
-    /// Does the origin speak unasked, or wait for what others do before it answers? Then it must
-    /// learn at once that the client has gone.
+    /// Whether the origin sends messages unasked, or answers only after other clients have acted.
+    /// Then it must learn at once that the client has disconnected.
     #[must_use]
     pub fn waits(&self) -> bool {
         self.streams || self.expected.iter().any(|expected| self.filter.waits(&expected.tag))

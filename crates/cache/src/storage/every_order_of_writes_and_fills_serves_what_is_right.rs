@@ -22,7 +22,7 @@ enum Step {
     Execute,
     Settle(Outcome),
     Lose,
-    /// The quarantine of what was lost by now is over.
+    /// The quarantine of the writes lost so far elapses.
     End,
     Take,
     /// The origin answers the read.
@@ -47,7 +47,7 @@ const SCOPES: [fn(Key<'_>) -> Sent; 3] = [
 ];
 const QUARANTINE: Duration = Duration::from_secs(1);
 
-/// One client: what it does, how far it is, and what it holds.
+/// One client: its operation, its progress, and its lease or write.
 #[derive(Default)]
 struct Client {
     steps: &'static [Step],
@@ -62,7 +62,7 @@ struct World {
     storage: MemoryStorage,
     principal: Principal,
     now: Duration,
-    /// What the origin holds; each write gives another number.
+    /// Value at the origin; each write gives another number.
     value: u32,
     key: Vec<u8>,
 }
@@ -85,7 +85,7 @@ impl World {
         Key::new(Namespace::new(0, "origin", b"shop", b"users"), key)
     }
 
-    /// One order of the clients' steps, from a stored answer on or from none.
+    /// Runs one order of the clients' steps, with or without an answer stored before.
     fn run(&mut self, stored: bool, order: &[usize], clients: &mut [Client]) {
         // Another key each time: what an earlier order has left behind is not met.
         self.value += 1;
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// What storage answers now.
+    /// The value that storage answers now.
     fn served(&mut self) -> Option<u32> {
         let mut served = None;
         let hit =
@@ -168,7 +168,7 @@ impl World {
     }
 }
 
-/// Calls `visit` with every order of so many steps of each client.
+/// Calls `visit` with every order of the remaining steps (`left`) of each client.
 fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut impl FnMut(&[usize])) {
     if left.iter().all(|left| *left == 0) {
         return visit(order);
@@ -184,7 +184,8 @@ fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut impl FnMut(&[u
     }
 }
 
-/// A quarantine is longer than the origin takes to carry out what was lost: no other order can be.
+/// A quarantine lasts longer than the origin takes to execute lost writes, so no other order is
+/// possible.
 fn is_possible(order: &[usize], programs: &[(&'static [Step], usize)]) -> bool {
     let mut done = vec![0; programs.len()];
     order.iter().all(|&client| {

@@ -2,7 +2,7 @@
 
 use crate::key::Key;
 
-/// A generation as it stands before each stored key: seven bits a byte as in [`crate::variants`], so that
+/// A generation as encoded before each stored key: seven bits a byte as in [`crate::variants`], so
 /// most keys are one byte longer.
 pub(super) struct Generation {
     bytes: [u8; GENERATION_BYTES_MAX],

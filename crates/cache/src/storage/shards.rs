@@ -31,7 +31,7 @@ pub struct Shards {
     granted_bytes: AtomicUsize,
 }
 
-/// What all shards together may hold.
+/// Limits of all shards together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageLimits {
     /// Items at most; `usize::MAX` where memory alone is the bound.
@@ -53,13 +53,13 @@ impl StorageLimits {
 /// down to a capacity of ten. Above, an uneven spread of keys over shards costs a few per cent of
 /// the capacity at most.
 const ITEMS_FOR_SHARDS: usize = 16_384;
-/// Below this memory one shard is used: each shard fills and empties segments of its own.
+/// Below this memory one shard is used, because each shard fills and empties its own segments.
 const BYTES_FOR_SHARDS: usize = 64 << 20;
 /// Enough that two of the workers of a large machine rarely want the same lock.
 const SHARDS_MAX: usize = 16;
 
 impl Shards {
-    /// Shards for `config`, whose limits are those of all of them together.
+    /// Creates shards for `config`, whose limits apply to all of them together.
     pub fn new(config: &Config, seed: u64) -> Self {
         let memory = &config.memory;
         let large = memory.items_max >= ITEMS_FOR_SHARDS && memory.bytes_max >= BYTES_FOR_SHARDS;
@@ -89,17 +89,17 @@ impl Shards {
         more
     }
 
-    /// How long a scope stays closed when the answer to its write never comes.
+    /// Time for which a scope stays closed if the reply to its write never arrives.
     pub fn quarantine(&self) -> Duration {
         self.quarantine
     }
 
-    /// What all shards together may hold.
+    /// Limits of all shards together.
     pub fn limits(&self) -> StorageLimits {
         *self.limits.lock()
     }
 
-    /// Lets `change` state new limits of all shards together, while they serve; returns them.
+    /// Changes the limits of all shards together at run time by `change`; returns the new limits.
     pub fn resize(&self, change: impl FnOnce(&mut StorageLimits)) -> StorageLimits {
         // Held throughout, so that of two changes at once the later holds for every shard.
         let mut limits = self.limits.lock();
@@ -108,13 +108,13 @@ impl Shards {
         *limits
     }
 
-    /// Lets storage use at most `bytes` of its memory, however much it was asked to keep.
+    /// Limits storage to `bytes` of memory, even if the configured limit is higher.
     pub fn grant(&self, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let before = self.granted_bytes.load(Relaxed);
         let limits = self.limits.lock();
         self.granted_bytes.store(bytes, Relaxed);
-        // What is more than was asked for changes nothing.
+        // A value above the configured limit changes nothing.
         if bytes.min(limits.bytes_max) != before.min(limits.bytes_max) {
             self.share_out(&limits);
         }
@@ -136,7 +136,7 @@ impl Shards {
         }
     }
 
-    /// What the shards hold, added up.
+    /// Memory statistics, summed over all shards.
     pub fn memory(&self) -> store::Stats {
         let mut sum = store::Stats::default();
         for shard in &self.shards {
@@ -153,7 +153,7 @@ impl Shards {
     }
 }
 
-/// One worker's way to storage, with its own counters.
+/// One worker's access to storage, with its own counters.
 pub struct Handle {
     shards: Arc<Shards>,
     stats: Arc<Stats>,
@@ -239,7 +239,7 @@ impl Storage for Handle {
 }
 
 impl Handle {
-    /// Acts on every shard the write was sent to.
+    /// Calls `act` for every shard the write was sent to.
     fn for_each_of(&mut self, write: Write, act: impl Fn(&mut MemoryStorage, Write)) {
         if let Sent::Key { hash, .. } = write.scope {
             self.with(hash, |shard| act(shard, write));

@@ -26,7 +26,7 @@ pub const DEFAULT: &str = "default";
 #[derive(Debug, Clone)]
 pub(crate) struct User {
     pub(crate) rules: Arc<Rules>,
-    /// Never the same for two users, were they of one name one after the other.
+    /// Number of the user's creation: different for each user, also for two with the same name.
     born: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// The default user, who may do everything; `rows` are all commands there are.
+    /// Creates the default user, which has all rights; `rows` are all commands.
     pub(crate) fn new(rows: &'static [Row]) -> Self {
         let everything = User { rules: Arc::new(Rules::everything(rows)), born: 1 };
         let users = BTreeMap::from([(DEFAULT.to_owned(), everything)]);

@@ -11,7 +11,7 @@ use crate::{
     row::{Flags, Row, Touch},
 };
 
-/// What one user may do.
+/// Rights of one user.
 #[derive(Debug, Clone)]
 pub struct Rules {
     pub(crate) enabled: bool,
@@ -52,7 +52,7 @@ impl fmt::Display for KeyPattern {
     }
 }
 
-/// What a user was found not to be allowed.
+/// The first right that a user was found to lack, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Allowed,
@@ -78,7 +78,7 @@ impl Rules {
         rules
     }
 
-    /// Nothing: what a new user may do.
+    /// Rights of a new user: none.
     pub(crate) fn nothing(rows: &'static [Row]) -> Self {
         Self {
             enabled: false,
@@ -100,12 +100,12 @@ impl Rules {
         self.enabled && self.without_password
     }
 
-    /// Is this a password of the user, and the user enabled?
+    /// Whether this is a password of the user and the user is enabled.
     pub(crate) fn accepts(&self, password: &[u8]) -> bool {
         self.enabled && (self.without_password || self.passwords.contains(&hash(password)))
     }
 
-    /// May the user do `command` with these arguments?
+    /// Returns whether the user may execute `command` with these arguments.
     pub(crate) fn access(&self, command: &'static Row, args: &[&[u8]]) -> Access {
         if self.unrestricted {
             return Access::Allowed;
@@ -308,7 +308,7 @@ fn is_hash(text: &str) -> bool {
 }
 
 impl fmt::Display for Rules {
-    /// As ACL LIST and the file of users write them.
+    /// Writes the rules in the form of ACL LIST and of the users file.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(if self.enabled { "on" } else { "off" })?;
         if self.without_password {

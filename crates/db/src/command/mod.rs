@@ -1,5 +1,5 @@
-//! Commands as data: a row of `wire`'s table says how a command is called, where its keys stand and
-//! what it is; a row here adds what is done to each key, and a small file beside does it.
+//! Commands as data: a row of `wire`'s table has a command's name, arity, key positions and flags;
+//! a row here adds the access to each key, and a small file beside it executes the command.
 //!
 //! **Read first:** [`table`], then `string/set.rs`.
 

@@ -19,10 +19,10 @@ const DELETE: Touch = Touch::DELETE;
 const INTEGER: Written = Written::Arguments(20);
 /// Writes a float of 80 bits as text, without an exponent.
 const FLOAT: Written = Written::Arguments(4_960);
-/// It has no keys.
+/// No keys.
 const NONE: Touches = Touches::NONE;
 
-/// One command: its row, what does it, and its sub-commands that are served.
+/// One command: its row, its handler, and its supported sub-commands.
 struct Command {
     row: Row,
     handler: Handler,
@@ -252,7 +252,7 @@ const CONFIG: &[Command] = &[
     server("config|set", server::config::set).everywhere(),
 ];
 
-/// There are no functions; test suites ask to be sure.
+/// FUNCTION for an empty library: test suites call it.
 const FUNCTION: &[Command] =
     &[server("function|flush", server::help::ok), server("function|list", server::help::nothing)];
 
@@ -310,7 +310,7 @@ pub static ROWS: [Row; COUNT] = placed().0;
 
 static HANDLERS: [Handler; COUNT] = placed().1;
 
-/// What does the command of this row.
+/// Returns the function that executes the command of this row.
 #[inline]
 pub(crate) fn handler(row: &Row) -> Handler {
     HANDLERS[usize::from(row.place)]

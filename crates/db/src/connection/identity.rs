@@ -5,16 +5,16 @@ use crate::{
     row::Row,
 };
 
-/// As which user a connection acts.
+/// User of a connection, and its rights.
 pub(crate) struct Identity {
     pub(crate) user: String,
-    /// It has logged in, or came when the default user needed no password. That counts until it
-    /// logs in as another user, resets or is closed.
+    /// The client has logged in, or connected when the default user needed no password. Holds until
+    /// it logs in as another user, resets or is closed.
     pub(crate) authenticated: bool,
     /// The default user needs no password now.
     is_open: bool,
     rights: User,
-    /// As of which change of any user it knows all this.
+    /// The number of changes to users that this state takes into account.
     generation: u64,
 }
 
@@ -33,19 +33,20 @@ impl Identity {
         self.authenticated = true;
     }
 
-    /// May it give commands that need a login?
+    /// Whether it may execute commands that need a login.
     #[inline]
     pub(crate) fn is_let_in(&self) -> bool {
         self.authenticated || self.is_open
     }
 
-    /// May it give this command with these arguments?
+    /// Returns whether it may execute this command with these arguments.
     #[inline]
     pub(crate) fn access(&self, row: &'static Row, args: &[&[u8]]) -> Access {
         self.rights.rules.access(row, args)
     }
 
-    /// Looks up again what its user may do, if any user has changed; false if its user is gone.
+    /// Looks up the user's rights again if any user has changed; false if the user no longer
+    /// exists.
     #[inline]
     pub(super) fn refresh(&mut self, acl: &Acl) -> bool {
         let generation = acl.generation();

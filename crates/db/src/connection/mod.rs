@@ -27,7 +27,7 @@ pub(crate) enum ReplyMode {
     #[default]
     On,
     Off,
-    /// Not to the next command.
+    /// No reply to the next command.
     SkipNext,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     /// The database it has selected.
     pub(crate) database: u8,
     pub(crate) reply_mode: ReplyMode,
-    /// It is to be closed once what is written is sent.
+    /// The connection is to be closed once the replies written so far are sent.
     pub(crate) closing: bool,
     pub(crate) identity: Identity,
     pub(crate) transaction: Transaction,
@@ -51,7 +51,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// One of which nothing is known but where it came from.
+    /// Creates the state of a new connection.
     pub(crate) fn new(client: Arc<Client>, acl: &Acl) -> Self {
         Self {
             client,
@@ -67,19 +67,20 @@ impl Connection {
         }
     }
 
-    /// It is this user from now on.
+    /// Makes this the connection's user.
     pub(crate) fn become_user(&mut self, name: &str, user: User) {
         self.identity.become_user(name, user);
         self.client.details.lock().user = name.to_owned();
     }
 
-    /// Looks up again what its user may do, if any user has changed; it is closed if its user is gone.
+    /// Looks up the user's rights again if any user has changed; the connection closes if its user
+    /// no longer exists.
     #[inline]
     pub(crate) fn refresh(&mut self, acl: &Acl) {
         self.closing |= !self.identity.refresh(acl);
     }
 
-    /// Nothing is queued and nothing watched any more.
+    /// Drops the queued commands and the watched keys.
     pub(crate) fn leave_transaction(&mut self) {
         self.transaction = Transaction::default();
         self.client.details.lock().queued = None;

@@ -7,7 +7,7 @@ pub(crate) struct Cursor(pub(crate) u64);
 /// Names of keys.
 pub(crate) type Names = Vec<Box<[u8]>>;
 
-/// A walk over all keys that is under way: where it goes on, and what it has found.
+/// A walk over all keys that is under way: the next cursor and the keys found.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     /// `None` before the first page.
@@ -18,16 +18,16 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Has every key been seen?
+    /// Whether every key has been seen.
     pub(crate) fn is_over(&self) -> bool {
         self.cursor == Some(Cursor(0))
     }
 }
 
-/// How far the command has come that is to be given again; nothing once it is answered.
+/// Progress of a command that must be executed again; empty once the command is answered.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) walk: Option<Walk>,
-    /// What is random about it.
+    /// The random number that the command has drawn.
     pub(crate) draw: Option<u64>,
 }

@@ -4,15 +4,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clients::Client;
 
-/// Which reads of this client are remembered.
+/// Reads of this client that are remembered.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tracking {
     /// `None`: none.
     pub(crate) mode: Option<Mode>,
-    /// Not what the client changes itself.
+    /// The client's own changes are left out.
     pub(crate) no_loop: bool,
     pub(crate) prefixes: Vec<Box<[u8]>>,
-    /// What CLIENT CACHING said about the next command.
+    /// The choice of CLIENT CACHING for the next command.
     pub(crate) caching: Option<bool>,
 }
 
@@ -24,12 +24,13 @@ pub(crate) enum Mode {
     OptIn,
     /// Reads not excluded by CLIENT CACHING NO.
     OptOut,
-    /// None: the client is notified of every key with its prefixes.
+    /// No reads: the client is notified of every key with one of its prefixes.
     Broadcast,
 }
 
 impl Tracking {
-    /// Is what is read now remembered? If so, whether the client's own changes are left out.
+    /// Returns `None` if the current reads are not remembered; otherwise whether the client's own
+    /// changes are left out.
     #[inline]
     pub(crate) fn remembers(&self) -> Option<bool> {
         let remembers = match self.mode? {

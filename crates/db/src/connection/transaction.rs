@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use crate::row::Row;
 
-/// What a connection has queued and watches.
+/// Queued commands and watched keys of a connection.
 #[derive(Default)]
 pub(crate) struct Transaction {
     /// `None` without MULTI.
@@ -27,7 +27,7 @@ pub(crate) struct Queue {
     pub(crate) commands: Vec<Queued>,
     /// One of them was refused: EXEC will refuse all.
     pub(crate) failed: bool,
-    /// What they take in memory, about.
+    /// Approximate memory used by the commands, in bytes.
     pub(crate) bytes: usize,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Queued {
     pub(crate) args: Vec<Box<[u8]>>,
 }
 
-/// What an argument takes beside itself: pointer, length, the allocator's own.
+/// Memory used by an argument besides its bytes: pointer, length, allocator overhead.
 const ARGUMENT_BYTES: usize = 32;
 
 impl Queue {

@@ -8,34 +8,35 @@ use crate::{
     outcome::Outcome,
 };
 
-/// What a key that is awaited keeps beside its record: a page of the storage table, in bytes. If
-/// even that is away, it stands for the record, of which nothing is known.
+/// Memory kept for an awaited key besides its record, in bytes: a page of the storage table. If
+/// that page is not in memory, this value also stands for the record, whose size is unknown.
 const PAGE_BYTES: usize = 4096;
 
-/// What is being read for a command, by shard.
+/// Tickets of the disk reads of a command, with their shards.
 pub(crate) type Tickets = SmallVec<[(usize, Ticket); 2]>;
 
-/// What a command has asked of the disk, and what it may still ask.
+/// Disk reads that a command has requested, and its remaining budget.
 pub(crate) struct Loads {
-    /// It is the command's turn to wait for the disk ([`crate::turns`]).
+    /// The command may wait for the disk now ([`crate::turns`]).
     may_wait: bool,
-    /// It needs the disk and has to wait for its turn first.
+    /// The command needs the disk and must wait for its turn first.
     crowded: bool,
-    /// What may still be read for it, in bytes.
+    /// Bytes that may still be read for the command.
     bytes_left: usize,
     missing: Tickets,
-    /// What that will keep in memory, in bytes.
+    /// Memory that the requested reads will use, in bytes.
     missing_bytes: usize,
 }
 
 impl Loads {
-    /// Nothing is asked yet; at most `bytes_max` may be.
+    /// Creates an empty set of reads with a budget of `bytes_max`.
     pub(crate) fn new(may_wait: bool, bytes_max: usize) -> Self {
         let missing = Tickets::new();
         Self { may_wait, crowded: false, bytes_left: bytes_max, missing, missing_bytes: 0 }
     }
 
-    /// How a command ends that has asked for something; `None` if all it needs is there.
+    /// Returns how a command ends that has requested reads; `None` if all data it needs is in
+    /// memory.
     #[inline]
     pub(crate) fn pending(&self) -> Option<Outcome> {
         if !self.missing.is_empty() {
@@ -47,8 +48,8 @@ impl Loads {
         }
     }
 
-    /// May the disk be asked, at least if what is looked for `is_at_hand`? If not, the command has
-    /// to wait for its turn.
+    /// Whether the disk may be read. A command that may not wait yet gets true only if the data
+    /// `is_at_hand`; otherwise it must wait for its turn.
     #[inline]
     pub(super) fn may_ask(&mut self, is_at_hand: impl FnOnce() -> bool) -> bool {
         if self.may_wait {
@@ -71,18 +72,18 @@ impl Loads {
         Ok(())
     }
 
-    /// It waits for this place of shard `index`, too, of which nothing is known.
+    /// Adds a read from shard `index` whose size is unknown.
     pub(super) fn add_unknown(&mut self, index: usize, ticket: Ticket) {
         self.missing.push((index, ticket));
         self.missing_bytes += 2 * PAGE_BYTES;
     }
 
-    /// What the command waits for, and what that will keep in memory, in bytes.
+    /// Takes the requested reads and the memory that they will use, in bytes.
     pub(crate) fn take(&mut self) -> (Tickets, usize) {
         (std::mem::take(&mut self.missing), std::mem::take(&mut self.missing_bytes))
     }
 
-    /// It is the command's turn from now on, whatever others wait for.
+    /// Lets the command wait for the disk from now on, whatever other commands wait for.
     pub(crate) fn allow(&mut self) {
         self.may_wait = true;
     }

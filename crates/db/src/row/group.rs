@@ -1,6 +1,6 @@
 //! What a command's rows are grouped by.
 
-/// What a command's rows are grouped by.
+/// Group of a command, as in Redis's documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     String,
@@ -13,7 +13,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    /// As COMMAND DOCS names it.
+    /// Name in COMMAND DOCS.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::String => "string",

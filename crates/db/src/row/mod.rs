@@ -1,5 +1,5 @@
-//! What is known of a command without doing it: the row of `wire`'s table, what is done to its
-//! keys, which shards it needs. Access rules and transactions judge by it.
+//! Properties of a command that are known without executing it: the row of `wire`'s table, the
+//! access to its keys, and the shards it needs. Access rules and transactions use them.
 
 pub(crate) use wire::resp::command::Flags;
 use wire::resp::command::{Command as Spec, Keys as Positions, named};
@@ -21,21 +21,21 @@ pub struct Row {
     /// Name, arity, flags, categories and positions of keys.
     pub spec: Spec,
     pub(crate) group: Group,
-    /// Its place among all rows.
+    /// Index among all rows.
     pub(crate) place: u16,
-    /// Rows of its sub-commands, which stand behind it.
+    /// Number of rows of its sub-commands, which follow this row.
     pub(crate) subcommands: u16,
-    /// Where its keys stand, and what it does to them.
+    /// Positions of its keys, and how it accesses them.
     pub(crate) keys: Keys,
-    /// Which shards it needs.
+    /// The shards that it needs.
     pub(crate) scope: Scope,
     /// Executed at once inside MULTI.
     pub(crate) unqueued: bool,
-    /// Changes nothing but by removing, so it goes on when the disk is full.
+    /// Changes keys only by removing, so it is executed even when the disk is full.
     pub(crate) frees: bool,
     /// Given its fewest arguments, does not look at what its key held.
     pub(crate) replaces_key: bool,
-    /// How long a value can be that it writes.
+    /// Maximum length of a value that it writes.
     pub(crate) written: Written,
 }
 
@@ -60,32 +60,34 @@ impl Row {
         }
     }
 
-    /// In small letters; a sub-command is written `container|sub`.
+    /// Lower-case name; a sub-command is written `container|sub`.
     pub fn name(&self) -> &'static str {
         self.spec.name
     }
 
-    /// Is it all of these, in Redis's words?
+    /// Whether it has all of these flags of Redis.
     #[inline]
     pub(crate) fn is(&self, flags: Flags) -> bool {
         self.spec.flags.contains(flags)
     }
 
-    /// Does it, with this number of arguments, replace one key whatever that held? Options of SET
-    /// look at it; and of several keys some might be replaced before another one fails.
+    /// Whether the command, with this number of arguments, replaces one key whatever it held. Not
+    /// with options of SET, which examine the old value, and not with several keys, of which some
+    /// might be replaced before another fails.
     pub(crate) fn replaces(&self, arguments: usize) -> bool {
         self.replaces_key && arguments == usize::from(self.spec.arity.unsigned_abs())
     }
 }
 
-/// Where keys stand among the arguments, the name counted as 0, and what the command does to them.
+/// Positions of keys among the arguments, counting the name as 0, and how the command accesses
+/// them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keys {
-    /// The first key; 0 if there is none.
+    /// The first key; 0 if the command has none.
     pub(crate) first: u8,
     /// The last; negative counts from the end.
     pub(crate) last: i8,
-    /// From one to the next.
+    /// Distance between keys.
     pub(crate) step: u8,
     touches: Touches,
 }
@@ -115,12 +117,12 @@ impl Keys {
     }
 }
 
-/// Which shards a command needs.
+/// The shards that a command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// None.
+    /// No shards.
     None,
-    /// Those of its keys.
+    /// The shards of its keys.
     Keys,
     /// All of them.
     All,

@@ -8,10 +8,10 @@ use crate::failure::Failure;
 /// Longest name looked up.
 const NAME_BYTES_MAX: usize = 32;
 
-/// Every command's row: each container's sub-commands stand behind it.
+/// Every command's row; each container is followed by its sub-commands.
 pub(crate) struct Rows {
     all: &'static [Row],
-    /// Without those of sub-commands.
+    /// Rows without sub-commands.
     by_name: HashMap<&'static [u8], &'static Row>,
 }
 
@@ -70,7 +70,7 @@ impl Row {
         self.name().split_once('|').map_or("", |(_, own)| own)
     }
 
-    /// What is said where a number of arguments is not acceptable.
+    /// Error for an unacceptable number of arguments.
     pub(crate) fn wrong_count(&self) -> Failure {
         Failure::new(format!("ERR wrong number of arguments for '{}' command", self.name()))
     }

@@ -1,10 +1,17 @@
-//! What a command does to each of its keys, in the words of Redis's key specifications.
+//! A command's access to each of its keys, as in Redis's key specifications.
+//!
+//! A command cannot be added to the table without it. Access rules, COMMAND INFO, GETKEYS and
+//! GETKEYSANDFLAGS use nothing else; the test
+//! `database_access_rules_are_those_of_redis_server` compares each row with redis-server. SET and
+//! BITFIELD compute their access from the arguments, as Redis does, before any syntax error is
+//! known. One pattern of a user must allow all accesses of a command to a key: a read pattern and a
+//! separate write pattern do not add up.
 
 use super::{Keys, Row};
 
-/// What a command does to one key: to the key itself (RO, RW, OW, RM) and to what users know of its
-/// value (access, insert, update, delete). Access rules look at the second only, as in Redis: a
-/// command such as STRLEN returns nothing of the value itself and needs no right to read it.
+/// A command's access to one key: to the key itself (RO, RW, OW, RM) and to its value as seen by
+/// users (access, insert, update, delete). Access rules use only the second, as in Redis: a command
+/// such as STRLEN returns nothing of the value itself and needs no right to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Touch(u8);
 
@@ -31,17 +38,17 @@ impl Touch {
     pub(crate) const CREATE: Self = Self(OVERWRITE | INSERT);
     pub(crate) const DELETE: Self = Self(REMOVE | DELETE);
 
-    /// Does the answer tell the value?
+    /// Whether the answer reveals the value.
     pub(crate) const fn reads(self) -> bool {
         self.0 & ACCESS != 0
     }
 
-    /// Can the value change?
+    /// Whether the value can change.
     pub(crate) const fn writes(self) -> bool {
         self.0 & (UPDATE | INSERT | DELETE) != 0
     }
 
-    /// Can it leave a value behind?
+    /// Whether the command can leave a value behind.
     pub(crate) const fn stores(self) -> bool {
         self.0 & (UPDATE | INSERT) != 0
     }
@@ -62,21 +69,21 @@ impl Touch {
     }
 }
 
-/// What a command with these arguments does to its keys.
+/// Computes the access to keys from the arguments.
 type ByArguments = fn(&[&[u8]]) -> Touch;
 
-/// What a command does to its keys.
+/// A command's access to its keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Touches {
     first: Touch,
-    /// To all keys but the first, where that is something else.
+    /// Access to all keys but the first, if different.
     others: Option<Touch>,
-    /// To every key, where that depends on the arguments; then `first` is the most it can be.
+    /// Access to every key, if it depends on the arguments; then `first` is the upper bound.
     by_arguments: Option<ByArguments>,
 }
 
 impl Touches {
-    /// There is no key.
+    /// No keys.
     pub(crate) const NONE: Self = Self { first: Touch(0), others: None, by_arguments: None };
 
     /// This to all keys.
@@ -89,7 +96,7 @@ impl Touches {
         Self { first, others: Some(others), ..Self::NONE }
     }
 
-    /// The arguments decide what is done, at most what was said before.
+    /// Makes the access depend on the arguments; the access given so far becomes the upper bound.
     pub(crate) const fn or(mut self, by_arguments: ByArguments) -> Self {
         self.by_arguments = Some(by_arguments);
         self
@@ -101,8 +108,8 @@ impl Touches {
 }
 
 impl Keys {
-    /// As key specifications: first and last position (negative counts from the end), what is done
-    /// there, and whether the arguments decide that.
+    /// Returns the key specifications: first and last position (negative counts from the end),
+    /// access, and whether that depends on the arguments.
     pub(crate) fn specifications(self) -> Vec<(u8, i8, Touch, bool)> {
         let Touches { first, others, by_arguments } = self.touches;
         let varies = by_arguments.is_some();
@@ -118,7 +125,7 @@ impl Keys {
 }
 
 impl Row {
-    /// The positions of its keys among `args`, and what it does to each.
+    /// Returns the positions of its keys among `args`, and the access to each.
     pub(crate) fn touched(&self, args: &[&[u8]]) -> impl Iterator<Item = (usize, Touch)> {
         let Touches { first, others, by_arguments } = self.keys.touches;
         let first = by_arguments.map_or(first, |decide| decide(args));

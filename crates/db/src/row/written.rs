@@ -1,6 +1,6 @@
 //! How long a value can be that a command writes, known before the command runs.
 
-/// How long a value is at most that a command writes under one of its keys.
+/// Maximum length of a value that a command writes under one of its keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Written {
     /// The arguments after the key, and this number of bytes more.

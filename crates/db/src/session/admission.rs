@@ -56,8 +56,8 @@ impl Session {
         Ok(row)
     }
 
-    /// May a command that EXEC comes to be executed still? Between its queueing and now its user
-    /// may have changed, or been changed.
+    /// Checks again, when EXEC executes a queued command, whether it is permitted: the connection's
+    /// user or its rights may have changed since it was queued.
     pub(super) fn permit_queued(&self, row: &'static Row, args: &[&[u8]]) -> Result<(), Failure> {
         let reason = match self.connection.identity.access(row, args) {
             Access::Allowed => return Ok(()),
@@ -73,7 +73,7 @@ impl Session {
         )))
     }
 
-    /// Must it log in before anything else is done for it?
+    /// Whether the connection must log in before it may execute other commands.
     #[inline]
     pub fn must_log_in(&mut self, server: &Server) -> bool {
         !self.connection.identity.authenticated && {
@@ -83,7 +83,7 @@ impl Session {
     }
 }
 
-/// May the command be given by its user?
+/// Checks whether the connection's user may execute the command.
 fn permit(connection: &Connection, row: &'static Row, args: &[&[u8]]) -> Result<(), Failure> {
     match connection.identity.access(row, args) {
         Access::Allowed => Ok(()),
@@ -108,7 +108,7 @@ fn resolve(rows: &Rows, args: &[&[u8]]) -> Result<&'static Row, Failure> {
     if row.spec.accepts(args.len()) { Ok(row) } else { Err(row.wrong_count()) }
 }
 
-/// How much of an unknown command, and of its arguments, is repeated in the answer.
+/// Maximum length of an unknown command's name, and of its arguments, in the error.
 const NAMED_BYTES_MAX: usize = 128;
 
 fn unknown(rows: &Rows, args: &[&[u8]]) -> Failure {

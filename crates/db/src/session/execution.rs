@@ -132,7 +132,7 @@ impl Session {
         let replaces = row.replaces(args.len());
         for at in row.keys.of(args.len()) {
             let loaded = keys.load(database, args[at], row.is(Flags::WRITE));
-            // What is damaged can be replaced; where it cannot, the write says so.
+            // Damaged data can be replaced; where it cannot, the write fails.
             loaded.or_else(|why| if replaces && why.is_of_disk() { Ok(()) } else { Err(why) })?;
         }
         if let Some(pending) = keys.pending() {
@@ -144,7 +144,7 @@ impl Session {
         self.run(row, args, keys, scene)
     }
 
-    /// Runs a command all of whose keys are loaded.
+    /// Executes a command whose keys are all loaded.
     pub(super) fn run<S>(
         &mut self,
         row: &'static Row,

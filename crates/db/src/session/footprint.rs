@@ -21,12 +21,12 @@ use crate::{
 struct Part {
     /// Entries written and removed.
     entries: usize,
-    /// Of their keys and values.
+    /// Bytes of their keys and values.
     bytes: usize,
 }
 
 impl Part {
-    /// `count` keys of a database are written or removed.
+    /// Adds `count` keys of a database that are written or removed.
     fn add(&mut self, count: usize, bytes: usize, database: u8) {
         // A stored key begins with its database; every change outside database 0 changes the
         // counts.
@@ -39,22 +39,23 @@ impl Part {
 /// Key and value of the counts.
 const COUNTS_ENTRY_BYTES: usize = 1 + COUNTS_BYTES;
 
-/// What a transaction writes.
+/// Upper bound of the writes of a transaction.
 pub(super) struct Footprint<'q> {
-    /// Of each shard.
+    /// Upper bound for each shard.
     parts: Vec<Part>,
-    /// How long the value of a key can be after the commands looked at so far.
+    /// Maximum length of each key's value after the commands examined so far.
     values: HashMap<(u8, &'q [u8]), usize>,
-    /// They may write to a database other than 0.
+    /// Some commands may write to a database other than 0.
     others: bool,
-    /// They drop everything.
+    /// Some command removes all keys.
     clears: bool,
-    /// They only remove.
+    /// All commands only remove.
     frees: bool,
 }
 
 impl<'q> Footprint<'q> {
-    /// Of a transaction whose commands run in these databases; its keys are loaded in `keys`.
+    /// Computes the footprint of a transaction whose commands run in these databases; its keys are
+    /// loaded in `keys`.
     pub(super) fn new(
         queue: &'q Queue,
         mut selection: Selection<'_>,
@@ -124,7 +125,8 @@ impl<'q> Footprint<'q> {
         }
     }
 
-    /// FLUSHDB removes key by key where there are other databases, or may be when it runs.
+    /// Adds a FLUSHDB, which removes key by key if other databases are in use, or may be when it
+    /// runs.
     fn add_flush(&mut self, database: u8, keys: &mut Keyspace<'_>) {
         let now = keys.now;
         if database == 0 && !self.others && keys.held().all(|shard| shard.only_database_0(now)) {
@@ -149,8 +151,8 @@ impl<'q> Footprint<'q> {
     }
 }
 
-/// How long a value can be that is written under a key; `rest` are its arguments up to the next
-/// key, `held` is the longest value of the command's keys.
+/// Maximum length of a value written under a key; `rest` are its arguments up to the next key,
+/// `held` is the longest value of the command's keys.
 fn written(queued: &Queued, rest: std::ops::Range<usize>, held: usize) -> usize {
     let rest: usize = queued.args[rest].iter().map(|argument| argument.len()).sum();
     let bytes = match queued.row.written {

@@ -55,8 +55,8 @@ impl<'c> Selection<'c> {
     }
 }
 
-/// May the command change what the connection may do? Only after such a command does EXEC look at
-/// the rights again.
+/// Whether the command may change the connection's rights. Only after such a command does EXEC
+/// check the rights again.
 pub(super) fn changes_rights(row: &Row) -> bool {
     row.scope == Scope::None
         && (matches!(row.name(), "auth" | "hello") || row.name().starts_with("acl|"))

@@ -55,8 +55,8 @@ impl Session {
         if pause.is_zero() { step } else { Step::Sleep(pause) }
     }
 
-    /// Runs a transaction all of whose keys are loaded; how it ends, and how long its answer is kept
-    /// back.
+    /// Executes a transaction whose keys are all loaded; returns how it ended and how long its
+    /// answer is delayed.
     fn run_transaction<S>(
         &mut self,
         queue: &Queue,
@@ -129,7 +129,7 @@ impl Session {
 
     fn shards_of(&self, queue: &Queue, count: usize) -> Vec<usize> {
         let mut wanted = vec![false; count];
-        // SELECT inside the transaction decides where the keys behind it lie.
+        // SELECT inside the transaction changes the shards of the keys after it.
         let selects = queue.commands.iter().any(|queued| queued.row.name() == "select");
         for queued in &queue.commands {
             match queued.row.scope {
@@ -149,8 +149,8 @@ impl Session {
         (0..count).filter(|&index| wanted[index]).collect()
     }
 
-    /// Loads all keys of a transaction and reserves room for all that it writes, so that nothing of
-    /// that can fail halfway; how EXEC ends if it is to be given again for that.
+    /// Loads all keys of a transaction and reserves room for all that it writes, so that no command
+    /// of it can fail halfway. Returns how EXEC ends if it has to be executed again for that.
     fn load_transaction(
         &self,
         queue: &Queue,

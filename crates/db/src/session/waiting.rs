@@ -4,19 +4,19 @@ use store::elastic::Ticket;
 
 use crate::{clients::Client, keyspace::Shards, server::Server};
 
-/// What a command that waits for the disk keeps until it is given again.
+/// State of a command that waits for the disk, kept until the command is executed again.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// What is being loaded, or is loaded, by shard.
+    /// Tickets of the values that are being loaded or are loaded, with their shards.
     tickets: Vec<(usize, Ticket)>,
-    /// What that keeps in memory, in bytes.
+    /// Memory that these values use, in bytes.
     bytes: usize,
-    /// It is in the disk queue, or was notified that it may begin.
+    /// The command is in the disk queue, or was notified that it may begin.
     is_queued: bool,
 }
 
 impl Waiting {
-    /// The shards whose disk is asked.
+    /// Returns the shards whose disk is being read.
     pub(super) fn shards(&self) -> impl Iterator<Item = usize> {
         self.tickets.iter().map(|&(index, _)| index)
     }
@@ -26,7 +26,7 @@ impl Waiting {
         self.is_queued || !self.tickets.is_empty()
     }
 
-    /// The command waits for these loads, whose values will occupy this number of bytes.
+    /// Notes that the command waits for these loads, whose values will occupy this number of bytes.
     pub(super) fn add(
         &mut self,
         missing: impl ExactSizeIterator<Item = (usize, Ticket)>,
@@ -40,19 +40,19 @@ impl Waiting {
         server.turns.keep(bytes, server.parameters.waiting_bytes_max());
     }
 
-    /// It waits for its turn to ask the disk.
+    /// Queues the command for its turn to read from the disk.
     pub(super) fn queue(&mut self, client: &std::sync::Arc<Client>, server: &Server) {
         self.is_queued = true;
         server.turns.join(client, server.parameters.waiting_bytes_max());
     }
 
-    /// Keeps what was loaded `before`, too.
+    /// Adds the loads of `before`.
     pub(super) fn keep(&mut self, before: &mut Self) {
         self.tickets.append(&mut before.tickets);
         self.bytes += std::mem::take(&mut before.bytes);
     }
 
-    /// Releases what is loaded, and the turn.
+    /// Releases the loaded data and the turn.
     #[inline]
     pub(super) fn end<S: Shards>(self, client: &Client, server: &Server, shards: &S) {
         for (index, ticket) in self.tickets {

@@ -14,7 +14,7 @@ fn finish(shard: &mut Shard, device: &SimulatedDevice) {
     }
 }
 
-/// What an answer to reading `key` has to wait for.
+/// Returns the position that an answer to reading `key` has to wait for.
 fn reads(shard: &mut Shard, key: &StoredKey) -> Position {
     shard.written = Position::default();
     shard.read(key, NOW);
@@ -45,7 +45,7 @@ fn what_is_read_is_durable_before_it_is_told() {
     finish(&mut shard, &device);
     assert_eq!(reads(&mut shard, &key), none);
 
-    // What was there at the start is safe, and the other modes promise nothing.
+    // Data present at the start is durable, and the other modes promise nothing.
     let mut shard = Shard::new("shard", open());
     shard.load(&other, true, 1, NOW);
     shard.write(&other, b"value", None, 1, NOW).expect("written");

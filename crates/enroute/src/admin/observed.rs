@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Statistics, exposition};
 use crate::runtime::{Shared, StorageLimits};
 
-/// A program whose statistics can be read, and whose storage can be changed, while it serves.
+/// A program whose statistics can be read and whose storage can be changed while it serves.
 pub trait Observed: Send + Sync + 'static {
     /// `GET /`: a page for people.
     fn page(&self) -> &'static str;

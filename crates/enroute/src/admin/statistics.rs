@@ -26,7 +26,7 @@ pub struct Statistics {
     pub refused_frames: u64,
     /// Requests of connections that are not logged in, which the origin refused.
     pub refused_logins: u64,
-    /// What is stored.
+    /// Statistics of the storage.
     pub storage: Storage,
     /// Every listener, in the order of the configuration.
     pub listeners: Vec<Listener>,
@@ -39,7 +39,7 @@ pub struct Statistics {
 pub struct Reads {
     /// Answered from storage.
     pub hits: u64,
-    /// Not answered from storage: the sum of `why_not`.
+    /// Reads not answered from storage: the sum of `why_not`.
     pub misses: u64,
     /// Waited for another client's fill instead of going to the origin.
     pub coalesced: u64,
@@ -52,7 +52,7 @@ pub struct Reads {
 pub struct Fills {
     /// Stored.
     pub filled: u64,
-    /// Not stored, by reason.
+    /// Replies not stored, by reason.
     pub not_filled: ByReason,
 }
 
@@ -73,7 +73,7 @@ impl Serialize for ByReason {
 /// Writes by the scope that they can affect.
 #[derive(Debug, Clone, Serialize)]
 pub struct Writes {
-    /// One key.
+    /// Number of writes to one key.
     pub key: u64,
     /// A collection.
     pub collection: u64,
@@ -81,13 +81,13 @@ pub struct Writes {
     pub database: u64,
     /// Everything of an origin.
     pub everything: u64,
-    /// Of these, writes that the origin refused: nothing was invalidated.
+    /// The number of these that the origin refused: nothing was invalidated.
     pub refused: u64,
-    /// Of these, writes whose reply was lost.
+    /// The number of these whose reply was lost.
     pub lost: u64,
 }
 
-/// What is stored.
+/// Statistics of the storage.
 #[derive(Debug, Clone, Serialize)]
 pub struct Storage {
     /// Items held.
@@ -117,9 +117,9 @@ pub struct Storage {
 pub struct Listener {
     /// Protocol: `mongodb` or `redis`.
     pub protocol: &'static str,
-    /// Where clients connect.
+    /// Address where clients connect.
     pub listen: String,
-    /// The database behind it.
+    /// The origin database of the listener.
     pub origin: String,
     /// Clients being served.
     pub connections: usize,
@@ -138,9 +138,9 @@ pub struct QuarantineCause {
     pub client: String,
     /// The command.
     pub command: &'static str,
-    /// What is not cached until the quarantine is over.
+    /// Scope that is not cached until the quarantine elapses.
     pub closed: &'static str,
-    /// How many such writes.
+    /// Number of such writes.
     pub writes: u64,
     /// Seconds since the last.
     pub last_seconds_ago: f64,
@@ -154,8 +154,8 @@ pub struct Process {
 }
 
 impl Statistics {
-    /// Everything, now. Each counter is exact; they are read one after another while requests go
-    /// on, so sums over several may be inconsistent by the changes during the read.
+    /// All statistics, now. Each counter is exact; they are read one after another while requests
+    /// continue, so sums of several may be inconsistent by the changes during the read.
     pub fn collect(shared: &Shared) -> Self {
         let all = Sum(shared);
         let memory = shared.shards.memory();

@@ -9,6 +9,7 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, Subcommand};
 use db::{goal::Goal, memory::MEMORY_BYTES_MIN, parameters::parse_sync};
+use notation::place;
 use serde::Deserialize;
 use store::elastic::{Sync, Warming};
 use tracing::info;
@@ -183,7 +184,15 @@ struct Document {
     autoscale: Option<String>,
 }
 
-/// What the file can change while the database serves.
+impl Document {
+    /// Parses the text of the file called `name`. An error names line and column.
+    fn parse(text: &str, name: &str) -> anyhow::Result<Self> {
+        toml::from_str(text)
+            .map_err(|error| anyhow!("{name}:{}: {}", place(text, error.span()), error.message()))
+    }
+}
+
+/// Settings that the file can change while the database serves.
 struct Live {
     memory_bytes: u64,
     sync: Sync,
@@ -198,7 +207,7 @@ impl Arguments {
             Some(path) => {
                 let text = std::fs::read_to_string(path)
                     .with_context(|| format!("cannot read {}", path.display()))?;
-                toml::from_str(&text).with_context(|| path.display().to_string())?
+                Document::parse(&text, &path.display().to_string())?
             }
         };
         let memory_bytes = document.memory.unwrap_or(self.memory).count() as u64;
@@ -307,4 +316,17 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     end.wait(None);
     database.stop();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Document;
+
+    #[test]
+    fn a_mistake_in_the_file_has_its_line_and_column() {
+        let error = Document::parse("memory = \"64MiB\"\nsink = \"no\"\n", "db.toml");
+        let error = error.expect_err("an unknown field").to_string();
+        assert!(error.starts_with("db.toml:2:1: unknown field `sink`"), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
 }

@@ -110,7 +110,7 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// One controller step towards the target, if there is one.
+    /// Makes one controller step towards the target, if one is set.
     fn step(&mut self) {
         let goal = self.shared.server.parameters.goal();
         if self.controller.as_ref().map(|(goal, _)| *goal) != goal {

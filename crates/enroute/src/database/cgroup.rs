@@ -10,14 +10,15 @@ const LIMIT_BYTES_MAX: u64 = 1 << 60;
 /// Mount point of control groups.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// The memory limit of this process's group and of the groups around it, in bytes; `None` if there
-/// is none.
+/// Returns the lowest memory limit of this process's cgroup and its ancestors, in bytes; `None`
+/// without limit.
 pub(super) fn limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_of(&groups, Path::new(ROOT))
 }
 
-/// The limit of a process whose `/proc/…/cgroup` is `groups`, with control groups shown at `root`.
+/// Returns the limit of a process whose `/proc/…/cgroup` is `groups`, with control groups mounted
+/// at `root`.
 fn limit_of(groups: &str, root: &Path) -> Option<u64> {
     let files = groups.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':');

@@ -43,11 +43,11 @@ pub(super) enum Parked {
     No,
     /// A lookup waits for the disk.
     Disk,
-    /// It waits for its next turn.
+    /// The connection waits for its next turn.
     Turn,
     /// Writes wait until the disk has caught up.
     Busy,
-    /// It waits until this time.
+    /// The connection waits until this time.
     Until(Instant),
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Connection {
     decoder: request::Decoder,
     input: Vec<u8>,
     output: Output,
-    /// Since when its lookup waits for the disk.
+    /// Time since which its lookup has waited for the disk.
     waits_since: Option<Instant>,
     /// The client sent invalid protocol data, or closed.
     ended: bool,
@@ -74,7 +74,7 @@ pub(super) struct Connection {
 pub(super) struct Turn<'t> {
     pub(super) shared: &'t Shared,
     pub(super) limits: &'t Limits,
-    /// For clients that have to log in before anything else.
+    /// Limits for clients that have to log in first.
     pub(super) limits_before_login: &'t Limits,
     /// Shards that have something for the disk.
     pub(super) touched: &'t mut [bool],
@@ -111,7 +111,7 @@ impl Connection {
         self.recount(if bytes < COUNTED_BYTES_MIN { 0 } else { bytes }, shared)
     }
 
-    /// Its waiting bytes become zero.
+    /// Subtracts its waiting bytes from the total.
     pub(super) fn uncount(&mut self, shared: &Shared) {
         self.recount(0, shared);
     }
@@ -135,7 +135,7 @@ impl Connection {
         self.peer
     }
 
-    /// Reads once and executes what came; false when the client is gone.
+    /// Reads once and executes the requests received; false when the client has disconnected.
     pub(super) fn receive(&mut self, buffer: &mut [u8], turn: &mut Turn<'_>) -> bool {
         loop {
             let count = match self.channel.read(buffer) {
@@ -176,7 +176,7 @@ impl Connection {
             return;
         }
         if self.parked == Parked::No && !self.may_execute() {
-            // Its client reads no answers: release what was reserved for it, so that others do not
+            // The client reads no answers: release its reservations, so that other clients do not
             // wait.
             self.session.let_go(&turn.shared.server, &*turn.shared.locks);
             return;

@@ -32,7 +32,7 @@ pub(super) type Commands = Queue<(usize, DeviceCommand)>;
 
 /// Origin of a shard's commands.
 pub(super) enum By<'a> {
-    /// A worker, which has a ring for its reads, or upkeep for what it reads ahead.
+    /// A worker, which has its own ring for reads, or upkeep for its read-ahead.
     Ring(&'a mut Ring<Begun>),
     /// A thread that takes its next command from this queue.
     Serving(&'a Commands),
@@ -87,7 +87,7 @@ impl Disk {
         self.ended.load(SeqCst)
     }
 
-    /// Lets the threads end once nothing is queued.
+    /// Tells the threads to end once the queue is empty.
     pub(super) fn end(&self) {
         self.ended.store(true, SeqCst);
         self.reads.end();
@@ -127,11 +127,11 @@ fn is_read(command: &DeviceCommand) -> bool {
 pub(super) struct Begun {
     shard: usize,
     file: FileName,
-    /// When it was begun, if it is a read.
+    /// Start time, if it is a read.
     at: Option<Instant>,
 }
 
-/// What a ring has carried out.
+/// A transfer that a ring has carried out.
 pub(super) type Ended = (Begun, Completion);
 
 /// Returns a result to its shard, wakes the workers concerned, and takes the next commands of the

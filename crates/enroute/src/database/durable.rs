@@ -17,7 +17,8 @@ struct State {
     failed: AtomicBool,
 }
 
-/// A worker holds answers back. On a line of the cache of its own: it changes with every round.
+/// Set while a worker holds answers back. In its own cache line, because it changes with every
+/// round.
 #[repr(align(64))]
 struct Holding(AtomicBool);
 

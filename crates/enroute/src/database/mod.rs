@@ -58,17 +58,17 @@ use crate::{
     sync, tls,
 };
 
-/// What [`Database::start`] needs to know.
+/// Parameters of [`Database::start`].
 pub struct Setup {
-    /// Where everything is kept.
+    /// Data directory.
     pub directory: PathBuf,
     /// Memory of the whole process, in bytes.
     pub memory_bytes: u64,
-    /// Start although data are missing, and serve what is left.
+    /// Start although data is missing, and serve the rest.
     pub accept_data_loss: bool,
-    /// When writes reach the disk.
+    /// When writes are synced to disk.
     pub sync: Sync,
-    /// What is read ahead when memory grows.
+    /// The entries that are read ahead when memory grows.
     pub warming: Warming,
     /// Threads that serve.
     pub workers: usize,
@@ -76,7 +76,7 @@ pub struct Setup {
     pub readers: usize,
     /// Clients served at once.
     pub clients_max: usize,
-    /// Where clients connect.
+    /// Socket where clients connect.
     pub listener: TcpListener,
     /// Encryption, if connections are to have it.
     pub tls: Option<Arc<tls::Server>>,
@@ -84,15 +84,16 @@ pub struct Setup {
     pub users: Option<PathBuf>,
     /// The password of the default user.
     pub password: Option<Zeroizing<String>>,
-    /// Which share of its cgroup's limit the process may have, in percent, if it is to follow it.
+    /// Percentage of the cgroup's memory limit that the process may use; `None` does not follow the
+    /// limit.
     pub follow_cgroup: Option<u8>,
-    /// What memory is changed for, if the database is to do so itself.
+    /// Goal of automatic memory changes; `None` if they are off.
     pub goal: Option<Goal>,
     /// The orchestrator that is asked for memory, if any.
     pub orchestrator: Option<orchestrator::Place>,
 }
 
-/// What every thread sees.
+/// State shared by all threads.
 pub struct Shared {
     /// Users, clients, parameters, counters.
     pub server: Server,
@@ -126,7 +127,7 @@ impl Shared {
         self.share_out();
     }
 
-    /// Gives every shard its share of the memory.
+    /// Sets every shard's share of the memory.
     fn share_out(&self) {
         let bytes = self.server.parameters.memory_bytes.load(SeqCst);
         let share = self.overhead.for_shards(bytes) as usize / self.locks.len();
@@ -160,12 +161,12 @@ pub struct Database {
 
 /// Heaps that all threads share.
 const HEAPS: i32 = 2;
-/// With the reserve of the budget it is what clients may keep waiting
+/// Fixed part of what clients may keep waiting, in addition to the reserve of the budget
 /// (`db::memory::clients_bytes_max`).
 const CLIENTS_BYTES: u64 = 8 << 20;
 /// Files and sockets open at most besides clients and what the shards keep.
 const FILES_BESIDES: usize = 128;
-/// How long the end may take for what is written to reach the disk.
+/// Maximum time at shutdown for written data to reach the disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Database {
@@ -274,12 +275,12 @@ impl Database {
         Ok(())
     }
 
-    /// What every thread sees.
+    /// State shared by all threads.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Where clients connect.
+    /// Address where clients connect.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

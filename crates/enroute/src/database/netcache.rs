@@ -1,8 +1,8 @@
 //! The NetCache protocol for keys of the database: the server agent.
 //!
 //! The agent (`switch::agent`) is a client without a socket, which executes the commands of
-//! [`db::netcache`]. Writes of Redis clients to such a key reach the agent by client tracking, after
-//! they are done; the agent then invalidates the old value in the switch.
+//! [`db::netcache`]. Writes of Redis clients to such a key reach the agent by client tracking,
+//! after they are done; the agent then invalidates the old value in the switch.
 
 use std::{
     cell::RefCell,
@@ -112,7 +112,7 @@ impl Client {
         Ok(out)
     }
 
-    /// The same for a command whose answer is read.
+    /// The same for a command whose answer is needed.
     fn answer<T>(
         &mut self,
         args: &[&[u8]],
@@ -123,8 +123,8 @@ impl Client {
         read(netcache::reply(&out).map_err(named)?)
     }
 
-    /// Both are written atomically: a number without its value would acknowledge a lost write; a
-    /// value without its number would be applied again.
+    /// Writes both atomically: a number without its value would acknowledge a lost write; a value
+    /// without its number would be applied again.
     fn put(
         &mut self,
         key: &Key,

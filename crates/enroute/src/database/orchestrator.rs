@@ -32,17 +32,17 @@ pub struct Rescale {
     pub memory_bytes: u64,
     /// The memory it has now; equal to the memory it wants after a release.
     pub present_bytes: u64,
-    /// What it has resident now, in bytes.
+    /// Resident memory of the process now, in bytes.
     pub resident_bytes: u64,
     /// The reason, for people.
     pub reason: String,
 }
 
-/// Its answer.
+/// The orchestrator's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Granted {
-    /// The memory the process may use from now on, in bytes: at least what it has, at most what it
-    /// asked for.
+    /// The memory the process may use from now on, in bytes: at least its present memory, at most
+    /// the requested memory.
     pub granted_bytes: u64,
 }
 
@@ -84,7 +84,7 @@ impl Orchestrator {
         Ok(Self { place, runtime: runtime.context("cannot start the client of the orchestrator")? })
     }
 
-    /// Asks for `memory_bytes` in place of `present_bytes`; what was granted.
+    /// Asks for `memory_bytes` in place of `present_bytes`; returns the granted memory.
     ///
     /// # Errors
     /// It cannot be reached, or refuses.

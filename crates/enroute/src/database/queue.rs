@@ -45,7 +45,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Queued work is done, then the queue ends.
+    /// Ends the queue after the queued work is done.
     pub(crate) fn end(&self) {
         self.waiting.lock().ended = true;
         self.changed.notify_all();

@@ -15,8 +15,8 @@ use store::{
 
 use super::directory::Directory;
 
-/// Shards of a new database: few, because with `--sync always` each has syncs of its own; enough
-/// that two workers rarely want the same lock.
+/// Number of shards of a new database: few, because with `--sync always` each shard syncs on its
+/// own; enough that two workers rarely need the same lock.
 const SHARDS_NEW: usize = 4;
 
 /// All shards.
@@ -28,12 +28,12 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// How many there are.
+    /// Number of shards.
     pub fn len(&self) -> usize {
         self.shards.len()
     }
 
-    /// Never.
+    /// Always false.
     pub fn is_empty(&self) -> bool {
         self.shards.is_empty()
     }

@@ -22,7 +22,7 @@ pub(super) fn run(shared: &Shared) {
     shared.keeper.get_or_init(thread::current);
     let mut damage_said = HashSet::new();
     let mut ring = Ring::new().ok();
-    // It goes on while the workers end: their last writes may need it to reach the disk.
+    // Continues while the workers end: their last writes may need it to reach the disk.
     while !shared.disk.has_ended() {
         let began = Instant::now();
         let mut more = false;

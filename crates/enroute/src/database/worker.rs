@@ -69,7 +69,7 @@ pub(super) struct Worker {
     /// Commands done in this round, and lookups answered at once.
     done: u64,
     at_once: u64,
-    /// For its reads, if the system allows one.
+    /// The ring for disk reads, if the system allows one.
     ring: Option<Ring<Begun>>,
     ended: Vec<Ended>,
     /// Longest output that waits for one client, in bytes.
@@ -128,7 +128,7 @@ impl Worker {
         .limited())
     }
 
-    /// With what memory and the number of clients allow each of them now.
+    /// Applies the limits that follow from free memory and the number of clients.
     fn limited(mut self) -> Self {
         self.limit_clients();
         self

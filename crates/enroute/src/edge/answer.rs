@@ -45,12 +45,12 @@ use super::{
 /// RFC 9211: what this cache did, for diagnosis.
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 const NAME: &str = "enroute";
-/// Its name in `Via`.
+/// Name of the edge in `Via`.
 const VIA: &str = "1.1 enroute";
 
-/// One header in a map, beside its bytes.
+/// Memory of one header in a map, besides its bytes.
 const HEADER_BYTES: usize = 128;
-/// As it came, as the origin is to see it, and on its way there.
+/// Number of copies of a head: as received, as forwarded, and in the output buffer.
 const HEAD_COPIES: usize = 3;
 
 /// State shared by the requests of one connection.
@@ -60,7 +60,7 @@ pub(super) struct Connection {
     pub(super) peer: SocketAddr,
     /// Requests begun.
     pub(super) begun: AtomicU64,
-    /// Its responses in progress, of which a client may read some and not others.
+    /// The responses in progress, some of which the client may read and others not.
     pub(super) taking: Option<Taking>,
     /// Its memory account.
     pub(super) account: Arc<Account>,
@@ -92,7 +92,7 @@ pub(super) async fn answer(
     })
 }
 
-/// What is refused is an answer too; boxed, since it is rare.
+/// The answer, or as an error the response that refuses the request; boxed, since it is rare.
 type Answer = Result<Response<Body>, Box<Response<Body>>>;
 
 impl Connection {
@@ -156,8 +156,8 @@ impl Connection {
         Ok(headers)
     }
 
-    /// The answer to a request that goes to the origin as it is; if it changes something there,
-    /// what is stored is forgotten.
+    /// Forwards a request to the origin unchanged; if it changes something there, the stored
+    /// entries of its target are dropped.
     async fn changing(&self, method: Method, wanted: &Wanted, body: Body) -> Answer {
         let safe = method.is_safe();
         let answer = self.pass(method, wanted, body, "method").await?;
@@ -228,7 +228,8 @@ impl Connection {
         self.fetched(wanted, stored, marked).await
     }
 
-    /// What is stored for a request, which it may or may not be given.
+    /// Looks up the stored entry for a request; whether the request may be answered with it is not
+    /// checked here.
     async fn stored(&self, wanted: &mut Wanted) -> Result<Option<Arc<Entry>>, NoRoom> {
         let Shared { content, room, .. } = &*self.shared;
         let mut found = content.lookup(&wanted.key, room, now()).await?;
@@ -291,8 +292,8 @@ impl Connection {
         }
     }
 
-    /// The response for a request that waited for the fetch of another. If the origin must be asked,
-    /// what it may confirm for this client.
+    /// Returns the response for a request that waited for another request's fetch; or, if the
+    /// origin must be asked, the entry that the origin may confirm for this client.
     async fn waited(
         &self,
         receiver: &Receiver,
@@ -316,7 +317,7 @@ impl Connection {
         }
     }
 
-    /// Hands a request to the origin as it is, and its answer to the client.
+    /// Forwards a request to the origin unchanged, and its answer to the client.
     async fn pass(&self, method: Method, wanted: &Wanted, body: Body, reason: &str) -> Answer {
         self.shared.stats.passed.count();
         let mut request = Request::new(body);

@@ -1,5 +1,4 @@
-//! Bodies: of answers, none, one of ours or one that passes through; of requests, one that may be
-//! left unread.
+//! Bodies of answers (none, local, or forwarded) and of requests (which may remain unread).
 
 use std::{
     pin::Pin,
@@ -23,7 +22,7 @@ pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// A body of whatever kind.
 pub(super) struct Body {
     bytes: UnsyncBoxBody<Bytes, BodyError>,
-    /// Its part in memory.
+    /// Its bytes in memory.
     kept: usize,
     charged: Option<(Charged, InRoom)>,
 }
@@ -109,8 +108,8 @@ impl hyper::body::Body for FromOrigin {
     }
 }
 
-/// What is read of a body is handed over in slices, so that it shows whether its client takes them,
-/// and little is copied into its buffers before it does. The longest TLS record.
+/// Size of the slices in which a body is handed over: the longest TLS record. Slices show whether
+/// the client reads them, and limit what is copied into its buffers before it does.
 const SLICE_BYTES: usize = 16 << 10;
 
 /// A body of which some was read already, or all.
@@ -168,7 +167,7 @@ const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
 /// away (a lingering close, RFC 9112 §9.6).
 pub(super) struct RequestBody {
     body: Option<Arriving>,
-    /// Its part in memory.
+    /// Memory counted for it.
     room: Option<Counted>,
 }
 
@@ -179,7 +178,7 @@ impl RequestBody {
         Self { body, room: None }
     }
 
-    /// The same, with room for what is kept of it.
+    /// The same, with memory counted for the bytes kept of it.
     pub(super) fn with(mut self, room: Counted) -> Self {
         self.room = Some(room);
         self

@@ -27,12 +27,12 @@ impl Content {
         Self { memory: Storage::new(limits, RandomState::new(), super::now()), database }
     }
 
-    /// What is held in memory.
+    /// The memory storage.
     pub(super) fn memory(&self) -> &Storage {
         &self.memory
     }
 
-    /// What is stored under `key`.
+    /// Looks up the entry stored under `key`.
     ///
     /// # Errors
     /// An entry exists, or may exist, and `room` has no memory for it.

@@ -66,8 +66,8 @@ impl Database {
         self.ask([vec![b"DEL".as_slice(), &[KEYS, key].concat()]]).await;
     }
 
-    /// The replies to these commands, none of them an error. The commands are encoded when it is their
-    /// turn: until then they would be copies that wait.
+    /// The replies to these commands, none of them an error. The commands are encoded when it is
+    /// their turn: until then they would be copies that wait.
     async fn ask<const COUNT: usize>(
         &self,
         commands: [Vec<&[u8]>; COUNT],
@@ -110,5 +110,5 @@ fn bail_late<T>() -> anyhow::Result<T> {
     bail!("no reply within {PATIENCE:?}")
 }
 
-/// More than the lengths and line ends around one value take.
+/// Upper bound of the length fields and line ends around one value.
 const FRAMING_BYTES: usize = 256;

@@ -34,11 +34,11 @@ pub(super) struct Wanted {
     pub(super) target: Uri,
     /// The headers of the client that are forwarded to the origin.
     pub(super) receiver: Receiver,
-    /// Its primary key.
+    /// The primary key.
     pub(super) key: Vec<u8>,
     /// The key of the variant it wants, where the target is known to have some.
     pub(super) variant: Option<Vec<u8>>,
-    /// Its memory is counted while a request waits for it.
+    /// Memory of the request, counted while other requests wait for it.
     pub(super) _room: Arc<Counted>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Wanted {
 pub(super) enum Own {
     /// The origin's answer, which is not stored.
     Response(Response<Body>),
-    /// What is stored now, or was confirmed for this request.
+    /// The entry that is stored now, or was confirmed for this request.
     Entry {
         entry: Arc<Entry>,
         how: How,
@@ -156,7 +156,7 @@ impl Fetch {
         (Own::Response(Response::from_parts(head, passing(body))), Outcome::NotShared)
     }
 
-    /// Stores an answer whose body has come, or hands it over if that is too long.
+    /// Stores an answer whose body has been received, or passes it on if it is too long.
     async fn fill(&self, entry: Entry, head: response::Parts, body: FromOrigin) -> (Own, Outcome) {
         let shared = &self.shared;
         let read = read(body, self.site.body_bytes_max, &shared.room);
@@ -201,7 +201,7 @@ impl Fetch {
         (own.unwrap_or(Own::Failed(status)), outcome)
     }
 
-    /// What is stored, if it may be used although the origin failed.
+    /// Returns the stored entry if it may be used although the origin failed.
     fn covered(&self, why: &str) -> Option<Own> {
         let entry = Arc::clone(self.stored.as_ref()?);
         entry.release(&self.wanted.receiver, Ground::OriginFailed, now()).ok()?;
@@ -228,7 +228,7 @@ impl Fetch {
         }
     }
 
-    /// Remembers that answers of this target were not to be shared.
+    /// Notes that answers for this target could not be shared.
     fn mark(&self, answers: u8) {
         if self.is_ordinary() {
             self.shared.marks.note(&self.wanted.key, answers, now());
@@ -267,13 +267,13 @@ impl Fetch {
     }
 }
 
-/// A body, or what was read of it before it was found that it cannot be kept whole.
+/// A body, or the part of it that was read before it turned out too long to be kept.
 enum Read {
     Whole(Bytes),
     InPart(Resumed<FromOrigin>, Why),
 }
 
-/// Why a body is not kept whole.
+/// Reasons why a body is not kept whole.
 enum Why {
     TooLong,
     /// Too much other data is in transit.

@@ -26,7 +26,8 @@ struct Flight {
 }
 
 impl Flights {
-    /// Lets no request that comes from now on wait for a fetch of this target that is under way.
+    /// Prevents requests that arrive from now on from waiting for a fetch of this target that is
+    /// under way.
     pub(super) fn revoke(&self, primary: &[u8]) {
         self.0.lock().retain(|_, flight| flight.primary != primary);
     }
@@ -40,7 +41,8 @@ pub(super) enum Place {
     Behind(watch::Receiver<Option<Outcome>>),
 }
 
-/// Joins the fetch of `wanted`, or begins it; `stored` is what may turn out to be still right.
+/// Joins the fetch of `wanted`, or begins it; `stored` is the stale entry that the origin may
+/// confirm.
 pub(super) fn join(
     shared: &Arc<Shared>,
     site: &Arc<Site>,
@@ -66,7 +68,7 @@ pub(super) fn join(
     let (hand_over, own) = oneshot::channel();
     tokio::spawn(async move {
         let (own, outcome) = fetch.run().await;
-        // Requests that come from here on find what was stored, or begin a new fetch.
+        // Later requests find the stored entry, or begin a new fetch.
         drop(landing);
         tell.send_replace(Some(outcome));
         let _ = hand_over.send(own);

@@ -5,19 +5,20 @@ use wire::ski::{KeyId, Operation, Params, Request, Scheme, TranscriptHash, reque
 
 use crate::keyserver::Client;
 
-/// One key at a key server.
+/// One private key, kept at a key server.
 pub struct KeyServer {
     client: Client,
     key: KeyId,
 }
 
 impl KeyServer {
-    /// The key whose public half has this SHA-256.
+    /// Creates the key whose public key has this SHA-256.
     pub fn new(client: Client, spki_sha256: [u8; 32]) -> Self {
         Self { client, key: KeyId(spki_sha256) }
     }
 
-    /// Asks for the name that the TLS client requested: a key for `*.example` serves each of its names.
+    /// Asks for the name that the TLS client requested: a key for `*.example` serves each of its
+    /// names.
     fn ask(&self, server_name: Option<&str>, operation: Operation) -> KeyFuture<Vec<u8>> {
         let server_name = server_name.map(str::to_owned);
         let request = Request { key: self.key, server_name, operation };

@@ -36,12 +36,12 @@ use super::{
     unread::Unread,
 };
 
-/// What a connection of HTTP/2 may send of requests' bodies before they are read.
+/// Maximum of request body bytes that an HTTP/2 connection may send before they are read.
 const WINDOW_BYTES: u32 = 256 << 10;
-/// What waits for the window of one of its streams.
+/// Maximum of bytes that wait for the window of one of its streams.
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Accepts until the end is asked for.
+/// Accepts connections until shutdown is requested.
 pub(super) async fn serve(socket: TcpListener, shared: Arc<Shared>) {
     let room = Arc::new(Semaphore::new(shared.limits.connections_max));
     let handshakes = Arc::new(Semaphore::new(shared.limits.handshakes_max));
@@ -82,7 +82,7 @@ async fn accept(
     let permit = Arc::clone(room).acquire_owned().await.ok()?;
     let (stream, peer) = listener.accept().await;
     let _ = stream.set_nodelay(true);
-    // The kernel ends a connection whose client takes nothing of an answer for this long.
+    // The kernel ends a connection whose client reads nothing of an answer for this long.
     let patience = u32::try_from(shared.limits.idle_timeout.as_millis());
     let _ = sockopt::set_tcp_user_timeout(&stream, patience.unwrap_or(u32::MAX));
     Some((permit, stream, peer))
@@ -147,7 +147,7 @@ async fn converse(
     let connection = Arc::new(connection);
     let ended = tokio::select! {
         ended = serve_requests(&connection, stream, session.protocol) => ended,
-        // What it keeps goes with it.
+        // Its memory is released with it.
         () = open.account.ending() => return,
     };
     if let Err(error) = ended {
@@ -209,7 +209,7 @@ async fn serve_requests(
     }
 }
 
-/// Waits until no request has begun for the idle timeout. Answers under way then go on to their
+/// Waits until no request has begun for the idle timeout. Answers under way then continue to their
 /// end; `PING` frames do not count as activity.
 async fn idle(connection: &Connection, limit: Duration) {
     let mut seen = None;

@@ -70,13 +70,14 @@ pub struct Limits {
     pub streams_max: u32,
     /// Requests that one origin is answering at once; further ones wait, within the origin timeout.
     pub origin_connections_max: usize,
-    /// From accepting a connection to the end of its handshake.
+    /// Time from accepting a connection to the end of its handshake.
     pub handshake_timeout: Duration,
     /// Longest time for the headers of a request, and between requests.
     pub idle_timeout: Duration,
-    /// For a connection to an origin.
+    /// Timeout for connecting to an origin.
     pub connect_timeout: Duration,
-    /// From asking the origin to the headers of its answer; to the end of one that is stored.
+    /// Time from the request to an origin to the headers of its answer, or to the end of an answer
+    /// that is stored.
     pub origin_timeout: Duration,
     /// Timeout of busy connections after a shutdown is requested.
     pub drain_timeout: Duration,
@@ -100,9 +101,9 @@ impl Default for Limits {
     }
 }
 
-/// One domain, and where its content comes from.
+/// One domain and its origin.
 pub struct Site {
-    /// Its name, `shop.example`, or `*.example` for all names one label below.
+    /// Domain name, `shop.example`, or `*.example` for all names one label below.
     pub domain: String,
     /// The origin, which is asked for responses that are not stored.
     pub origin: Origin,
@@ -112,13 +113,13 @@ pub struct Site {
 
 /// Everything an edge is made of.
 pub struct Setup {
-    /// Where clients connect.
+    /// Socket where clients connect.
     pub socket: TcpListener,
     /// Threads.
     pub workers: usize,
     /// See [`Limits`].
     pub limits: Limits,
-    /// Where content is kept.
+    /// Storage of content.
     pub content: Content,
     /// Settings that may change while it serves.
     pub sites: Sites,
@@ -126,7 +127,7 @@ pub struct Setup {
 
 /// The domains, their certificates and keys: read at the start and again while the edge serves.
 pub struct Sites {
-    /// Where their content comes from.
+    /// The sites, with their origins.
     pub served: Vec<Site>,
     /// The TLS side of each.
     pub tls: Vec<edge_tls::Site>,
@@ -141,13 +142,13 @@ fn by_domain(sites: Vec<Site>) -> ByDomain {
     sites.into_iter().map(|site| (site.domain.clone(), Arc::new(site))).collect()
 }
 
-/// What all connections share.
+/// State shared by all connections.
 pub struct Shared {
     /// See [`Limits`].
     pub limits: Limits,
     /// Counted since the start.
     pub stats: Stats,
-    /// Where content is kept.
+    /// Storage of content.
     pub content: Content,
     certificates: Watch,
     sites: RwLock<ByDomain>,
@@ -155,7 +156,7 @@ pub struct Shared {
     flights: flights::Flights,
     marks: Marks,
     room: Arc<room::Room>,
-    /// Where it listens; a client names this port or none.
+    /// Port of the listener; a client names this port or none.
     port: u16,
     connections: AtomicUsize,
     foreigners: Foreigners,
@@ -169,11 +170,11 @@ impl Shared {
         self.connections.load(Relaxed)
     }
 
-    /// New connections, with clients, origins and key servers, use these from now on; those that
-    /// are open and session tickets go on.
+    /// Replaces the sites: new connections with clients, origins and key servers use these from now
+    /// on; open connections and session tickets stay valid.
     ///
     /// # Errors
-    /// TLS cannot be set up with them; then all stays as it was.
+    /// TLS cannot be set up with them; then nothing changes.
     pub fn replace(&self, sites: Sites) -> anyhow::Result<()> {
         // Held during the change, so that a handshake for a new site finds it.
         let mut served = self.sites.write();
@@ -246,17 +247,17 @@ impl Edge {
         Ok(Self { runtime, shared, address })
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What its connections share.
+    /// State shared by its connections.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Lets requests that are under way end, but not for longer than the drain timeout.
+    /// Lets the requests under way end, up to the drain timeout.
     pub fn stop(self) {
         self.shared.ending.send_replace(true);
         let idle = async {

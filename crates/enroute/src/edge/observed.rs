@@ -63,7 +63,7 @@ impl Observed for Shared {
         text.gauge("content_limit_bytes", "Memory limit of content.").value(sizes.bytes_max);
         text.counter("content_evictions_total", "Records that were evicted.")
             .value(sizes.evictions);
-        // As other exporters have it: what is left is this less `time()`.
+        // As in other exporters, the remaining time is this value minus `time()`.
         let help = "Until when a certificate is good, since 1970.";
         let mut ends = text.gauge("certificate_not_after_seconds", help);
         for Life { name, ends: at, .. } in self.certificates.lives() {

@@ -1,8 +1,16 @@
 //! The origin of a site: a few kept connections over which it is asked.
 //!
 //! A connection may fail silently: the origin's host is off, the path is cut, or a firewall dropped
-//! its state. The kernel detects missing acknowledgements of data and of keepalive probes. A safe
-//! request is then retried once on a new connection.
+//! its state. The kernel detects missing acknowledgements of data and of keepalive probes
+//! (`TCP_USER_TIMEOUT` of the connect timeout, which has no option of its own because both say how
+//! long the network may take). A safe request without a body that was sent on a used connection is
+//! then retried once, on a new connection, because other kept connections may have failed too
+//! (RFC 9112 §9.3.1 allows the retry).
+//!
+//! Requests with a body use other connections without `TCP_USER_TIMEOUT`: the kernel cannot tell a
+//! closed window from silence, and an origin may take its time before it reads an upload. They are
+//! never retried. An upload on a failed connection therefore waits for the origin timeout, unless
+//! keepalive finds it first.
 
 use std::{
     future::Future,
@@ -45,9 +53,9 @@ use super::{
 
 /// Connections kept for the next request.
 const IDLE_CONNECTIONS_MAX: usize = 64;
-/// For how long; below what servers commonly close after.
+/// Time for which they are kept; shorter than the idle timeout of most servers.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest head of an answer, and what is read or written of a body at once.
+/// Maximum length of the head of an answer, and of one read or write of a body.
 const BUFFER_BYTES: usize = 32 << 10;
 /// Number of unanswered keepalive probes after which a silent connection is closed.
 const PROBES: u32 = 3;
@@ -57,19 +65,19 @@ const PROBES: u32 = 3;
 pub struct Origin {
     base: Uri,
     authority: Authority,
-    /// For requests that may be retried.
+    /// Client for requests that may be retried.
     asking: Client<Connector, Body>,
-    /// For retries: never on an existing connection.
+    /// Client for retries: never on an existing connection.
     anew: Client<Connector, Body>,
-    /// For all others. A slow reader of a body fills the window, which the kernel cannot tell from
-    /// silence.
+    /// Client for all others. A slow reader of a body fills the window, which the kernel cannot
+    /// tell from silence.
     sending: Client<Connector, Body>,
     answer_timeout: Duration,
     turns_max: usize,
     turns: Arc<Semaphore>,
 }
 
-/// Why there is no answer.
+/// Reasons why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("the origin {0} cannot be reached: {1}")]
@@ -137,12 +145,12 @@ impl Origin {
         })
     }
 
-    /// Where it is.
+    /// Base URI of the origin.
     pub(super) fn base(&self) -> Uri {
         self.base.clone()
     }
 
-    /// Sends a request, whose target is only a path, when a permit is available, and waits for the
+    /// Sends a request, whose target is only a path, when a permit is available. Waits for the
     /// headers of the answer, and for `room` to pass its body on.
     pub(super) async fn ask(
         &self,
@@ -276,8 +284,8 @@ impl Connector {
         })
     }
 
-    /// Has the kernel end a connection whose other end has acknowledged nothing for the connect timeout
-    /// (`TCP_USER_TIMEOUT` and keepalive, tcp(7)).
+    /// Makes the kernel end a connection whose peer has acknowledged nothing for the connect
+    /// timeout (`TCP_USER_TIMEOUT` and keepalive, tcp(7)).
     fn bound_silence(&self, stream: &TcpStream) -> io::Result<()> {
         let limit = self.connect_timeout;
         sockopt::set_tcp_keepidle(stream, limit / 2)?;

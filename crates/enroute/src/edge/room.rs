@@ -37,7 +37,7 @@ use crate::memory::{self, CLIENTS_BYTES, Clients};
 
 /// The share beside [`CLIENTS_BYTES`]: this part of what content may take.
 const CONTENT_PART: usize = 4;
-/// One connection beside the headers it is sending: TLS and what HTTP keeps of an idle one.
+/// Memory of one connection besides the headers it is sending: TLS and HTTP state of an idle one.
 const CONNECTION_BYTES: u64 = 32 << 10;
 
 /// Buffers of an answer that passes through, between its origin's socket and its client's.
@@ -58,7 +58,7 @@ pub(super) fn share(memory: usize) -> usize {
     CLIENTS_BYTES.saturating_add(memory / CONTENT_PART)
 }
 
-/// What the process takes at most, with `memory` bytes for content.
+/// Maximum memory of the process, with `memory` bytes for content.
 pub(super) fn process_bytes(memory: usize, limits: &Limits) -> u64 {
     let connection = CONNECTION_BYTES + limits.header_bytes_max as u64;
     memory::process_bytes(memory as u64)
@@ -78,7 +78,7 @@ pub(super) struct Room {
 struct Open {
     accounts: HashMap<u64, Arc<Account>>,
     next: u64,
-    /// When one was last chosen to be ended.
+    /// Time at which a connection was last chosen to be closed.
     looked: Instant,
 }
 
@@ -126,8 +126,8 @@ impl Room {
         }
     }
 
-    /// Counts `bytes` that are in memory already, and waits until everything is within the share;
-    /// `None` if it does not come to that.
+    /// Counts `bytes` that are already in memory, and waits until everything is within the share;
+    /// `None` if that does not happen.
     pub(super) async fn admit(self: &Arc<Self>, bytes: usize) -> Option<Counted> {
         let counted = self.count(bytes);
         let began = Instant::now();
@@ -206,14 +206,15 @@ impl Peer for edge_tls::TlsStream<TcpStream> {
     }
 }
 
-/// A client's stream, from which nothing is read while the share is spent. A client that has left
-/// is not waited for then: what it keeps may be what the others wait for.
+/// A client's stream, from which nothing is read while the share is used up. A client that has
+/// disconnected is not waited for then, because other connections may need the memory that it
+/// holds.
 pub(super) struct Gate<S> {
     stream: S,
     room: Arc<Room>,
-    /// The bodies that come in what is read, with HTTP/2.
+    /// The request bodies contained in the bytes read, with HTTP/2.
     unread: Option<Arc<Unread>>,
-    /// Since when it is closed, and until the next look.
+    /// Time since which the gate is closed, and the timer of the next check.
     closed: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
@@ -302,13 +303,13 @@ impl Account {
         Self { peer, bytes, is_ending, end: Notify::new() }
     }
 
-    /// Charges it for `bytes`, until what is returned is dropped.
+    /// Charges it for `bytes`, until the returned value is dropped.
     pub(super) fn charge(self: &Arc<Self>, bytes: usize) -> Charged {
         self.bytes.fetch_add(bytes, Relaxed);
         Charged { account: Arc::clone(self), bytes }
     }
 
-    /// What it keeps of one kind is `now`, and was `before`.
+    /// Replaces the charge `before` of one kind by `now`.
     pub(super) fn change(&self, before: usize, now: usize) {
         self.bytes.fetch_add(now.wrapping_sub(before), Relaxed);
     }

@@ -70,8 +70,8 @@ impl EdgeDocument {
         self.sites.iter().map(SiteDocument::body_bytes_max).max().unwrap_or(0)
     }
 
-    /// This configuration with the sites and the identity of `later`, which may change while it
-    /// serves; and the names of other fields that differ.
+    /// Returns this configuration with the sites and the identity of `later`, which may change
+    /// while it serves, and the names of other fields that differ.
     pub fn with_sites_of(&self, later: Self) -> (Self, Vec<&'static str>) {
         // Room for the longest record was made at the start.
         let is_longer = later.body_bytes_max() > self.body_bytes_max();

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
+    /// Adds one.
     pub fn count(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 
-    /// So far.
+    /// Current value.
     pub fn value(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -21,7 +21,7 @@ impl Counter {
 /// Declares the counters, with what each means to people and to Prometheus.
 macro_rules! counters {
     ($($name:ident: $help:literal,)*) => {
-        /// What the edge did since its start.
+        /// Counters of the edge since its start.
         #[derive(Debug, Default)]
         pub struct Stats {
             $(#[doc = $help] pub $name: Counter,)*

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 
 use crate::lock::{self, Refused};
 
-/// How long a written line may wait to be on the disk. A crash of the machine, not of the program,
-/// loses that much.
+/// Maximum time before a written line is synced to disk. A crash of the machine (not of the
+/// program) loses the lines of up to this period.
 pub(super) const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// Maximum number of lines that wait for the next write. A thread that would exceed it writes
@@ -146,14 +146,15 @@ impl Log {
 }
 
 impl Lines {
-    /// Writes what is unwritten while no line can be added.
+    /// Writes the unwritten lines while no line can be added.
     fn write(&mut self, file: &File) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.unwritten);
         let (written, outcome) = write(file, &mut bytes);
         self.note(written, bytes, outcome)
     }
 
-    /// What a write came to: where the chain stands in the file, and what could not be written.
+    /// Notes the result of a write: the state of the chain in the file, and the lines that could
+    /// not be written.
     fn note(
         &mut self,
         written: Option<Chain>,
@@ -166,7 +167,7 @@ impl Lines {
         outcome
     }
 
-    /// What is unwritten becomes the beginning of a new file.
+    /// Starts a new file with the unwritten lines.
     fn begin_file(&mut self) -> anyhow::Result<()> {
         let mut chain = self.written.clone();
         let mut unwritten = chain.begin_file(now()?);
@@ -180,9 +181,9 @@ impl Lines {
     }
 }
 
-/// Writes `bytes`, which are whole lines; says where the chain stands behind the last one that was
-/// written, if any was. What could not be written stays in `bytes`, from the beginning of a line
-/// on: a line that was begun is taken back, so that the file can be continued.
+/// Writes `bytes`, which are whole lines; returns the state of the chain after the last line
+/// written, if any. Bytes that could not be written stay in `bytes`, from the beginning of a line
+/// on: a partly written line is removed from the file, so that the file can be continued.
 fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>) {
     let mut done = 0;
     let outcome = loop {
@@ -232,7 +233,7 @@ impl Held {
         }
     }
 
-    /// Is it the file at `path`?
+    /// Whether the open file is the one at `path`.
     fn is_at(&self, path: &Path) -> io::Result<bool> {
         let own = self.metadata()?;
         match fs::metadata(path) {
@@ -280,7 +281,7 @@ fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(Held, Chain)> {
     Ok((held, chain))
 }
 
-/// Verifies files in their order; says where the chain stands behind the last.
+/// Verifies files in their order; returns the state of the chain after the last.
 pub fn verify(paths: &[PathBuf]) -> anyhow::Result<Chain> {
     let mut chain = Chain::default();
     for path in paths {

@@ -63,9 +63,9 @@ pub enum Error {
     /// No connection, or it broke, twice.
     #[error("the key server at {address} cannot be reached: {reason}")]
     Unreachable {
-        /// Where it should be.
+        /// Address of the key server.
         address: String,
-        /// What went wrong.
+        /// Reason of the failure.
         reason: String,
     },
     /// No answer in time.
@@ -257,7 +257,7 @@ async fn drive(
     doubt: Arc<Notify>,
     limit: Duration,
 ) {
-    let mut pings = connection.ping_pong().expect("nobody has taken it");
+    let mut pings = connection.ping_pong().expect("not taken before");
     let silence = async {
         loop {
             doubt.notified().await;

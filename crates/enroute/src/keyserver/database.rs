@@ -38,7 +38,7 @@ struct Command {
     answer: oneshot::Sender<Reply>,
 }
 
-/// A connection, served by a task of its own.
+/// A connection, served by its own task.
 struct Link {
     queue: mpsc::Sender<Command>,
     task: AbortHandle,
@@ -104,7 +104,8 @@ impl Database {
         exchanged.inspect_err(|_| link.give_up()).map_err(late)?
     }
 
-    /// The connection, made anew if it is gone. Requests that arrive while it is made wait for it.
+    /// Returns the connection, and connects again if it is lost. Requests that arrive while
+    /// connecting wait for it.
     async fn link(&self) -> anyhow::Result<Arc<Link>> {
         let mut kept = self.link.lock().await;
         if let Some(link) = kept.as_ref().filter(|link| link.is_usable()) {

@@ -18,8 +18,7 @@ pub fn harden() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With a limit, locking everything that is mapped later would make allocations fail, so then it is
-/// not tried.
+/// Locks all memory, unless a limit is set: with a limit, later allocations would fail.
 fn lock_memory() {
     let limit = getrlimit(Resource::Memlock);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

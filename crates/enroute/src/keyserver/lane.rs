@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 /// Operations that wait; the next one is refused. At 250 µs each they take 0.25 s on one core.
 const QUEUE_MAX: usize = 1024;
-/// How much the threads yield: at equal need they get a tenth of the core.
+/// Niceness of the threads: under full load they get a tenth of the core.
 const NICENESS: i32 = 10;
 
 type Job = Box<dyn FnOnce() + Send>;

@@ -8,6 +8,7 @@ use keyserver::{
     policy::{Edge, Keys, Rule},
     rate::Rate,
 };
+use notation::place;
 use serde::Deserialize;
 use wire::ski::{KeyId, Method};
 
@@ -45,7 +46,8 @@ pub fn read(path: &Path) -> anyhow::Result<Policy> {
 }
 
 fn parse(text: &str) -> anyhow::Result<Policy> {
-    let document: Document = toml::from_str(text).map_err(|error| anyhow!("{error}"))?;
+    let document: Document = toml::from_str(text)
+        .map_err(|error| anyhow!("{}: {}", place(text, error.span()), error.message()))?;
     let mut policy =
         Policy { premaster_decryption: document.premaster_decryption, ..Policy::default() };
     for edge in document.edge {

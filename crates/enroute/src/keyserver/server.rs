@@ -58,11 +58,11 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// Address to listen on, and the certificates.
 pub struct Configuration {
-    /// Where edges connect.
+    /// Address where edges connect.
     pub listen: SocketAddr,
-    /// What handshakes begin with.
+    /// TLS configuration of new handshakes.
     pub tls: Arc<Tls>,
-    /// Where the sealed keys are.
+    /// Database of the sealed keys.
     pub database: Place,
     /// Threads that serve connections.
     pub workers: usize,
@@ -115,7 +115,7 @@ impl Server {
         Ok(Self { address, end, threads })
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -142,7 +142,7 @@ async fn sync_log(shared: &Shared) {
     }
 }
 
-/// A thread with a runtime of its own.
+/// Starts a thread with its own runtime.
 fn on_runtime(
     name: String,
     body: impl AsyncFnOnce() + Send + 'static,
@@ -151,7 +151,7 @@ fn on_runtime(
     Ok(thread::Builder::new().name(name).spawn(move || runtime.block_on(body()))?)
 }
 
-/// Deals connections to the workers in turn: an edge has few, and each worker should have some.
+/// Assigns connections to the workers in turn: an edge has few, and each worker should have some.
 async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, shared: &Shared) {
     let mut listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(socket) => endpoint::Listener::new(socket, "the key server"),
@@ -188,7 +188,7 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
     loop {
         tokio::select! {
             next = accepted.recv() => {
-                // The acceptor is gone: the end has come.
+                // The acceptor has ended, so the server is shutting down.
                 let Some((stream, from)) = next else { break };
                 let (shared, worker) = (Arc::clone(&shared), Arc::clone(&worker));
                 open.spawn(async move {

@@ -56,11 +56,11 @@ pub struct Service {
     log: Log,
 }
 
-/// What may change while serving.
+/// Settings that may change while serving.
 struct Rules {
     policy: Policy,
     keyring: Keyring,
-    /// How often they were replaced. A key is only kept under the rules it was fetched under.
+    /// Number of replacements. A key is cached only under the rules it was fetched under.
     generation: u64,
 }
 
@@ -95,8 +95,8 @@ impl Service {
         }
     }
 
-    /// Another policy and other key-encryption keys from now on. Parsed keys are forgotten and
-    /// fetched again, so that what was changed in the database counts too.
+    /// Replaces the policy and the key-encryption keys. Parsed keys are dropped and fetched again,
+    /// so that changes in the database take effect too.
     pub fn replace(&self, policy: Policy, keyring: Keyring) {
         *self.rates.lock() = Rates::new(policy.edges.len());
         let generation = {
@@ -113,7 +113,7 @@ impl Service {
         &self.log
     }
 
-    /// What the cache of parsed keys did, and how many it holds.
+    /// Counters of the cache of parsed keys, and its number of keys.
     pub fn cache_stats(&self) -> (cache::Stats, usize) {
         let cache = self.cache.lock();
         (cache.stats(), cache.len())

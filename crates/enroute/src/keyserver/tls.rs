@@ -7,7 +7,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::tls;
 
-/// Where it is written, all PEM.
+/// Paths of the TLS files, all PEM.
 #[derive(Debug, Clone)]
 pub struct Files {
     /// The key server's certificate and the chain above it.
@@ -19,7 +19,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// What they say. It accepts no earlier session.
+    /// Reads the files. The acceptor resumes no earlier session: a resumed session does not present
+    /// its certificate again, and its authority may have been removed.
     ///
     /// # Errors
     /// Which file is not there or not what it should be.
@@ -31,7 +32,7 @@ impl Files {
     }
 }
 
-/// What new handshakes begin with.
+/// TLS configuration of new handshakes, replaceable at run time.
 pub struct Tls(RwLock<TlsAcceptor>);
 
 impl Tls {

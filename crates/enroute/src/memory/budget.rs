@@ -1,4 +1,5 @@
-//! Keeps a process within its memory: `memory` for what is stored, and a stated base for all else.
+//! Keeps a process within its memory: `memory` for stored data, and a documented base for
+//! everything else.
 //!
 //! Waiting data of clients are counted as they change and have their own limit ([`Clients`]).
 //! Everything else is measured, and storage shrinks by the amount that exceeds the base.
@@ -9,17 +10,18 @@ use tracing::info;
 
 use super::{Clients, Overhead, heap, resident_bytes};
 
-/// What all clients together may keep waiting: requests that are not whole, replies not taken.
+/// Maximum of data that all clients together may keep waiting: incomplete requests, unsent replies.
 pub(crate) const CLIENTS_BYTES: usize = 64 << 20;
 /// The base beside `memory`: what clients keep waiting, code, threads, connections, tables.
 const BASE_BYTES: u64 = (CLIENTS_BYTES as u64) + (32 << 20);
 /// The base grows by this part of `memory`.
 const BASE_PART: u64 = 16;
 
-/// The heap gives back what it has free during this part of the time at most: other threads wait.
+/// Returning free heap memory takes at most one part in this many of the time, because other
+/// threads wait while it runs.
 const TRIM_PART: u32 = 50;
 
-/// What a process takes at most with `memory` bytes for what it stores.
+/// Maximum memory of a process with `memory` bytes of storage.
 pub(crate) fn process_bytes(memory: u64) -> u64 {
     memory.saturating_add(memory / BASE_PART).saturating_add(BASE_BYTES)
 }
@@ -37,24 +39,24 @@ pub(crate) trait Stored {
 /// Measures the process, and shrinks storage if needed.
 pub(crate) struct Budget {
     overhead: Overhead,
-    /// When the heap may next give back what it has free.
+    /// Time of the next attempt to return free heap memory.
     trims: Instant,
     gives_way: bool,
 }
 
 impl Budget {
-    /// For a process that has not begun to serve `clients`.
+    /// Creates the budget of a process that does not serve `clients` yet.
     pub(crate) fn new(clients: &Clients) -> Self {
         let overhead = Overhead::new(resident_bytes().unwrap_or(0), clients.share() as u64);
         Self { overhead, trims: Instant::now(), gives_way: false }
     }
 
-    /// Looks at what is resident, of which there may be `process`; call it often.
+    /// Measures resident memory, of which `process` bytes are allowed; call it often.
     pub(crate) fn keep(&mut self, stored: &impl Stored, clients: &Clients, process: u64) {
         let Some(mut resident) = resident_bytes() else { return };
         let (wanted, held, kept) = (stored.wanted(), stored.held(), clients.bytes() as u64);
-        // Storage would shrink for it, and what is free in the heap is taken by the next burst
-        // besides, if that allocates other sizes.
+        // Otherwise storage would shrink for free heap memory, which the next burst would occupy
+        // again if it allocates other sizes.
         let is_tight = self.overhead.exceeds(resident.saturating_sub(held + kept), process, wanted);
         if is_tight && self.trims <= Instant::now() {
             resident = self.trim().unwrap_or(resident);
@@ -74,7 +76,7 @@ impl Budget {
         stored.grant(granted);
     }
 
-    /// Gives back what is free; what is resident then.
+    /// Returns free heap memory to the system; gives the resident memory after that.
     fn trim(&mut self) -> Option<u64> {
         let began = Instant::now();
         heap::trim();

@@ -30,7 +30,7 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    /// Clients that may keep `share` bytes.
+    /// Creates the accounting of clients that may keep `share` bytes.
     pub(crate) fn new(share: usize) -> Self {
         Self { bytes: AtomicUsize::new(0), share, told: Mutex::new(Seldom::new(TOLD_PAUSE)) }
     }
@@ -55,7 +55,7 @@ impl Clients {
         self.share
     }
 
-    /// Room of the buffers of each client now; 0 while nothing may be read.
+    /// Buffer space of each client now; 0 while nothing may be read.
     pub(crate) fn room(&self) -> usize {
         match self.bytes() {
             bytes if bytes < self.share / 2 => usize::MAX,
@@ -64,12 +64,13 @@ impl Clients {
         }
     }
 
-    /// What a client must keep to be closed, where others were looked at before or not.
+    /// Returns the bytes a client must keep to be closed; `others_are_not` if other clients were
+    /// not examined before.
     pub(crate) fn greedy(&self, others_are_not: bool) -> usize {
         if others_are_not { COUNTED_BYTES } else { self.share / GREEDY_PART }
     }
 
-    /// Says that a client was closed which kept `bytes`; not for each, if there are many.
+    /// Logs that a client which kept `bytes` was closed; not for each one, if there are many.
     pub(crate) fn tell(&self, peer: SocketAddr, bytes: usize) {
         if let Some(closed) = self.told.lock().note(Instant::now()) {
             let (all, share) = (self.bytes(), self.share);

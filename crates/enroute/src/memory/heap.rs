@@ -8,8 +8,8 @@ const MAPPED_BYTES_MIN: libc::c_int = 512 << 10;
 /// Free bytes at the end of a heap that are kept.
 const KEPT_BYTES: libc::c_int = 1 << 20;
 
-/// Lets all threads share `heaps` that stay small, each with free parts of its own; to be called
-/// before there are many threads.
+/// Limits all threads to `heaps` shared heaps, which stay small and return their free memory; to be
+/// called before many threads exist.
 pub(crate) fn share(heaps: i32) {
     #[cfg(not(target_env = "gnu"))]
     let _ = heaps;
@@ -22,7 +22,7 @@ pub(crate) fn share(heaps: i32) {
     }
 }
 
-/// Gives the free parts back to the system.
+/// Returns free heap memory to the system.
 pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number; the allocator's own locks keep other threads out.

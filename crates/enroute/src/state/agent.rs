@@ -31,9 +31,9 @@ pub struct Setup {
     pub clients_max: usize,
     /// Bytes that copies may take.
     pub memory: usize,
-    /// Its name among agents.
+    /// Name of this agent among all agents.
     pub name: String,
-    /// How often it reports to the placer.
+    /// Interval between reports to the placer.
     pub report_period: Duration,
     /// Seed of the sampling.
     pub seed: u64,
@@ -47,7 +47,7 @@ const READ_BYTES: usize = 64 << 10;
 const LOOK_PAUSE: Duration = Duration::from_millis(100);
 /// Interval of memory measurements.
 const MEASURE_PERIOD: Duration = Duration::from_millis(50);
-/// How long clients are still served once the end was asked for.
+/// Maximum time for which clients are still served after shutdown was requested.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 const LISTENER: u64 = u64::MAX;
@@ -56,7 +56,7 @@ const LISTENER: u64 = u64::MAX;
 struct Seat {
     socket: Socket,
     peer: SocketAddr,
-    /// It is served in this round.
+    /// The client is served in this round.
     called: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Service {
     reactor: Reactor,
     events: Events,
     polling: BusyPolling,
-    /// One request was just sent to a node, and nothing else is to be done.
+    /// A request was just sent to a node, and there is no other work.
     asked: bool,
     agent: Agent,
     seats: Vec<Option<Seat>>,
@@ -133,7 +133,7 @@ impl Service {
         })
     }
 
-    /// Where clients connect.
+    /// Address where clients connect.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -202,7 +202,7 @@ impl Service {
             };
             let most = self.seats.iter().enumerate().filter_map(held).max();
             let greedy = most.filter(|(bytes, ..)| *bytes >= COUNTED_BYTES);
-            // What is on its way to nodes, or from them, is waited for.
+            // Waits for requests on their way to nodes, and for their answers.
             let Some((bytes, client, peer)) = greedy else { return };
             self.kept.tell(peer, bytes);
             self.close(client);
@@ -212,7 +212,7 @@ impl Service {
         }
     }
 
-    /// Goes on with clients that were not read or executed.
+    /// Resumes clients whose requests were not read or executed.
     fn read_again(&mut self) {
         let now = self.now();
         for client in 0..self.seats.len() {
@@ -385,7 +385,7 @@ impl Service {
     }
 }
 
-/// What is stored here.
+/// Memory accounting of the copies.
 struct Copies {
     wanted: u64,
     held: u64,

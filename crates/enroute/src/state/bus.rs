@@ -68,7 +68,7 @@ impl<'a> Bus<'a> {
         }
     }
 
-    /// Sources whose messages have reached all primaries.
+    /// Returns the sources whose messages have reached all primaries.
     fn hear(&self, turn: u64) -> anyhow::Result<BTreeSet<Node>> {
         let channel = bus::channel(turn);
         let listen = |&(_, member): &(Node, &Member)| -> anyhow::Result<Connection> {

@@ -17,7 +17,7 @@ use wire::resp::{Limits, Reply};
 use super::wave::wave;
 use crate::resp_client::blocking::Connection;
 
-/// How a cluster is reached.
+/// How to reach and log in to a cluster.
 #[derive(Debug, Clone)]
 pub struct Access {
     /// Nodes to begin with.
@@ -172,7 +172,7 @@ impl Cluster {
         Ok(view.claims(misplaced, &mut self.directory))
     }
 
-    /// How many keys of each slot are at the node.
+    /// Number of keys of each slot at the node.
     pub(super) fn keys_in(
         &self,
         address: SocketAddr,

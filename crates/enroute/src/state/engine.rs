@@ -1,5 +1,13 @@
 //! Moves that the engine makes by itself in one step, or not at all: `CLUSTER MIGRATESLOTS` of
 //! Valkey 9.
+//!
+//! At the end of such a move the source refuses writes but answers reads until it has learned over
+//! the cluster bus that the target has taken the slot. A client of the source can read what a key
+//! was before a write that the target has acknowledged (`docs/guide/state.md`, Remaining bounds);
+//! the tests' histories leave out exactly these reads (`tests/support/handover.rs`). The
+//! alternatives are worse: with SETSLOT and MIGRATE keys leave one by one, and a crash leaves the
+//! slot open; `CLIENT PAUSE … ALL` at the source makes all its slots wait; agents cannot ask the
+//! target before each read, because they do not know which slots move.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +31,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// Timeout of a migration.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Migrations that the node knows.
+/// Returns the migrations that the node knows.
 ///
 /// # Errors
 /// It cannot move slots by itself, or does not answer.
@@ -63,7 +71,8 @@ pub(super) fn relocate(
     }
 }
 
-/// Why a migration failed: the source says to ask the target, which knows it by the same name.
+/// Returns the reason why a migration failed. The source's message refers to the target, which
+/// knows the migration by the same name.
 fn why(cluster: &Cluster, target: SocketAddr, job: &Job) -> String {
     let there = jobs(cluster, target).unwrap_or_default();
     match there.iter().find(|there| there.name == job.name).map(|there| there.message.as_str()) {

@@ -39,8 +39,8 @@ pub(super) enum Raised {
     Outranked(Token),
 }
 
-/// At one node: the subscriber, and the names of holders whose fences it replaced; or the higher
-/// token found there.
+/// Result at one node: the subscriber's connection and the names of holders whose fences it
+/// replaced, or the higher token found there.
 type AtNode = Result<(Connection, BTreeSet<String>), Token>;
 
 impl Fence {

@@ -9,7 +9,7 @@ use state::Node;
 /// and a source serves no client while it waits in MIGRATE.
 const SOURCES_MAX: usize = 16;
 
-/// Before each target.
+/// Limits the moves to each target.
 #[derive(Default)]
 pub(super) struct Gates {
     busy: Mutex<HashMap<Node, usize>>,

@@ -167,7 +167,7 @@ pub fn why(access: &Access, slot: Slot) -> anyhow::Result<String> {
     Ok(format!("slot {} {owner}\n{text}", slot.number()))
 }
 
-/// What the placer last saw and did.
+/// Returns the placer's last published status.
 ///
 /// # Errors
 /// The cluster does not answer.

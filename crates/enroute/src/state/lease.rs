@@ -41,7 +41,7 @@ struct State {
     rules: Rules,
     fence: Option<Fence>,
     fenced_off: BTreeSet<String>,
-    /// Why the latest attempt failed.
+    /// Reason why the latest attempt failed.
     obstacle: Option<String>,
 }
 
@@ -58,8 +58,8 @@ impl Lease {
         Self { name, holder, start: Instant::now(), state: Mutex::new(state) }
     }
 
-    /// Whether the lease is held and its fence stands, for long enough to begin a step. Takes,
-    /// renews and fences where due; of many callers one does that, and the others wait for its
+    /// Whether the lease is held and its fence is up, for long enough to begin a step. Takes,
+    /// renews and fences where due; one of several callers does that, and the others wait for its
     /// result.
     pub(super) fn assure(&self, cluster: &Cluster, view: &View) -> bool {
         let state = &mut *self.state.lock();
@@ -113,7 +113,7 @@ impl Lease {
         answer == Answer::Held
     }
 
-    /// Raises a fence. Returns whether to go on.
+    /// Raises a fence. Returns whether to continue.
     fn raise(&self, state: &mut State, token: Token, cluster: &Cluster, view: &View) -> bool {
         // Closes the remaining subscribers of the older one.
         state.fence = None;
@@ -169,7 +169,7 @@ impl Lease {
         cluster.query_owner(view, KEY.as_bytes(), key::holder())
     }
 
-    /// Why the latest attempt failed, if not because another placer has it.
+    /// Reason why the latest attempt failed, unless another placer holds the lease.
     pub(super) fn obstacle(&self) -> Option<String> {
         self.state.lock().obstacle.clone()
     }
@@ -179,7 +179,7 @@ impl Lease {
         std::mem::take(&mut self.state.lock().fenced_off)
     }
 
-    /// Gives it up at once.
+    /// Releases the lease at once.
     pub(super) fn release(&self, cluster: &Cluster, view: &View) {
         let state = &mut *self.state.lock();
         state.fence = None;
@@ -214,7 +214,7 @@ impl Lease {
 }
 
 impl State {
-    /// A fence that has lost a subscriber, or that does not stand at a new primary, is raised anew.
+    /// Raises a fence again that has lost a subscriber, or that is missing at a new primary.
     fn look(&mut self, view: &View) {
         if let Some(fence) = self.fence.take_if(|fence| !fence.stands(view)) {
             self.rules.refused(fence.token);

@@ -28,11 +28,11 @@ struct Link {
     socket: Socket,
     address: SocketAddr,
     connected: bool,
-    /// When it was begun; once it is made, when the node was last known not to be silent.
+    /// Start time of connecting; once connected, the time at which the node last answered.
     since: Duration,
 }
 
-/// By their place in [`Agent`].
+/// Connections to nodes, by their index in [`Agent`].
 #[derive(Default)]
 pub(super) struct Links {
     links: Vec<Option<Link>>,

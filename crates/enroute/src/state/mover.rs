@@ -64,7 +64,7 @@ pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome
     ended
 }
 
-/// Why a move failed; `None` if it succeeded.
+/// Returns the reason why a move failed; `None` if it succeeded.
 pub(super) fn refusal(ended: anyhow::Result<End>) -> Option<String> {
     ended.map_or_else(|error| Some(format!("{error:#}")), End::refusal)
 }
@@ -136,7 +136,7 @@ fn turn() -> u64 {
     since.as_nanos() as u64
 }
 
-/// Takes every step of a migration until it ends, or may not go on.
+/// Takes every step of a migration until it ends or may not continue.
 fn carry_out(actor: Actor<'_>, mut migration: Migration) -> End {
     let start = Instant::now();
     let slot = migration.slot();

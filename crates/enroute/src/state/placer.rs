@@ -1,5 +1,5 @@
-//! Carries out the rounds of [`state::placer`]: asks nodes, moves slots while the lease is held, and
-//! publishes. Without it slots stay where they are, and nothing else changes.
+//! Carries out the rounds of [`state::placer`]: asks nodes, moves slots while the lease is held,
+//! and publishes. Without it slots stay where they are, and nothing else changes.
 
 use std::{
     collections::BTreeSet,

@@ -1,5 +1,5 @@
-//! Takes one step of a move at its node. [`state::steps`] says what is sent there and what the
-//! reply means.
+//! Takes one step of a move at its node. [`state::steps`] defines the commands sent there and the
+//! meaning of the replies.
 
 use std::{
     net::SocketAddr,

@@ -1,4 +1,4 @@
-//! A key-value server that speaks NetCache's protocol: the agent beside a map in memory.
+//! A key-value server for NetCache's protocol: the agent and a map in memory.
 
 use std::{
     io,

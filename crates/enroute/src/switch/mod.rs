@@ -153,7 +153,7 @@ impl Switch {
         Ok(self.control.served(now()))
     }
 
-    /// What the controller did, and how many keys are cached.
+    /// Statistics of the controller, and the number of cached keys.
     pub fn stats(&self) -> (switch::controller::Stats, usize) {
         self.control.stats()
     }

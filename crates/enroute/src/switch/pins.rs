@@ -31,7 +31,7 @@ fn file(pins: &Path) -> PathBuf {
     Path::new("/run/enroute").join(format!("switch{name}.json"))
 }
 
-/// What the data plane at `pins` was loaded with.
+/// Returns the parameters with which the data plane at `pins` was loaded.
 ///
 /// # Errors
 /// There is none.

@@ -70,7 +70,7 @@ fn by_what_it_has_no_right_to_and_by_what_does_not_exist() {
     }
 }
 
-/// A user who may read and neither write nor run code, and what `more` allows.
+/// A user that may read, may neither write nor run code, and has the rights in `more`.
 fn reading_user(redis: &Redis, cache: &Cache, more: &str) -> Raw {
     let rights = format!("ACL SETUSER bob on >pw ~* +@read{more}");
     Raw::connect(redis.address()).ask(&rights, "+OK\r\n");

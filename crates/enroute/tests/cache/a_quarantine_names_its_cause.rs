@@ -48,7 +48,7 @@ fn a_quarantine_names_its_cause() {
     };
     cache.statistics_once(lost);
     let mut reader = Raw::connect(cache.address());
-    // The first proves who asks.
+    // The first command proves the identity.
     for _ in 0..2 {
         reader.ask("GET k", "$1\r\nv\r\n");
     }

@@ -1,5 +1,5 @@
-//! A replica set names its members in every greeting; through the cache a driver gets the cache
-//! instead, connects to no other address, and goes on with a member set that changes.
+//! A replica set names its members in every greeting. Through the cache a driver sees the cache
+//! instead, connects to no other address, and continues when the set of members changes.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
-//! `enroute intercept` on a router between a client and its Redis, all three in namespaces of the
-//! test's own: the client connects to the server's address, is diverted transparently, and gets
-//! hits. Afterwards it talks to it, and the router is as it was.
+//! `enroute intercept` on a router between a client and its Redis, all three in namespaces made by
+//! the test: the client connects to the server's address, is diverted transparently, and gets hits.
+//! Afterwards it talks to the server directly, and the router is unchanged.
 
 use std::net::TcpStream;
 use std::process::{Command, Output};

@@ -165,7 +165,7 @@ fn large_reply(bytes: usize, sent: Arc<AtomicUsize>) -> SocketAddr {
             sent.fetch_add(piece.len(), Ordering::Relaxed);
         }
         let _ = connection.write_all(b"\r\n");
-        // The PTTL behind it.
+        // The PTTL after it.
         let _ = connection.write_all(b":-1\r\n");
         let _ = connection.read(&mut [0; 100]);
     });

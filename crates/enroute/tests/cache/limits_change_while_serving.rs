@@ -60,7 +60,7 @@ fn limits_change_over_http() {
     let at = enroute.admin_address();
     let mut client = client(enroute.listen_address("redis"));
     read_all(&mut client, KEYS);
-    // A key is stored a moment after its reply: its expiry is asked behind it.
+    // A key is stored a moment after its reply: its expiry is asked after it.
     storage_becomes(at, |storage| storage["items"] == KEYS);
 
     let answer = admin_post(at, "/storage", r#"{"items": 40}"#);

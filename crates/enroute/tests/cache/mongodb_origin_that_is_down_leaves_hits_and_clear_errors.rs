@@ -1,6 +1,6 @@
-//! While a MongoDB origin is down, drivers go on: what is stored is answered on connections that
-//! have proven their rights, until their authorization lease is over; what is not is refused with a
-//! code, and nothing has to be restarted afterwards.
+//! While a MongoDB origin is down, drivers continue: stored documents are served on connections
+//! that have proven their rights, until their authorization lease elapses; all other requests are
+//! refused with a code, and nothing has to be restarted afterwards.
 
 use std::net::SocketAddr;
 
@@ -70,7 +70,7 @@ fn clients_go_on(start: fn() -> Option<Mongo>) {
 #[test]
 fn a_greeting_is_repeated_for_as_long_as_answers_are() {
     let Some(origin) = Mongo::start_ferretdb() else { return };
-    // On a busy machine a short time may be over before anybody is greeted again.
+    // On a busy machine a short lease may elapse before any driver sends its next greeting.
     let is_repeated = |ttl: &str| is_repeated_and_ages(&origin, ttl);
     assert!(["400ms", "4s", "30s"].into_iter().any(is_repeated), "the greeting is not repeated");
 }

@@ -35,8 +35,8 @@ fn ask_until(client: &mut Raw, words: &str, start: &str) {
     }
 }
 
-/// `A` connects while the default user needs no password; then `change` closes it. What `A` goes on
-/// to read is not for a client that comes later.
+/// `A` connects while the default user needs no password; then `change` requires one. Later clients
+/// may not be given what `A` reads after that.
 fn later_clients_are_refused_after(change: &str) {
     let Some(redis) = Redis::start() else { return };
     let cache = Cache::start("redis", redis.address(), "");

@@ -60,7 +60,7 @@ fn a_user_without_the_right_is_refused_what_another_is_given() {
         bob.command("GET k");
         assert!(bob.hear_line().starts_with("-NOPERM"));
     }
-    // A right that is taken away is gone at once.
+    // A revoked right ends at once.
     ask_until_hit(&cache, &mut alice, "GET k", "$1\r\nv\r\n");
     admin.ask("ACL SETUSER alice resetkeys ~other:*", "+OK\r\n");
     alice.command("GET k");

@@ -1,8 +1,7 @@
-//! Two things go wrong at a time, drawn from a seed that is printed, while clients read and write
-//! through the cache: the origin is stopped (SIGSTOP), or killed and started again, the path to it
-//! is cut, the cache is stopped, its feed is cut, its memory is short. What clients are told could
-//! have come from one copy of the data all the same. Clock steps are not among them: the cache
-//! reads no clock that can be set.
+//! Two faults at a time, drawn from a printed seed, while clients read and write through the cache:
+//! the origin is stopped (SIGSTOP), or killed and restarted, the path to it is cut, the cache is
+//! stopped, its feed is cut, its memory is short. The answers to clients are still those of one
+//! copy of the data. Clock steps are not included: the cache reads no clock that can be set.
 
 use std::env;
 use std::hash::{BuildHasher, RandomState};

@@ -1,6 +1,6 @@
-//! While a Redis origin is down, what is stored is answered on connections that have proven their
-//! rights, until their authorization lease is over; everything else is refused at once in the
-//! protocol's own words, and nothing has to be restarted afterwards.
+//! While a Redis origin is down, stored values are served on connections that have proven their
+//! rights, until their authorization lease elapses; everything else is refused at once with an
+//! error of the protocol, and nothing has to be restarted afterwards.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;

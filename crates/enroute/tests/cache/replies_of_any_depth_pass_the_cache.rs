@@ -1,4 +1,4 @@
-//! A reply of the origin passes whatever its depth, and the connection goes on.
+//! A reply of the origin passes whatever its depth, and the connection stays usable.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;

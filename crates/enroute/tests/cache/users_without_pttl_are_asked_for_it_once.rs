@@ -1,6 +1,6 @@
-//! A Redis user who may read a key and not ask when it expires: the origin refuses that once, not
-//! with every read, on any number of connections; the log names the user once. Whether its reads are
-//! stored is configured.
+//! A Redis user may read a key but not ask when it expires. The origin refuses that question once,
+//! not with every read, on any number of connections; the log names the user once. Whether its
+//! reads are stored is configured.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;

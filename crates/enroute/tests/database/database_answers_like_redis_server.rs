@@ -169,8 +169,8 @@ fn compare_random(seed: u64) {
         // Expired keys count until they are looked up.
         b"dbsize" => vec![words("exists k0 k1 k2 k3 k4 k5"), args],
         b"bitfield" if args.contains(&least) => Vec::new(),
-        // Which of two times is later must not depend on who got from one command to the next
-        // within a millisecond.
+        // The order of two times must not depend on the order in which commands arrive within a
+        // millisecond.
         b"expire" | b"pexpire" if args.len() == 4 => {
             conditions += 1;
             let time = str::from_utf8(&args[2]).ok().and_then(|time| time.parse::<u64>().ok());

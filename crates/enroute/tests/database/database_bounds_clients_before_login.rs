@@ -58,7 +58,7 @@ fn strangers_are_refused_what_redis_server_refuses() {
     assert!(answer(open.address(), &long, 16_390).starts_with("$16385\r\n"));
 }
 
-/// Strangers, each of which sends as much as it is let.
+/// Clients without login, each of which sends as much as it may.
 const STRANGERS: usize = 200;
 const BYTES_MORE_MAX: usize = 24 << 20;
 
@@ -86,7 +86,7 @@ fn strangers_take_little_memory() {
     }
     let started = Instant::now();
     let mut most = 0;
-    // Until the last was served: those that said too much are gone.
+    // Until the last was served: those that sent too much are disconnected.
     loop {
         most = most.max(database.process().resident_bytes());
         let gone =

@@ -79,7 +79,7 @@ impl Sides {
         if b == CLOSED && (a.starts_with(b"-NOAUTH") || line == "exec") {
             // Its user was removed by another connection. Another thread closes it, so a command
             // that arrives before that is refused first. Or the transaction removed its own user:
-            // redis-server stops in the middle of the answer then, `enroute db` behind it.
+            // redis-server then stops in the middle of the answer, `enroute db` after it.
             a = ours.hear();
         }
         let shown = |bytes: &[u8]| bytes[..bytes.len().min(600)].escape_ascii().to_string();

@@ -1,4 +1,4 @@
-//! A directory that is renamed while the database serves goes on being the one that is served.
+//! A database continues to serve its directory when that is renamed.
 
 use std::fs;
 

@@ -31,7 +31,7 @@ fn connect(address: SocketAddr) -> Option<Connection> {
     redis::Client::open(format!("redis://{address}/")).ok()?.get_connection().ok()
 }
 
-/// Writes until the server is gone.
+/// Writes until the server is killed.
 fn write(address: SocketAddr, client: usize, seed: u64, known: &mut Known, count: &AtomicU64) {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let Some(mut connection) = connect(address) else { return };

@@ -31,7 +31,7 @@ use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 const CLIENTS: usize = 4;
 const KEYS: u64 = 60;
-/// A day: the clock is stepped by no more, in seconds.
+/// Maximum step of the clock, in seconds: a day.
 const STEP_MAX: i64 = 86_400;
 /// Expiry of keys, in seconds: later than any clock of the test.
 const EXPIRE_SECONDS: u64 = 1_000_000_000;
@@ -129,7 +129,7 @@ impl Machine {
         *self.database.lock().expect("not poisoned") = Some(Running { process, clock });
     }
 
-    /// Starts the database if it is not there any more, and waits until it answers.
+    /// Starts the database if it is no longer running, and waits until it answers.
     fn stand_up(&mut self) {
         let began = Instant::now();
         loop {
@@ -216,7 +216,7 @@ impl Machine {
 
     fn fill_disk(&self, time: Duration) {
         let mut file = File::create(self.ballast()).expect("a file");
-        // It ends with an error: there is no more room.
+        // It ends with an error, because there is no more room.
         let began = Instant::now();
         while began.elapsed() < time {
             if file.write_all(&[1; 64 << 10]).is_err() {

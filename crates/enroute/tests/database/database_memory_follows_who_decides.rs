@@ -137,11 +137,11 @@ fn an_orchestrator_is_asked_before_memory_is_taken() {
     assert_eq!(request("64MiB").expect("an answer"), "OK");
     becomes(&database, 64);
     assert_eq!(cgroup.limit(), Some(72 * MIB));
-    // More than there is: what there is.
+    // More than the available memory is granted only up to that.
     assert_eq!(request("4GiB").expect("an answer"), "OK");
     becomes(&database, 96);
     assert_eq!(cgroup.limit(), Some(108 * MIB));
-    // Given back once the process has let go of it.
+    // Given back once the process has released it.
     assert_eq!(request("32MiB").expect("an answer"), "OK");
     becomes(&database, 32);
     let began = Instant::now();
@@ -161,7 +161,7 @@ fn an_orchestrator_is_asked_before_memory_is_taken() {
     assert!(post(address, "/rescale", "\u{0}").starts_with("HTTP/1.1 400"));
     assert!(post(address, "/other", "{}").starts_with("HTTP/1.1 404"));
     assert_eq!(cgroup.limit(), Some(36 * MIB));
-    // Without an orchestrator nothing is taken, and the database goes on.
+    // Without an orchestrator no memory is taken, and the database continues.
     receiver.terminate();
     assert_eq!(request("64MiB").expect("an answer"), "OK");
     assert!(database.process().stderr_line("the budget stays at").is_some());

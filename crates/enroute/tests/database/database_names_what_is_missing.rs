@@ -1,5 +1,5 @@
-//! Files of a stopped database that are gone, exchanged or from another time: it does not start,
-//! says which, and starts only when the loss is accepted.
+//! Files of a stopped database are missing, exchanged or from another time: it does not start,
+//! reports which, and starts only when the loss is accepted.
 
 use std::fs;
 use std::path::PathBuf;
@@ -169,7 +169,7 @@ fn a_directory_of_the_version_before_is_taken_over() {
     database.terminate();
     fs::remove_file(segment(&database, "shard-003")).expect("removed");
     assert_refused(&database, &["shard-003", "is missing", ACCEPT]);
-    // A shard that is gone is noticed in a directory of that version, too.
+    // A missing shard is noticed in a directory of that version, too.
     let database = filled();
     make_former(&database);
     fs::remove_dir_all(database.data().join("shard-002")).expect("removed");

@@ -1,5 +1,6 @@
-//! Bits flipped in the files of the real process, and files cut short: what was hit is an error
-//! that says where, in the answer and in the log; everything else is served as it was written.
+//! Bits are flipped in the files of the real process, and files are truncated: damaged data is an
+//! error that names the place, in the answer and in the log; everything else is served as it was
+//! written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};

@@ -1,5 +1,4 @@
-//! `enroute db advise` tells what every size would give; memory that was granted fills as it was
-//! told to.
+//! `enroute db advise` reports the effect of each size; newly granted memory fills as configured.
 
 use std::process::Command;
 use std::thread;

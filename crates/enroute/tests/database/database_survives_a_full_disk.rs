@@ -1,4 +1,4 @@
-//! A disk that is full: the real process refuses writes and says why, goes on with reads and
+//! On a full disk the real process refuses writes with the reason, continues with reads and
 //! removals, and accepts writes again when there is space, however it was freed.
 
 use std::fs;

@@ -31,7 +31,7 @@ fn filled() -> Database {
     database
 }
 
-/// Every key but those in `damaged` is as it was written, and those are errors that name their
+/// Every key except those in `damaged` has its written value, and those are errors that name their
 /// places.
 fn check(database: &Database, damaged: &BTreeMap<u64, String>) {
     let mut connection = database.connection();

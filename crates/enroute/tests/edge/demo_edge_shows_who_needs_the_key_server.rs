@@ -1,4 +1,4 @@
-//! `enroute demo edge`: returning visitors do not notice that the key server is gone, new ones do.
+//! `enroute demo edge`: returning visitors do not notice that the key server is down, new ones do.
 use crate::support::{directory::on_path, enroute::Enroute};
 
 #[test]

@@ -266,7 +266,7 @@ impl Visitor {
         Some(answer)
     }
 
-    /// Asks for pages until it is over.
+    /// Requests pages until the faults are over.
     fn run(mut self, seed: u64, over: &AtomicBool, seen: &Seen) {
         let mut random = Pcg64Mcg::seed_from_u64(seed ^ (self.number as u64) << 32);
         while !over.load(SeqCst) {

@@ -123,7 +123,7 @@ fn one_client_s_own_answer_is_not_everybody_s_mark() {
         edge.curl(SHOP, "/", &[]);
         let stale = "hit; detail=stale-while-revalidate";
         assert_eq!(edge.curl(SHOP, "/", &["-H", "Authorization: Basic eA=="]).cache(), stale);
-        // Once another asks behind it, the answer to that has come.
+        // Once another request is sent after it, its answer has arrived.
         until("another fetch", || {
             let answer = edge.curl(SHOP, "/", &[]);
             assert!(answer.cache().starts_with("hit"), "{answer:?}");

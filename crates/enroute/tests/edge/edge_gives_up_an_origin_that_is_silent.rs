@@ -1,6 +1,6 @@
 //! An origin's host is off, the path to it is cut, or a firewall dropped a connection, without any
-//! packet about it: clients need not wait until an answer would be late. Who is slow and there is
-//! left alone.
+//! packet about it: clients need not wait for the answer's timeout. A slow origin that is reachable
+//! is not given up.
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -39,7 +39,7 @@ fn with_edge(test: impl FnOnce(&Edge<'_>, &Origin, &Namespace, &Namespace) + Sen
     workshop.certificate(SHOP, "ec");
     let origin = far.run(|| {
         Origin::start_at("10.78.0.2:8080", |asked| {
-            // Its host has taken the request; then there is no path any more.
+            // The host has taken the request; then the path is cut.
             if asked.path == "/cut" {
                 let cut = Command::new("ip").args(["link", "set", "origin", "down"]).status();
                 assert!(cut.is_ok_and(|status| status.success()));
@@ -132,7 +132,8 @@ fn hear(reader: &mut BufReader<&TcpStream>) -> Option<u64> {
 fn only_what_changes_nothing_is_asked_again_and_once() {
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");
-    // Answers of each connection, method, what the second request of it comes to, requests by then.
+    // Answers of each connection, method, outcome of its second request, number of requests by
+    // then.
     for (answers, method, status, requests) in
         [(1, "GET", 200, 3), (1, "DELETE", 502, 2), (0, "GET", 502, 2)]
     {

@@ -1,5 +1,6 @@
-//! An origin that is gone, late, broken or in the middle of an answer: what is stored is served
-//! where it may be, all other clients get an error, and nothing of it counts as a response.
+//! An origin is down, late, broken or stops in the middle of an answer: stored responses are served
+//! where that is allowed, all other clients get an error, and no partial answer counts as a
+//! response.
 use std::{
     io::{BufRead, BufReader, Write},
     iter,

@@ -63,7 +63,7 @@ fn what_is_stored_only_to_be_validated_is_not_shared() {
         two_at_once(own_page(headers), cookies, |[anna, bert], edge, _| {
             assert_eq!(anna.header("x-user"), "anna", "{headers:?}: {anna:?}");
             assert_eq!(bert.header("x-user"), "bert", "{headers:?}: {bert:?}");
-            // Nor later.
+            // A later client does not get it either.
             let mut later = Tls::connect(edge.address, SHOP, "http/1.1");
             let carl = later.ask("GET", "/", &format!("Host: {SHOP}\nCookie: carl"));
             assert_eq!(carl.header("x-user"), "carl", "{headers:?}: {carl:?}");

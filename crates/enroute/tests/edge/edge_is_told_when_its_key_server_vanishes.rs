@@ -1,5 +1,5 @@
 //! The key server's host is off, or the path to it is cut, without any packet about it: new
-//! handshakes fail within the edge's timeout, sessions go on beside any number of them, and it
+//! handshakes fail within the edge's timeout, any number of sessions continue, and the edge
 //! recovers by itself.
 use std::thread;
 
@@ -90,7 +90,8 @@ fn a_connection_that_the_path_has_forgotten_is_replaced_in_time() {
              add rule inet f c tcp sport {{ {} }} drop'",
             ports.trim()
         ));
-        // TCP itself would try for a quarter of an hour. The first who comes is served, too.
+        // TCP itself would retry for a quarter of an hour. The first client after that is served,
+        // too.
         assert_eq!(edge.curl(SHOP, "/", &[]).body, "content");
     });
 }

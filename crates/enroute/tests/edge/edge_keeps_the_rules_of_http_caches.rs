@@ -267,7 +267,7 @@ fn say(asked: &Asked, status: u16, lines: &str) -> (u16, String) {
     };
     let shown = |header: &str, name: &str| own(name).is_some_and(|own| asked.header(header) == own);
     if shown("if-none-match", "etag:") || shown("if-modified-since", "last-modified:") {
-        // Fresh for as long as it was said to be, from now on.
+        // Fresh for the stated time from now on.
         return (304, "age: 0".to_owned());
     }
     let wanted = asked.header("x-status").parse().ok();

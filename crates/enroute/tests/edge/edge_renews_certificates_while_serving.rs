@@ -1,6 +1,6 @@
-//! Certificates are renewed every few weeks, sites come and go: SIGHUP has edge and key server read
-//! them again. New handshakes use the new ones, everything open goes on, and with a mistake in one
-//! file all stays as it was.
+//! Certificates are renewed every few weeks, sites are added and removed: on SIGHUP edge and key
+//! server read them again. New handshakes use the new ones, open connections continue, and with a
+//! mistake in one file nothing changes.
 use std::{
     net::SocketAddr,
     process::Command,
@@ -209,7 +209,7 @@ fn a_key_server_and_its_edge_renew_theirs() {
     assert_eq!(shown_to_edge(), before);
     assert!(is_served());
 
-    // Renewed; the edge goes on with the connection it has.
+    // Renewed; the edge continues with its connection.
     site.write("policy.toml", EVERYTHING);
     site.signed("localhost", "ca");
     site.ends_in("localhost", "ca", 3 * 86_400);
@@ -305,7 +305,7 @@ fn sites_are_those_of_the_file() {
         edge.enroute.stderr_line(&format!("SIGHUP: {name}"));
     }
     assert_eq!(process.stderr().matches("restart to apply it").count(), 5, "{}", process.stderr());
-    // As it was.
+    // Unchanged.
     edge.enroute.write_config(&config("", &(site(SHOP, &here) + &site(OTHER, &here))));
     renew(process);
     assert_eq!([SHOP, OTHER].map(body), ["here", "here"]);

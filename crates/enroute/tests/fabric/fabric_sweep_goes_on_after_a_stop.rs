@@ -1,5 +1,5 @@
-//! A sweep keeps every finished run, goes on from there, and its results are the same bytes however
-//! it came to them.
+//! A sweep keeps every finished run and resumes after a stop; its results are the same bytes as
+//! without a stop.
 
 use std::{
     fs,

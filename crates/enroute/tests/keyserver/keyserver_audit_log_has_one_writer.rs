@@ -1,6 +1,6 @@
 //! One key server at a time writes an audit log: a second one fails with an error that names the
-//! holder and the remedy. SIGHUP goes on with the same file or with a new one, and the chain is
-//! unbroken.
+//! holder and the remedy. After SIGHUP it continues with the same file or with a new one, and the
+//! chain is unbroken.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The audit log verifies as it was written, over restarts and rotated files, and no other way.
+//! The audit log verifies exactly as it was written, over restarts and rotated files.
 
 use crate::support::keyserver::{Site, verify_request};
 
@@ -60,7 +60,7 @@ fn every_use_is_logged_and_every_change_found() {
     assert!(verify(&["audit.1", "audit.log"]).status.success());
     let ended = verify(&noted);
     assert!(ended.stderr.contains("lines are missing"), "{}", ended.stderr);
-    // In the middle of a line, the server does not go on as if nothing were.
+    // The server refuses to continue a log that is cut in the middle of a line.
     site.write("audit.log", &cut[..cut.len() - 9]);
     assert!(site.serve_in_vain(&[]).stderr.contains("cannot continue the audit log"));
 }

@@ -156,8 +156,8 @@ fn a_log_that_cannot_be_written_denies_everything() {
     let whole = log.split_inclusive('\n').filter(|line| line.ends_with("\"}\n"));
     assert_eq!(whole.filter(|line| line.contains("\"done\"")).count(), answered, "{log}");
 
-    // Once there is space again, the incomplete line is finished before any other; of requests that
-    // were denied until then, perhaps without end, there is none.
+    // Once there is space again, the incomplete line is completed before any other; requests denied
+    // until then have no line.
     site.sh(&format!("prlimit --pid {} --fsize=unlimited:", server.process().id()));
     site.output(&server, &body);
     server.terminate();
@@ -181,8 +181,7 @@ fn a_database_that_is_down_is_an_error_and_then_none() {
     site.database.bring_down();
     // Parsed keys need no database.
     site.output(&server, &body);
-    // A key that is dropped from memory is read anew; a key that was removed from the database is
-    // gone.
+    // A key dropped from memory is read again; a key removed from the database is unknown.
     server.reload();
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
     site.database.bring_up();

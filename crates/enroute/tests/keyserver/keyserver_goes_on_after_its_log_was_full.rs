@@ -1,6 +1,6 @@
-//! The file system of the audit log is full: nothing is answered, because no line can be written.
-//! Moved away and told so by SIGHUP, the key server goes on, and the two files are one unbroken
-//! chain with a line for every answer.
+//! The file system of the audit log is full: no request is answered, because no line can be
+//! written. When the file was moved away and SIGHUP sent, the key server continues, and the two
+//! files are one unbroken chain with a line for every answer.
 
 use std::{fs, path::PathBuf, time::Instant};
 

@@ -17,7 +17,7 @@ use wire::ski::Scheme;
 
 /// Number of signatures that a key server makes before it sends the answers.
 const TURNS: usize = 32;
-/// Of TLS: what carries content once the handshake is over.
+/// TLS record type of application data.
 const APPLICATION_DATA: u8 = 23;
 
 /// Between an edge and `server`, counting records.

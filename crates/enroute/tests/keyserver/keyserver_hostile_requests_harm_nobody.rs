@@ -88,7 +88,8 @@ fn hostile_requests_are_refused_one_by_one() {
     assert_eq!(log.matches("edge1.example").count(), log.lines().count() - 1);
 }
 
-/// By an edge with a certificate: a connection each, which ends; the others go on.
+/// By an edge with a certificate: each uses a connection, which ends; the other connections
+/// continue.
 #[test]
 fn hostile_frames_end_their_connection_and_no_other() {
     let Some((site, one)) = site() else { return };

@@ -64,7 +64,7 @@ fn the_key_encryption_key_rotates_while_serving() {
     let body = verify_request(&ids[1], SCHEME, &[1; 32]);
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
     assert!(server.process().stderr_line("was changed since it was sealed").is_some());
-    // Nor one that was put in another's place.
+    // Nor a key put in another's place.
     site.set_record(&ids[1], &site.record(&ids[2]));
     server.reload();
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
@@ -106,7 +106,7 @@ fn damaged_records_keep_no_others_from_being_rotated() {
     assert!(of(&ids[1]).contains(&damaged), "{}", of(&ids[1]));
     assert!(ended.stderr.contains("cannot read: 1;"), "{}", ended.stderr);
     assert!(site.database.process().stderr_line(&nameless).is_some(), "the log does not say where");
-    // The others need the old key no more.
+    // The other records no longer need the old key.
     site.write("kek", &format!("{new}\n"));
     let server = site.serve(&[]);
     for id in &ids[3..] {

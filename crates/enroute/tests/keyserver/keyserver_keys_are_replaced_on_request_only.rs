@@ -1,5 +1,5 @@
-//! `keyserver import` leaves a record that is there as it is, unless it is told to replace it;
-//! `list` shows what is stored and nothing secret; `remove` removes it.
+//! `keyserver import` leaves an existing record unchanged unless it is told to replace it; `list`
+//! shows the stored keys and nothing secret; `remove` removes one.
 
 use crate::support::keyserver::Site;
 

@@ -15,11 +15,11 @@ use super::super::support::history::What;
 
 /// Time without an answer after which a query is retried; TCP retries by itself.
 const AGAIN: Duration = Duration::from_millis(25);
-/// Then it is given up.
+/// Time without an answer after which a query is given up.
 const GIVEN_UP: Duration = Duration::from_secs(8);
 /// A client.
 pub(crate) trait Asking {
-    /// Asks until there is an answer: what was done, or read; `None` if there is none.
+    /// Asks until there is an answer; `None` after [`GIVEN_UP`].
     fn ask(&mut self, key: usize, what: What) -> Option<What>;
 }
 

@@ -113,7 +113,7 @@ impl Rack {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The first line that `enroute switch`, which goes on, says on standard error.
+    /// The first line on standard error of `enroute switch`, which continues to run.
     pub(crate) fn said_by(&self, end: &str, arguments: &[&str]) -> String {
         let pins = self.pins.with_file_name(format!("said-{end}"));
         let pins = pins.to_str().expect("a path");
@@ -201,7 +201,7 @@ impl Rack {
     }
 }
 
-/// Stops a program of a rack for a while, or lets it go on.
+/// Stops a program of a rack (SIGSTOP) or lets it continue.
 pub(crate) fn signal(id: u32, signal: Signal) {
     let id = Pid::from_raw(id as i32).expect("a process");
     kill_process(id, signal).expect("it runs");

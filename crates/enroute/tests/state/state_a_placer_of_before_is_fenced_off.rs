@@ -58,8 +58,8 @@ fn a_clock_step_at_the_leases_node_lets_no_two_act() {
     everything_is_there(&nodes, KEYS);
 }
 
-/// A replica that has not heard of the lease takes the place of its node, and the mover cannot
-/// reach that node any more: it still considers its lease valid, while another placer holds it.
+/// A replica that has not heard of the lease replaces its node, and the mover cannot reach that
+/// node any longer: it still considers its lease valid, while another placer holds it.
 #[test]
 fn a_failover_that_loses_the_lease_lets_no_two_act() {
     let Some(linked) = Linked::start(&[]) else { return };
@@ -117,7 +117,7 @@ fn two_placers_of_one_name_are_two() {
     assert_eq!((leads(&first), leads(&second)), (1, 1));
 }
 
-/// A node that starts again knows no fence: it is raised anew, and moves go on.
+/// A restarted node knows no fence: it is raised again, and moves continue.
 #[test]
 fn a_node_that_starts_again_takes_steps_again_from_who_leads() {
     let options = ["--appendonly", "yes", "--appendfsync", "always"];

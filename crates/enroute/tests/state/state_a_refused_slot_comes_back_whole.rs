@@ -131,7 +131,7 @@ impl Cluster<'_> {
         used.expect("its memory").trim().parse().expect("bytes")
     }
 
-    /// The near node takes no more than that; 0: whatever comes.
+    /// Limit of the near node, in bytes; 0 is no limit.
     fn limit(&self, bytes: usize) {
         let mut command = cmd("CONFIG");
         command.arg("SET").arg("maxmemory").arg(bytes);
@@ -164,7 +164,7 @@ fn fill(client: &mut redis::Connection, large: &str, small: &str) {
     pipeline.query::<()>(client).expect("they are set");
 }
 
-/// Every large key is as it was.
+/// Every large key is unchanged.
 fn check(client: &mut redis::Connection, large: &str) {
     for number in 0..KEYS {
         let (found, left): (String, i64) = redis::pipe()

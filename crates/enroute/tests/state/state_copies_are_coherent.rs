@@ -1,6 +1,6 @@
-//! Agents answer reads of chosen slots from copies, and never from one that is out of date: a write
-//! through the same agent is seen once it is acknowledged, one from elsewhere soon, and an agent
-//! that is cut off stops answering from copies when their lease is over.
+//! Agents answer reads of chosen slots from copies that are never out of date: a write through the
+//! same agent is seen once it is acknowledged, a write through another one soon, and an agent that
+//! is cut off stops answering from copies when their lease elapses.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -221,7 +221,7 @@ fn an_agent_that_is_cut_off_does_not_answer_from_copies_for_long() {
     assert!((0..10).any(is_answered), "no copy is answered from once the agent is cut off");
 }
 
-/// Cuts the agent off and asks it until it does not answer any more: whether it did before.
+/// Cuts the agent off and asks it until it no longer answers; returns whether it did before.
 fn is_answered_for_a_while(agent: &Agent, wire: &Wire, direct: &mut redis::Connection) -> bool {
     let mut client = connection(agent.address());
     cmd("SET").arg(KEY).arg("before").exec(&mut client).expect("it is set");
@@ -322,6 +322,6 @@ fn what_is_read_everywhere_is_found_and_copied() {
     for agent in &agents {
         until_copied(&mut connection(agent.address()), &nodes);
     }
-    // No client reads it any more.
+    // No client reads it any longer.
     until(&|said| said.contains("agents keep copies of: 0"));
 }

@@ -156,8 +156,7 @@ fn whoever_dies_in_the_middle_of_a_move_it_ends_with_every_key() {
     }
 }
 
-/// From where to where the slot was moving when who moved it was killed; none if it was there by
-/// then.
+/// Source and target of the slot's move when the mover was killed; none if the move was complete.
 fn killed_in_the_middle(nodes: &[SocketAddr], slot: usize) -> Option<(usize, usize)> {
     let from = owner(nodes, slot);
     let to = (from + 1) % NODES;
@@ -233,7 +232,7 @@ fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Age
     nodes[home].process().stop();
     client.command("INCR foo");
     client.command("GET foo");
-    // It has left for the node, mostly, once a second client behind it waits, too.
+    // In most cases it has left for the node, once a second client waits after it, too.
     let mut other = Raw::connect(agent.address());
     other.ask("PING", "+PONG\r\n");
     std::thread::sleep(Duration::from_millis(300));
@@ -247,7 +246,7 @@ fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Age
     }
     nodes[home].bring_up();
     agree(addresses);
-    // The read is repeated until there is an answer or its time is over; the increment was not.
+    // The read is repeated until it is answered or times out; the increment was not.
     match client.hear_line().as_str() {
         "$1\r\n" => assert_eq!(client.hear_line(), "1\r\n"),
         told => assert!(

@@ -56,6 +56,6 @@ fn many_nodes_are_served_as_few_are() {
     for key in keys.iter().filter(|key| home(key) != 7) {
         assert_eq!(read(&mut client, key).expect("it is told"), Some(1), "{key}");
     }
-    // Once the nodes take it for gone, it is no more in the way.
+    // Once the nodes consider it failed, it no longer delays moves.
     wait_for(|| said(&addresses[..1], &["doctor"]).0.status.success(), status);
 }

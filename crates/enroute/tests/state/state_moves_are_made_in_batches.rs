@@ -1,5 +1,5 @@
-//! Moves made at once: a batch ends in time, what has not begun by then is put off to the next, and
-//! who has nothing to do with a move is told of it.
+//! Moves made in parallel: a batch ends in time, moves that have not begun by then are left to the
+//! next batch, and nodes without a part in a move learn of it.
 
 use std::net::SocketAddr;
 use std::time::Duration;

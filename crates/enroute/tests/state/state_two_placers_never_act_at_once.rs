@@ -1,5 +1,5 @@
-//! One process at a time moves slots. One that was stopped while it led, and resumes after another
-//! has continued its work, does nothing any more.
+//! One process at a time moves slots. A placer that was stopped while it led, and resumes after
+//! another has continued its work, takes no further step.
 
 use std::net::SocketAddr;
 use std::thread;

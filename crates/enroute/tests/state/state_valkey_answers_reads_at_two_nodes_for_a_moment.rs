@@ -1,7 +1,7 @@
-//! Why histories over Valkey leave out reads of a slot that is being handed over
-//! (`support/handover.rs`): the source of a slot answers reads of it until it has heard over the
-//! bus that the target has taken it, and the target takes writes from then on. Once an engine does
-//! not, this fails, and nothing is to be left out any more.
+//! Shows why histories over Valkey leave out reads of a slot during its handover
+//! (`support/handover.rs`): the source of a slot answers reads of it until it has learned over the
+//! bus that the target has taken it, and the target accepts writes from then on. If an engine no
+//! longer does this, the test fails, and the exception has to be removed.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};

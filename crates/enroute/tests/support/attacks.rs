@@ -26,7 +26,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A header of HTTP/2 as it is: a literal of HPACK, neither indexed nor compressed.
+/// An HTTP/2 header as a literal of HPACK, neither indexed nor compressed.
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| {
         let mut length = vec![text.len().min(127) as u8];

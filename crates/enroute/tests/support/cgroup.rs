@@ -79,7 +79,7 @@ impl Cgroup {
         &self.directory
     }
 
-    /// Its limit, in bytes; `None` if there is none.
+    /// The memory limit of the group, in bytes; `None` without limit.
     pub fn limit(&self) -> Option<u64> {
         self.number(self.names.limit).filter(|&bytes| bytes < 1 << 60)
     }
@@ -119,7 +119,7 @@ impl Cgroup {
         if self.names.pressed == self.names.limit {
             write("memory.oom_control", "1").expect("a group of ours");
         }
-        // In the moment between, it may have come to have more.
+        // The process may have grown since its usage was read.
         let _ = write(self.names.pressed, &self.usage().to_string());
         thread::sleep(lasts);
         write(self.names.pressed, self.names.unlimited).expect("a group of ours");

@@ -17,7 +17,7 @@ pub const NODES: usize = 3;
 /// waiting for seconds. An option given later replaces it.
 const GONE: [&str; 2] = ["--cluster-node-timeout", "15000"];
 
-/// Three nodes that agree on who has which slots, with more of redis-server's options.
+/// Three nodes that agree on the owners of all slots, with further options of redis-server.
 pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {
     let all = [&["--cluster-enabled", "yes"], &GONE[..], options].concat();
     let nodes: Vec<Redis> = (0..NODES).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;
@@ -100,7 +100,7 @@ pub fn bus_behind_link(nodes: &mut [Redis], node: usize, others: &[usize]) -> Re
     let id = id(&mut connection(nodes[node].address()));
     let knows = |other: usize| {
         let told = told(&mut connection(nodes[other].address()), &id);
-        // Behind it may stand a name.
+        // A name may follow.
         told[0].split(',').next().is_some_and(|address| address.ends_with(&format!("@{port}")))
     };
     let started = Instant::now();

@@ -54,8 +54,8 @@ impl Recorder {
         Self { client, start, operations: Vec::new() }
     }
 
-    /// Does something to `key` and records what came of it; None records nothing, as for a read
-    /// that was never answered. Says whether it did.
+    /// Executes an operation on `key` and records its outcome; `None` records nothing, as for a
+    /// read that was never answered. Returns whether it was recorded.
     pub fn record(&mut self, key: usize, act: impl FnOnce() -> Option<(What, Outcome)>) -> bool {
         let call_ns = self.start.elapsed().as_nanos();
         let done = act();

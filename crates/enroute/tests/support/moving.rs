@@ -152,7 +152,7 @@ impl History {
         buses
     }
 
-    /// Causes this number of simultaneous faults until it is over; ends all of them.
+    /// Causes this number of simultaneous faults until it ends; ends all of them.
     fn make_trouble(
         &self,
         linked: &mut Linked,
@@ -243,7 +243,7 @@ impl Fault {
             Self::NodeKilled => linked.nodes[victim].bring_down(),
             Self::NodeStopped => linked.nodes[victim].process().signal("STOP"),
             Self::ClockStepped => {
-                // Leases are over early, or late.
+                // Leases expire early, or late.
                 let seconds = random.random_range(-STEP_MAX_S..=STEP_MAX_S);
                 let clock = Clock::of(linked.nodes[victim].process());
                 clock.iter().for_each(|clock| clock.set_ahead(seconds));
@@ -331,7 +331,8 @@ fn leave_out(history: &mut Vec<Operation>, handovers: impl Iterator<Item = Hando
     );
 }
 
-/// Sends all slots from node to node. Who does is killed now and then: a placer ends what is open.
+/// Moves all slots from node to node. The mover is killed now and then; a placer completes open
+/// moves.
 fn keep_moving(nodes: &[SocketAddr], seen: &Seen, seed: u64) {
     let mut random = Pcg64Mcg::seed_from_u64(seed.wrapping_add(1));
     let mut at = 0;
@@ -354,7 +355,7 @@ fn keep_moving(nodes: &[SocketAddr], seen: &Seen, seed: u64) {
         drop(mover);
         seen.killed.fetch_add(usize::from(began.is_some()), Relaxed);
         let next = placer(nodes, "next");
-        // As long as the lease of who was killed.
+        // The remaining lease of the killed mover.
         while !next.stderr().contains("this placer leads") && !seen.is_over() {
             thread::sleep(Duration::from_millis(20));
         }

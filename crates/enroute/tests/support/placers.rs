@@ -86,7 +86,7 @@ impl Watch {
                     self.notice(&line, &mut fence);
                     line.clear();
                 }
-                // Nothing was said for a while; what came of a line is kept.
+                // No line was logged for a while; the part of a line read so far is kept.
                 Err(_) if self.over.load(Ordering::Relaxed) => return,
                 Err(_) => {}
             }

@@ -116,8 +116,8 @@ impl Process {
         assert!(sent.success(), "{kill}: {sent}");
     }
 
-    /// Stops it with SIGSTOP, and returns when none of its threads runs any more: a signal takes
-    /// its time.
+    /// Stops it with SIGSTOP, and returns when none of its threads runs: delivery of the signal
+    /// takes time.
     pub fn stop(&self) {
         self.signal("STOP");
         let started = Instant::now();

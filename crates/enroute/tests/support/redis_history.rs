@@ -93,8 +93,8 @@ pub fn record(
     })
 }
 
-/// Clients of `address` ask for one thing after the other, with a pause after each, until `trouble`
-/// is over.
+/// Clients of `address` send one request after another, with a pause after each, until `trouble`
+/// ends.
 pub fn record_during(
     address: SocketAddr,
     seed: u64,

@@ -184,7 +184,8 @@ fn play(mut connection: &TcpStream, stage: &Stage) -> io::Result<()> {
     connection.set_nodelay(true)?;
     let mut replies = 0;
     while let Some(request) = Message::read(&mut connection)? {
-        // The cache's own connection, which asks who this is, is no part of the script.
+        // The cache's own connection, which asks for the origin's identity, is not part of the
+        // script.
         if request.body.get_str("comment").is_ok_and(|comment| comment == "enroute: watch") {
             let process = stage.lock().process;
             let body = doc! { "ok": 1.0, "topologyVersion": { "processId": process } };

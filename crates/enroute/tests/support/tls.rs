@@ -20,15 +20,15 @@ use super::{edge::Answer, process::PATIENCE};
 pub struct Tls(BufReader<StreamOwned<ClientConnection, TcpStream>>);
 
 impl Tls {
-    /// Shakes hands for `domain`; `protocol` is `http/1.1` or `h2`. The handshake goes on with what
-    /// is sent.
+    /// Performs a TLS handshake for `domain`; `protocol` is `http/1.1` or `h2`. The handshake
+    /// continues with what is sent.
     pub fn connect(address: SocketAddr, domain: &str, protocol: &str) -> Self {
         let stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         Self::over(stream, domain, protocol)
     }
 
-    /// The same to its end; `None` if there is none in this time, which is then the longest wait
+    /// The same to its end; `None` if it does not end in this time, which is then the longest wait
     /// for a byte.
     pub fn shake_hands(
         address: SocketAddr,

@@ -1,5 +1,5 @@
 //! A client sends tagged writes, updates and answers as if it were the switch or a server, through
-//! the attached program and past it: reads return what the server stores, writes go on, and no
+//! the attached program and past it: reads return what the server stores, writes continue, and no
 //! flood begins.
 
 use std::{
@@ -105,7 +105,7 @@ fn what_is_read_is_what_was_written_last() {
         write("c", value);
         is_told(&rack, value);
     }
-    // Nothing goes on by itself.
+    // No message is repeated by itself.
     let before = rack.count("write");
     thread::sleep(WATCHED);
     let sent = rack.count("write") - before;

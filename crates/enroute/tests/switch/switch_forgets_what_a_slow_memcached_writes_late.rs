@@ -187,8 +187,8 @@ fn a_write_that_was_on_its_way_leaves_nothing_stale() {
     }
 }
 
-/// The server applies what a client wrote that is gone, after it answered another's write of the
-/// same key.
+/// The server applies a write of a client that has disconnected, after it answered another client's
+/// write of the same key.
 #[test]
 fn a_write_whose_client_is_gone_leaves_nothing_stale() {
     let Some(Slow { rack, mut stream, held, .. }) = Slow::build() else { return };

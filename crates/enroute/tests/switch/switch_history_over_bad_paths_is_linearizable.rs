@@ -216,7 +216,7 @@ fn run(server: Server, span: Duration, seed: u64, trial: Trial) -> Option<(Verdi
     Some((verdict, hits))
 }
 
-/// Reads, writes and deletes until it is over; nothing is in progress while `quiet` is held.
+/// Reads, writes and deletes until the end; nothing is in progress while `quiet` is held.
 fn ask(
     number: usize,
     mut asking: impl Asking,
@@ -259,7 +259,7 @@ fn serve_what_was_written_over(plane: &DataPlane, over: &AtomicBool) {
     while !over.load(Relaxed) {
         for place in plane.lookup.places() {
             let entry = &plane.entries[place as usize];
-            // One that never had a value stays as it is.
+            // A key that never had a value stays without.
             if entry.valid_version.load(Relaxed) != 0 {
                 entry.valid_version.store(entry.version.load(Relaxed), Relaxed);
             }

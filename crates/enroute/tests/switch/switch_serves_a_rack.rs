@@ -62,7 +62,7 @@ fn a_hot_item_is_served_by_the_kernel_and_never_stale() {
     assert!(rack.enroute("s", &["top", "--seconds", "1"]).contains("0123456789abcdef"));
     assert!(rack.count("update") >= 10, "values came by update");
 
-    // Its controller gone, the program goes on; another one begins anew.
+    // The program continues without its controller; another controller starts with an empty state.
     rack.kill(controller);
     rack.as_client(|| assert!(netcache(&udp(50_000), Op::Get, b"").0.has(Flags::SWITCH)));
     rack.attach(&ATTACHED);
@@ -109,8 +109,8 @@ fn the_database_is_a_server_behind_the_switch() {
         wait("the kernel answers anew", || is_served(&socket, b"other"));
         netcache(&socket, Op::Put, b"last");
     });
-    // Killed, it has what it acknowledged; what the switch still holds is dropped before writes go
-    // on.
+    // After a kill it has all acknowledged writes; the entries that the switch still holds are
+    // dropped before writes continue.
     rack.kill(first);
     rack.start("d", PROGRAM, &database);
     rack.as_client(|| {

@@ -78,7 +78,7 @@ fn watch(rack: &Rack, what: &str) {
         let mut looks = 0;
         wait(what, || {
             let at_server = say(&mut stream, "get k\r\n", NONE);
-            // A client that was once told that the key is gone does not receive it again.
+            // A client that was once told that the key is missing does not receive it again.
             let served = asked(&socket, b"get k\r\n");
             assert!(at_server == ITEM || served == NONE, "{what}: memcached has it no more");
             looks += u32::from(at_server == NONE);

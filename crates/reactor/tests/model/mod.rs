@@ -1,6 +1,13 @@
-//! Locks and atomics of the model of threads (shuttle), under the names that the program's have;
-//! and an event that threads wait for. Files of the program that take theirs from `super::sync` run
-//! with these.
+//! A model of threads for the code that wakes sleeping threads: locks and atomics of `shuttle`
+//! under the names of the program's, and an event that threads wait for. Files of the program that
+//! take theirs from `super::sync` run with these.
+//!
+//! A missed wake-up shows once in millions of operations, and never under a debugger. So there is
+//! one inbox (`reactor/src/inbox/notes.rs`), one queue (`database/queue.rs`) and one place for what
+//! is durable (`database/durable.rs`), and each runs under the model. It runs one thread at a time,
+//! in orders drawn at random, half of them with few switches of threads, and prints how to repeat a
+//! run. Orderings weaker than `SeqCst` are not explored. `loom` was rejected: it treats `SeqCst` as
+//! release and acquire, and so reports correct code.
 
 #![allow(dead_code, unused_imports)]
 

@@ -22,10 +22,10 @@ pub struct Config {
     pub max_bytes: usize,
 }
 
-/// What was seen since the last look.
+/// Measurements since the last review.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observation {
-    /// Of lookups since the last look; none if there were too few to say.
+    /// 99th percentile of lookup times since the last review; `None` if there were too few lookups.
     pub p99: Option<Duration>,
     /// The budget in force, in bytes.
     pub memory_bytes: usize,
@@ -52,8 +52,8 @@ const LOOKUPS_MIN: u64 = 2_000;
 /// A size found too small is not tried again for this long at first.
 const AVOID_FIRST: Duration = Duration::from_secs(600);
 const AVOID_MAX: Duration = Duration::from_secs(24 * 3600);
-/// After so many times that time without a reason to grow, the next way down is put off no longer
-/// than at first.
+/// After this many such periods without a reason to grow, the delay of the next shrinking is reset
+/// to its first value.
 const CALM: u32 = 4;
 
 /// Decides on the budget.
@@ -68,7 +68,7 @@ pub struct Autoscale {
     avoid_for: Duration,
     /// The last change was a shrinking.
     has_shrunk: bool,
-    /// It shrinks no more until then, and for how long that was put off.
+    /// No shrinking before this time, and the delay that led to it.
     stay_until: Duration,
     stay_for: Duration,
 }
@@ -135,7 +135,7 @@ impl Autoscale {
         let Some(wanted) = wanted(&seen.advice) else { return current };
         let mut next = wanted.max((current as f64 * (1.0 - STEP_DOWN)) as usize);
         if now < self.avoid_until {
-            // Above what was too small by half a step at least.
+            // At least half a step above the size that was too small.
             next = next.max((self.too_small as f64 * (1.0 + STEP / 2.0)) as usize);
         }
         // A little is not worth the eviction, and noise in the curve must not nibble.
@@ -273,8 +273,9 @@ mod tests {
         }
     }
 
-    /// Ups behind downs and downs behind ups, day by day, and looks that were slow, under a need that
-    /// changes with the seconds of the day. The curve remembers a need for some minutes.
+    /// Counts, day by day, the shrinkings followed by growth and the reverse, and the slow reviews,
+    /// under a need that changes with the seconds of the day. The curve remembers a need for some
+    /// minutes.
     fn turns_by_day(days: usize, need_mib: impl Fn(u64) -> f64) -> (Vec<usize>, Vec<u32>) {
         let mut simulation = Simulation::new();
         let (mut turns, mut slow) = (Vec::new(), Vec::new());
@@ -316,7 +317,8 @@ mod tests {
         assert!(turns.iter().all(|&count| count <= 1), "steady: {turns:?}");
         for (period, high) in [(300, 60), (600, 300), (1200, 120), (1800, 900), (3000, 600)] {
             let (turns, slow) = turns_by_day(4, wave(period, high));
-            // The first day learns; then it may try once or twice a day whether it is over.
+            // The first day is for learning; then it may try once or twice a day whether less
+            // memory suffices.
             assert!(turns[0] <= 18, "{period} s: {turns:?}");
             assert!(turns[1..].iter().all(|&count| count <= 4), "{period} s: {turns:?}");
             assert!(slow[3] <= 40, "{period} s: slow for {slow:?} looks");

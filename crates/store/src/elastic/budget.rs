@@ -1,8 +1,8 @@
-//! One number for all memory, which may change at any moment.
+//! Divides one memory budget, which may change at any moment, among the parts of the store.
 //!
-//! What the log, the device and waiting commands need comes first; the storage table may have half
-//! of the rest, and sends away page by page what it does not get; values have what remains.
-//! Everything is given up in bounded steps.
+//! The log, the device and waiting commands get what they need first. The storage table may have
+//! half of the rest, and writes out the pages beyond it one by one; values get the remainder.
+//! Memory is released in bounded steps.
 
 use std::time::Duration;
 
@@ -50,8 +50,8 @@ impl Elastic {
         retiring || shrinking || compacting || sweeping || warming || leaving
     }
 
-    /// Bytes needed whatever is cached: buffers, what commands wait for, and what is on its way
-    /// back to the system.
+    /// Bytes needed whatever is cached: buffers, data that commands wait for, and memory being
+    /// returned to the system.
     pub(super) fn bytes_needed(&self) -> usize {
         self.log.bytes_needed() + Memory::BASE_BYTES + self.bytes_used()
     }
@@ -61,8 +61,8 @@ impl Elastic {
         self.staging.bytes() + self.upkeep.bytes() + self.paging.bytes() + self.usage.bytes()
     }
 
-    /// Bytes that are certainly held now. What is only kept free for its buffers is not counted, so
-    /// that it is not taken for resident memory when the process is measured.
+    /// Bytes that are certainly held now. Memory only reserved for buffers is not counted, so that
+    /// it is not taken for resident memory when the process is measured.
     pub fn bytes_held(&self) -> usize {
         let memory = self.memory.stats().accounted_bytes;
         self.log.bytes() + self.bytes_used() + self.table.bytes() + memory
@@ -73,7 +73,7 @@ impl Elastic {
         budget.saturating_sub(self.bytes_needed() + self.table.bytes_fixed())
     }
 
-    /// Pages the table may keep.
+    /// Maximum number of pages the table may keep.
     pub(super) fn pages_max(&self) -> usize {
         (self.bytes_to_share() / 2 / PAGE_BYTES).max(PAGES_MIN)
     }

@@ -1,14 +1,14 @@
 //! Compaction: reclaims the space of dead records while serving.
 //!
-//! When the files take some two fifths more than what is live, the segment with the least live data
-//! for its length is emptied: its lines say which records there were, the table which are still
-//! pointed to, and those are appended to the log again. A segment may only go once nothing in it
-//! matters, and what it *kills* may matter: if a record that killed an older one vanished before
-//! the older one's segment did, a restart would find the older one alive. So kills of records that
-//! may still be on disk are carried on, sixteen bytes each, in a record of their own. The segment
-//! is removed when all that is durable.
+//! When the files exceed the live data by about two fifths, the segment with the least live data
+//! for its length is emptied. Its lines list its records, the table tells which of them are live,
+//! and those are appended to the log again. A segment may be removed only when it no longer
+//! matters, and the records that it *kills* may matter: if a record that killed an older one
+//! vanished before the older one's segment did, a restart would find the older one alive. So kills
+//! of records that may still be on disk are carried on, sixteen bytes each, in records of kind
+//! `Kills`. The segment is removed when all of this is durable.
 //!
-//! All in bounded steps: one read of 256 KiB is under way at a time.
+//! Compaction works in bounded steps: one read of 256 KiB is under way at a time.
 
 mod choosing;
 
@@ -35,8 +35,8 @@ use choosing::{has_slack, has_too_much_slack, victim};
 /// the second.
 const DEAD_MIN: u64 = 50;
 pub(super) const DEAD_MIN_FULL: u64 = 10;
-/// On a full disk writers wait for the end of a compaction that wins this much of its segment, in
-/// thousandths; if the best there is wins less, they are refused.
+/// On a full disk, minimum dead share of the best segment, in thousandths, for which writers wait
+/// for compaction; below it they are refused.
 pub(super) const DEAD_AWAITED: u64 = 250;
 /// Interval of checks for reclaimable space on a full disk.
 const REST_FULL: Duration = Duration::from_millis(10);
@@ -48,7 +48,7 @@ const GAP_BYTES: u64 = 4 << 10;
 const SHORT_BYTES: usize = 512;
 /// Lines looked at in one step.
 const LINES_PER_STEP: usize = 512;
-/// How many lines ahead the table's page is fetched.
+/// Distance in lines at which the table's page is prefetched.
 const LINES_AHEAD: usize = 8;
 /// Kills carried in one record.
 const KILLS_PER_RECORD: usize = 512;
@@ -58,9 +58,9 @@ const KILLS_PER_RECORD: usize = 512;
 struct Compaction {
     slot: usize,
     reader: LineReader,
-    /// How much of it was not alive at the beginning, in thousandths.
+    /// Dead share of the segment at the start, in thousandths.
     dead: u64,
-    /// Those read last.
+    /// The lines read last.
     lines: Vec<Line>,
     /// The records `lines` were derived from, and where they begin; nothing if a footer has the
     /// lines.
@@ -69,9 +69,9 @@ struct Compaction {
     next: usize,
     /// Places in `lines` of the records being read.
     run: Vec<usize>,
-    /// Where what is being read begins.
+    /// Offset of the read under way.
     reading: Option<u64>,
-    /// There was no room to append.
+    /// Appending failed for lack of room.
     stalled: bool,
     carried: Vec<(u64, Address)>,
 }
@@ -91,8 +91,8 @@ impl Compaction {
 #[derive(Debug, Default)]
 pub(super) struct Compactor {
     begun: Option<Compaction>,
-    /// Nothing was worth compacting: there may be when this much has changed, and on a full disk
-    /// some time after this.
+    /// When nothing was worth compacting: the amount of changes after which to look again, and on a
+    /// full disk the start of a pause before that.
     rest: (u64, Since),
     /// Amount of changes at which compaction ran out of space on a full disk.
     stuck: Option<u64>,
@@ -100,7 +100,7 @@ pub(super) struct Compactor {
     is_behind: bool,
 }
 
-/// What compaction borrows of the other parts.
+/// Other parts of the store that compaction uses.
 pub(super) struct Borrows<'a> {
     pub(super) log: &'a mut Log,
     pub(super) table: &'a mut Table,
@@ -114,14 +114,14 @@ pub(super) struct Borrows<'a> {
 }
 
 impl Compactor {
-    /// True if writers wait for it, by the last [`Compactor::look_behind`].
+    /// True if writers must wait for compaction, according to the last [`Compactor::look_behind`].
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.is_behind
     }
 
-    /// Determines whether writers have to wait. That changes little between two commands to the
-    /// device, and every write asks.
+    /// Determines whether writers have to wait. The result is kept, because it changes little
+    /// between two commands to the device and every write needs it.
     pub(super) fn look_behind(&mut self, log: &Log) {
         self.is_behind = (self.begun.is_some() || log.segments.are_any_doomed())
             && !log.is_full()
@@ -138,8 +138,8 @@ impl Compactor {
         self.begun = None;
     }
 
-    /// Whether a full disk will soon have space reclaimed by compaction, if what it wins is at
-    /// least this much of a segment, in thousandths?
+    /// Whether compaction will soon free space on a full disk, if it wins at least this share of a
+    /// segment, in thousandths.
     pub(super) fn is_room_near(&self, log: &Log, dead_min: u64) -> bool {
         if log.is_write_refused() || self.stuck == Some(log.churn()) {
             return false;
@@ -150,7 +150,7 @@ impl Compactor {
             || victim(log).is_some_and(|(dead, ..)| dead >= dead_min)
     }
 
-    /// Begins, or goes on with, emptying a segment; true if it can go on at once.
+    /// Begins or continues emptying a segment; returns true if it can continue at once.
     pub(super) fn step(&mut self, borrows: &mut Borrows<'_>, now: Duration) -> bool {
         if borrows.log.is_closing() {
             return false;
@@ -162,7 +162,8 @@ impl Compactor {
             return false;
         }
         let has_spare = borrows.log.has_spare_to_move();
-        // On a full disk it cannot end: another one may. What it has moved is moved.
+        // On a full disk this compaction cannot end, but another one may. The records moved so far
+        // stay moved.
         if borrows.log.is_full()
             && self.begun.take_if(|begun| begun.stalled && begun.reading.is_none()).is_some()
         {
@@ -197,7 +198,7 @@ impl Compactor {
             match older.map(|(_, other)| other.doomed.is_some()).reduce(|a, b| a && b) {
                 // Its kills count for nothing, so it need not be looked at.
                 None => return give_up_segment(log, slot),
-                // They will as soon as those are gone.
+                // Its kills no longer count once those segments are removed.
                 Some(true) => return,
                 Some(false) => {}
             }
@@ -229,8 +230,8 @@ impl Compactor {
         self.begun = Some(compaction);
     }
 
-    /// Looks for the next run of live records and moves it, or has it read first; true if it can go
-    /// on at once.
+    /// Finds the next run of live records and moves it, or requests it from the disk first; true if
+    /// it can continue at once.
     fn look_at_lines(
         &mut self,
         mut compaction: Compaction,
@@ -384,7 +385,8 @@ impl Compactor {
         self.begun = Some(compaction);
     }
 
-    /// Nothing is left but kills to carry; true if it has to be tried again.
+    /// Appends the remaining kills and gives the segment up; returns false if there was no room, to
+    /// be tried again.
     fn finish(&mut self, mut compaction: Compaction, log: &mut Log, now: Duration) -> bool {
         while !compaction.carried.is_empty() {
             let rest = compaction.carried.len().saturating_sub(KILLS_PER_RECORD);
@@ -413,13 +415,13 @@ fn live_slot(borrows: &mut Borrows<'_>, segment: usize, line: &Line) -> Option<S
     borrows.table.find(line.hash, borrows.log.segments.location(segment, line.offset))
 }
 
-/// A segment with damage is not emptied: what is whole in it goes on being served.
+/// Keeps a damaged segment, whose undamaged entries are still served.
 fn leave_damaged(borrows: &mut Borrows<'_>, slot: usize, error: Error) {
     borrows.ledger.report(error);
     borrows.log.segments.at_mut(slot).damaged = true;
 }
 
-/// Has a segment removed once what replaces it is durable.
+/// Marks a segment for removal once its replacement is durable.
 fn give_up_segment(log: &mut Log, slot: usize) {
     let position = log.want_durable();
     log.segments.doom(slot, position.0);

@@ -71,7 +71,7 @@ impl Elastic {
         is_for_upkeep
     }
 
-    /// When to call [`Elastic::poll_device`] and [`Elastic::step`] at the latest.
+    /// Latest time of the next call of [`Elastic::poll_device`] and [`Elastic::step`].
     pub fn poll_timeout(&self) -> Option<Duration> {
         let sweep = self.upkeep.sweeper.timeout(&self.log);
         let warming = self.upkeep.warmer.timeout();
@@ -79,7 +79,7 @@ impl Elastic {
         times.into_iter().flatten().min()
     }
 
-    /// The staging, and what it borrows.
+    /// Returns the staging and the parts that it borrows.
     pub(super) fn staging(&mut self) -> (&mut Staging, staging::Borrows<'_>) {
         let borrows = staging::Borrows {
             log: &mut self.log,
@@ -106,12 +106,12 @@ impl Elastic {
         staging.restart(key, &mut borrows);
     }
 
-    /// Lets go of a ticket, loaded or not.
+    /// Releases a ticket, loaded or not.
     pub fn release(&mut self, ticket: Ticket) {
         self.staging.release(ticket, &mut self.table);
     }
 
-    /// A ticket whose wait is over, each once: loaded, absent or failed.
+    /// Returns a ticket whose load has ended (loaded, absent or failed), each once.
     pub fn poll_loaded(&mut self) -> Option<Ticket> {
         self.staging.poll_loaded()
     }
@@ -124,7 +124,7 @@ impl Elastic {
         turn.away > 0
     }
 
-    /// True if writes make pages faster than they can be sent away.
+    /// True if writes create pages faster than they can be paged out.
     #[inline]
     pub(super) fn are_pages_behind(&self) -> bool {
         self.paging.are_any_leaving() && self.paging.is_over(&self.table, self.pages_max())

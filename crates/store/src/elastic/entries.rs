@@ -9,9 +9,9 @@ use super::staging::{StagedKey, State};
 use super::{Elastic, Error, Fetch, Load, Record};
 
 impl Elastic {
-    /// Has what a lookup of `key` looks at first fetched from memory; `writes` if it is to be
-    /// written, too. For a command that is executed soon: give the result to
-    /// [`Elastic::prefetch_item`] after others were prefetched.
+    /// Prefetches the memory that a lookup of `key` reads first, for a command that is executed
+    /// soon; `writes` if it also writes. Pass the result to [`Elastic::prefetch_item`] after other
+    /// keys were prefetched.
     pub fn prefetch(&self, key: &[u8], writes: bool) -> u64 {
         let hash = self.hash(key);
         if writes {
@@ -83,7 +83,7 @@ impl Elastic {
         self.usage.note(hash, value_bytes, &self.table, &self.memory);
     }
 
-    /// The usual case: memory holds the entry, whose record is the only one of this hash.
+    /// The common case: memory holds the entry, and its record is the only one with this hash.
     fn load_only(&mut self, hash: u64, key: &[u8], now: Duration) -> bool {
         let is_plain = self.staging.is_empty()
             && !self.recent.has_gone()
@@ -92,7 +92,8 @@ impl Elastic {
         if !is_plain {
             return false;
         }
-        // Both tables are waited for at once, as a command that comes alone has nothing fetched before.
+        // Both tables are waited for at once, as a command that comes alone has nothing fetched
+        // before.
         self.memory.prefetch(hash);
         self.table.prefetch(hash);
         let [slot] = self.table.candidates(hash)[..] else { return false };
@@ -152,7 +153,7 @@ impl Elastic {
         }
     }
 
-    /// Why the page of this hash is not to be had, if so.
+    /// Returns the error of the page of this hash if the page cannot be read.
     pub(super) fn page_error(&self, hash: u64) -> Option<Error> {
         Some(self.paging.missing(self.table.page_of(hash))?.error.clone())
     }
@@ -161,7 +162,7 @@ impl Elastic {
         if !expires_at.is_over(now) {
             return Load::Present;
         }
-        // If the removal cannot be recorded now, the entry goes on being over.
+        // If the removal cannot be recorded now, the entry stays expired.
         if let Located::At(slot) = self.locate(hash, key)
             && self.remove_slot(hash, key, slot, now).is_ok()
         {

@@ -1,4 +1,4 @@
-//! Why the elastic store did not do what it was asked.
+//! Errors of the elastic store.
 
 use crate::device::FileName;
 
@@ -6,7 +6,7 @@ use crate::device::FileName;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The disk has no room for another segment. Reads go on; writes do too once there is room.
+    /// The disk has no room for another segment. Reads continue; writes do too once there is room.
     #[error(
         "disk full: no room for another segment of {segment_bytes} bytes; free space on the disk, or remove entries"
     )]
@@ -14,7 +14,7 @@ pub enum Error {
         /// Room asked for.
         segment_bytes: u64,
     },
-    /// More is written than the device takes; try again after the next completion.
+    /// Writes arrive faster than the device takes them; try again after the next completion.
     #[error(
         "{buffered_bytes} bytes of writes wait for the disk, too many to add another; try again"
     )]
@@ -22,15 +22,15 @@ pub enum Error {
         /// Bytes waiting to be written.
         buffered_bytes: usize,
     },
-    /// What is to be recovered as a whole may be longer than a segment.
+    /// A group of writes to be recovered as a whole may be longer than a segment.
     #[error(
         "up to {got} bytes to be recovered as a whole: expected at most {limit} bytes, the length of a segment; \
          write less at once"
     )]
     StepTooLong {
-        /// What a segment would have to hold.
+        /// Bytes that a segment would have to hold.
         got: u64,
-        /// What it can hold.
+        /// Bytes that a segment can hold.
         limit: u64,
     },
     /// Writing or syncing failed, so nothing written since is safe; only a restart can tell what
@@ -47,19 +47,19 @@ pub enum Error {
     ReadFailed {
         /// The file being read.
         file: FileName,
-        /// Where, in bytes.
+        /// Offset, in bytes.
         offset: u64,
         /// The error of the system.
         reason: String,
     },
-    /// What was read is not what was written.
+    /// The data read differ from the data written.
     #[error("{file} is damaged at offset {offset}: {found}; restore it from a backup")]
     Damaged {
         /// The damaged file.
         file: FileName,
-        /// Where, in bytes.
+        /// Offset, in bytes.
         offset: u64,
-        /// What is wrong.
+        /// The kind of damage.
         found: String,
     },
     /// Files that the manifest lists are not there.
@@ -75,7 +75,7 @@ pub enum Error {
     /// The store is being closed.
     #[error("the store is closing: no further writes are accepted")]
     Closed,
-    /// The key was not loaded before, or what was loaded was let go.
+    /// The key was not loaded before, or its ticket was released.
     #[error("the key is not loaded: call load first, in the same command")]
     NotLoaded,
     /// The storage table can grow no further.
@@ -105,9 +105,9 @@ pub enum Error {
     Foreign {
         /// The file.
         file: FileName,
-        /// What it holds.
+        /// The format found.
         found: String,
-        /// What this version reads.
+        /// The format that this version reads.
         expected: String,
     },
 }

@@ -16,7 +16,7 @@ pub(super) fn equal(tags: &[u32; LANES], wanted: u32) -> u32 {
     bits_where(tags, |tag| tag == wanted)
 }
 
-/// A bit for each tag whose last sixteen bits are among the `count` from `first` on.
+/// Returns a bit for each tag whose last sixteen bits are among the `count` from `first` on.
 #[inline]
 pub(super) fn ends_among(tags: &[u32; LANES], first: u16, count: u16) -> u32 {
     #[cfg(target_arch = "x86_64")]

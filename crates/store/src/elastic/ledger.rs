@@ -18,7 +18,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// `damage` was found when the store was opened.
+    /// Creates it with the `damage` found when the store was opened.
     pub(super) fn new(damage: VecDeque<Error>) -> Self {
         Self { stats: Stats { damages: damage.len() as u64, ..Stats::default() }, damage }
     }

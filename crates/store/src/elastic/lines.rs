@@ -57,12 +57,12 @@ impl LineReader {
         &self.trailer
     }
 
-    /// Offset and length of what to read next; nothing if that was all.
+    /// Returns offset and length of the next read; `None` if all was read.
     pub(super) fn next(&self) -> Option<(u64, usize)> {
         self.next
     }
 
-    /// The lines in what was read. They may be none though more follow.
+    /// Returns the lines in the data read. There may be none although more follow.
     ///
     /// # Errors
     /// [`Error::Damaged`], with the place.

@@ -11,7 +11,7 @@ const VERSION: u64 = 2;
 /// Shards listed in the directory.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Listing {
-    /// None: the directory is empty.
+    /// No shards: the directory is empty.
     Empty,
     /// Their number only: they are being created, or were created by an earlier version.
     Count(usize),

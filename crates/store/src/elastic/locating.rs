@@ -6,16 +6,16 @@ use super::staging::State;
 use super::table::{Location, Slot};
 use crate::mapping::PAGE_BYTES;
 
-/// Where the record of a key is, as far as memory can tell.
+/// Location of the record of a key, as far as memory has it.
 pub(super) enum Located {
     At(Slot),
     Nowhere,
-    /// Only the disk knows.
+    /// Unknown without reading from disk.
     Unknown,
 }
 
 impl Elastic {
-    /// Where the record of `key` is, without asking the disk.
+    /// Returns the location of the record of `key`, without reading from disk.
     pub(super) fn locate(&mut self, hash: u64, key: &[u8]) -> Located {
         if let Some(known) = self.recent.known(key) {
             return Located::At(known.slot);
@@ -65,8 +65,8 @@ impl Elastic {
         if unknown { Located::Unknown } else { Located::Nowhere }
     }
 
-    /// True if loading `key`, as for a command that `writes` it, will not ask the disk. Not every time
-    /// when it would not this is known.
+    /// True if loading `key` for a command (one that `writes` it, if set) needs no disk read. May
+    /// be false for some keys that need none.
     pub fn is_at_hand(&mut self, key: &[u8], writes: bool) -> bool {
         if let Some(state) = self.staging.of_key(key) {
             return state.is_known();

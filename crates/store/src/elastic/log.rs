@@ -1,13 +1,14 @@
 //! The log: records appended one after another to segment files, in one order.
 //!
-//! Everything goes through here in the order it was decided, what compaction moves included, so a
-//! crash leaves a beginning of that order and never a gap. One device write is under way at a time;
-//! records appended during a sync share the next one. A segment is filled, sealed by its footer and
-//! trailer, and synced before a byte of the next is written: only the last can be torn.
+//! All records are appended here in the order in which they were decided, including those that
+//! compaction moves, so a crash leaves a prefix of that order without gaps. One device write is
+//! under way at a time; records appended during a sync share the next one. A segment is filled,
+//! sealed by its footer and trailer, and synced before a byte of the next is written: only the last
+//! one can be torn.
 //!
-//! Read `appending` first; `commands` is what the device is asked for, `segments` what there is,
-//! `spares` what there will be, `listing` how the manifest says so, `closing` the end, `step` what
-//! is recovered together or not at all.
+//! Read `appending` first. `commands` has the requests to the device, `segments` the existing
+//! segments, `spares` the prepared ones, `listing` their manifest, `closing` the shutdown, and
+//! `step` the groups of records that are recovered together or not at all.
 
 mod appending;
 mod closing;
@@ -41,8 +42,8 @@ use step::{Mark, Step};
 const WRITE_SHARE: usize = 64;
 const WRITE_BYTES_MAX: usize = 1 << 20;
 const WRITE_BYTES_MIN: usize = 256 << 10;
-/// More than this waiting for the device makes compaction wait, and half of it writers, so that
-/// they cannot crowd it out. It is a fourth of a small budget.
+/// Limit on bytes waiting for the device, beyond which compaction waits; writers wait from half of
+/// it on. It is a quarter of a small budget.
 const BUFFERED_BYTES_MAX: usize = 4 << 20;
 pub(super) const BUFFERED_BYTES_MIN: usize = 1 << 20;
 const BUFFERED_SHARE: usize = 4;
@@ -56,25 +57,26 @@ struct Open {
     number: u64,
     /// Length the segment will have: longer than its file if the spare was too short for a record.
     bytes: u64,
-    /// Where `buffer` begins in the segment, a whole block.
+    /// Offset of `buffer` in the segment, at a block boundary.
     base: u64,
     buffer: Blocks,
-    /// Up to here the segment was handed to the device.
+    /// The segment was passed to the device up to here.
     written: u64,
-    /// Up to here it survives a crash.
+    /// The segment is durable up to here.
     durable: u64,
     footer: Footer,
-    /// Of what the device was handed for good.
+    /// Parity of the final blocks passed to the device.
     parity: Parity,
-    /// How many lines its records have.
+    /// Number of lines of its records.
     count: usize,
-    /// Those of a footer; without one, those of entries that expire.
+    /// The lines of a footer; without a footer, the lines of entries that expire.
     lines: Vec<Line>,
     kills: u64,
     version_max: u64,
-    /// What of it is older than the step that is open.
+    /// Contents of the segment before the open step.
     before: Mark,
-    /// Its header, if a step clears the store by it: written when the rest of the step is safe.
+    /// The segment's header, if a step clears the store by it: written when the rest of the step is
+    /// durable.
     header: Option<Blocks>,
 }
 
@@ -83,7 +85,7 @@ impl Open {
         self.base + self.buffer.len() as u64
     }
 
-    /// The first so many bytes buffered, whole blocks, are as they will be.
+    /// Notes that the first `bytes` buffered bytes, whole blocks, are final.
     fn note_blocks(&mut self, bytes: usize) {
         if self.footer == Footer::Parity {
             self.parity.add(&self.buffer[..bytes]);
@@ -98,7 +100,7 @@ struct Job {
     bytes: Arc<Blocks>,
     /// The log is written up to here when this is.
     position: u64,
-    /// Its segment is synced before anything else is written.
+    /// The segment is synced before any other write.
     syncs: bool,
 }
 
@@ -108,8 +110,8 @@ pub(super) struct Log {
     spares: Spares,
     listing: Listing,
     open: Option<Open>,
-    /// What would have suited the segment sealed last. The next is begun with it, as room for a
-    /// footer has to be kept while a segment is filled.
+    /// The form of footer that would have suited the segment sealed last, used for the next one:
+    /// room for the footer has to be reserved while a segment is filled.
     footer: Footer,
     step: Step,
     jobs: VecDeque<Job>,
@@ -124,15 +126,15 @@ pub(super) struct Log {
     flush_wanted: u64,
     synced: Since,
     unwritten: Option<Since>,
-    /// Nothing more is written: a write or sync failed.
+    /// No further writes, because a write or sync failed.
     failed: bool,
-    /// Nothing more is appended but what closing the log needs.
+    /// Only what closing the log needs is still appended.
     is_closing: bool,
-    /// Why nothing is appended, if so.
+    /// Reason why appends are refused.
     refusal: Option<Error>,
     /// Time at which the disk was full for a write that is retried.
     write_refused: Option<Since>,
-    /// What may wait for the device, and what is written once it waits.
+    /// Maximum of bytes that wait for the device, and the size of one write.
     buffered_bytes_max: usize,
     write_bytes: usize,
     /// The version of the last entry written; records of kills carry it.
@@ -176,7 +178,7 @@ impl Log {
         }
     }
 
-    /// Numbers below this one were used, or are not to be.
+    /// Skips all numbers below this one, which were used or must not be.
     pub(super) fn pass(&mut self, next: u64) {
         self.spares.pass(next.saturating_sub(1));
     }
@@ -193,7 +195,7 @@ impl Log {
         self.version = version;
     }
 
-    /// There is a record of so many bytes: new segments shall have room for it.
+    /// Ensures that new segments have room for a record of `bytes` bytes.
     pub(super) fn note_record(&mut self, bytes: usize) {
         self.spares.note_need(spares::need(bytes, LINE_BYTES));
     }
@@ -208,7 +210,7 @@ impl Log {
         self.spares.length(self.segments.live(), self.segments.bytes_max())
     }
 
-    /// It was made, and will be listed before anything is written.
+    /// Adds a spare that was created; it will be listed before it is written to.
     pub(super) fn add_spare(&mut self, spare: Spare) {
         self.spares.add(spare);
     }
@@ -243,7 +245,7 @@ impl Log {
         jobs + self.open.as_ref().map_or(0, |open| open.buffer.len())
     }
 
-    /// True if the segment is sealed, synced, and counts.
+    /// True if the segment is sealed, synced and not doomed.
     pub(super) fn is_on_disk(&self, slot: usize) -> bool {
         let segment = self.segments.at(slot);
         segment.trailer.is_some()
@@ -252,13 +254,12 @@ impl Log {
             && self.jobs.iter().all(|job| job.number != segment.number)
     }
 
-    /// True if compaction may append: it must neither flood the device nor start what it cannot
-    /// end.
+    /// True if compaction may append: the device is not flooded, and appends are not refused.
     pub(super) fn has_room_to_move(&self) -> bool {
         self.refusal.is_none() && self.buffered_bytes() < self.buffered_bytes_max
     }
 
-    /// About how many bytes of records compaction can append before a segment must be made.
+    /// Approximate bytes of records that compaction can append before a segment must be created.
     pub(super) fn room_to_move(&self) -> u64 {
         let open = self.open.as_ref().map_or(0, |open| {
             let footer = open.footer.bytes(open.count) as u64;
@@ -272,8 +273,8 @@ impl Log {
         self.spares.has_for(Who::Mover)
     }
 
-    /// A segment in which an entry may be over; the time of the next one is worked out if there is
-    /// none.
+    /// Returns a segment in which an entry may have expired; if there is none, computes the time of
+    /// the next one.
     pub(super) fn due_segment(&mut self, now_s: u32) -> Option<usize> {
         let is_due = |slot: usize, segment: &Segment| {
             segment.expires_s <= now_s
@@ -354,7 +355,8 @@ impl Log {
         Err(self.why_not(is_behind))
     }
 
-    /// Reason why nothing is accepted: the device is behind, the disk is full, or an error.
+    /// Returns the reason why nothing is accepted: the device is behind, the disk is full, or an
+    /// error.
     #[cold]
     fn why_not(&self, is_behind: bool) -> Error {
         let full = (is_behind && self.is_write_refused()).then(|| self.full());

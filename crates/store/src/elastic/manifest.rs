@@ -35,16 +35,16 @@ pub(super) struct Manifest {
     pub(super) given_up: Vec<u64>,
 }
 
-/// Why bytes are no copy of the manifest.
+/// Reasons why bytes are not a valid copy of the manifest.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
-    /// Nothing was written there.
+    /// No copy was written there.
     Empty,
     /// Another version of it, by its last letter.
     Version(u8),
     /// A writing of it was cut off, maybe.
     Torn,
-    /// It was whole once.
+    /// A complete copy that was damaged later.
     Damaged,
 }
 
@@ -58,7 +58,7 @@ impl Manifest {
         self.segments.binary_search(&number).is_ok()
     }
 
-    /// Its bytes, padded to whole blocks.
+    /// Encodes the manifest, padded to whole blocks.
     pub(super) fn blocks(&self) -> Blocks {
         let mut out = Blocks::default();
         self.write(&mut out);
@@ -139,7 +139,7 @@ fn write_number(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// So many rising numbers, each by its distance from the one before.
+/// Reads `count` ascending numbers, each stored as the distance from the one before.
 fn read_numbers(count: u64, bytes: &mut &[u8]) -> Option<Vec<u64>> {
     let mut number = 0u64;
     (0..count)

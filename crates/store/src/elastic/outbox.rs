@@ -10,7 +10,7 @@ use super::staging::StagedKey;
 use super::table::Slot;
 use crate::device::{CommandId, DeviceCommand, FileName, Operation};
 
-/// Why a command was sent.
+/// Purpose of a command.
 #[derive(Debug)]
 pub(super) enum Purpose {
     Log(log::Purpose),
@@ -47,8 +47,9 @@ pub(super) enum Purpose {
 /// Owns the commands that the device has not taken yet, in the order in which they were sent, and
 /// the purpose of every command that has not completed.
 ///
-/// Invariants: no two commands of a store have the same number; the purpose of a command is returned
-/// once. A segment with a read under way is not removed, so a read begins here and is counted there.
+/// Invariants: no two commands of a store have the same number; the purpose of a command is
+/// returned once. A segment with a read under way is not removed, so a read begins here and is
+/// counted there.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     commands: VecDeque<DeviceCommand>,
@@ -65,8 +66,8 @@ impl Outbox {
         self.commands.push_back(DeviceCommand { id, file, operation });
     }
 
-    /// Reads `bytes` at `offset` of the segment in `slot`. Call [`Segments::end_read`] when the read
-    /// has completed.
+    /// Reads `bytes` at `offset` of the segment in `slot`. Call [`Segments::end_read`] when the
+    /// read has completed.
     pub(super) fn read_segment(
         &mut self,
         segments: &mut Segments,
@@ -89,7 +90,7 @@ impl Outbox {
         self.commands.pop_front()
     }
 
-    /// Why the command that has completed was sent.
+    /// Takes the purpose of a completed command.
     pub(super) fn purpose_of(&mut self, id: CommandId) -> Option<Purpose> {
         self.purposes.remove(&id)
     }

@@ -1,7 +1,7 @@
 //! One page of the storage table: slots in groups of sixteen, found by the last bits of the hash.
 //!
-//! A group's tags are one line of the processor's cache, and most lookups need no other; where a
-//! group was full, its slots lie in those behind it, and it counts them.
+//! A group's tags are one cache line, and most lookups need no other. When a group is full, further
+//! slots lie in the groups after it, and the group counts them.
 
 use bytemuck::{Pod, Zeroable};
 use smallvec::SmallVec;
@@ -30,7 +30,7 @@ pub(super) struct Page {
     pub(super) prefix: u64,
     /// Slots in use of every group: its first ones.
     used: [u8; GROUPS],
-    /// Of the slots that belong to a group, those that lie in others.
+    /// For each group, the number of its slots that are stored in other groups.
     elsewhere: [u8; GROUPS],
     unused: [u8; 6],
     /// The last 32 bits of the hash.
@@ -146,7 +146,7 @@ impl Page {
         }
     }
 
-    /// Has what [`Page::places_of`] will read fetched from memory.
+    /// Prefetches the memory that [`Page::places_of`] will read.
     pub(super) fn prefetch(&self, hash: u64) {
         let start = group_of(hash) * LANES;
         prefetch(&self.checksum);
@@ -161,13 +161,14 @@ impl Page {
         self.elsewhere.iter().map(|&count| usize::from(count)).sum()
     }
 
-    /// Its bytes, to be written down.
+    /// Returns the page's bytes with its checksum, to be written.
     pub(super) fn sealed(&mut self) -> Blocks {
         self.checksum = self.sum();
         bytemuck::bytes_of(self).into()
     }
 
-    /// What [`Page::sealed`] gave, if these bytes are that.
+    /// Returns the page that [`Page::sealed`] wrote as these bytes; `None` if the checksum does not
+    /// match.
     pub(super) fn unsealed(bytes: &[u8]) -> Option<Self> {
         let page = bytemuck::try_pod_read_unaligned::<Self>(bytes).ok()?;
         (page.checksum == page.sum()).then_some(page)

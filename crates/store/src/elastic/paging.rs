@@ -40,7 +40,7 @@ const SPILL_PAUSE: Duration = Duration::from_secs(1);
 pub(super) struct Paging {
     /// Rises when the table is replaced, to tell commands sent for the old one.
     epoch: u64,
-    /// What waits for each page that is to come back.
+    /// Keys that wait for each page to be read back.
     awaited: HashMap<u32, Vec<StagedKey>>,
     /// Those of them for which no memory was free yet.
     wanted: VecDeque<u32>,
@@ -62,26 +62,26 @@ pub(super) struct Paging {
 #[derive(Debug)]
 pub(super) struct Missing {
     pub(super) error: Error,
-    /// When it was asked for, if it is to be asked for again.
+    /// Time of the last request, if the page is to be requested again.
     since: Option<Since>,
 }
 
 impl Missing {
-    /// It is damaged: it stays so as long as the table is there.
+    /// Whether the page is damaged; it then stays missing until the table is replaced.
     pub(super) fn is_for_good(&self) -> bool {
         self.since.is_none()
     }
 }
 
-/// What one turn did, in pages.
+/// Numbers of pages that one turn processed.
 pub(super) struct Turn {
-    /// Sent away.
+    /// Pages written out.
     pub(super) away: usize,
     /// Reads of pages sent.
     pub(super) reads: u64,
 }
 
-/// A page whose wait has ended.
+/// A page whose read has ended.
 pub(super) struct Returned {
     /// The entries that waited for it.
     pub(super) waiters: Vec<StagedKey>,
@@ -117,12 +117,13 @@ impl Paging {
         (self.reading + 2 * self.leaving.len()) * PAGE_BYTES + self.retired.bytes()
     }
 
-    /// What is known of a page that did not come back and is not to be asked for.
+    /// Returns the failure of a page that could not be read back and is not to be requested again
+    /// now.
     pub(super) fn missing(&self, page: u32) -> Option<&Missing> {
         self.missing.get(&page)
     }
 
-    /// Has a page that is away brought back; `waiter` goes on then.
+    /// Requests that a page be read back; `waiter` resumes when it is in memory.
     ///
     /// # Errors
     /// Why the page cannot be read. Then `waiter` does not wait.
@@ -142,14 +143,14 @@ impl Paging {
         Ok(())
     }
 
-    /// Has a page brought back for upkeep, which checks again in its next step.
+    /// Requests that a page be read back for upkeep, which checks again in its next step.
     pub(super) fn ask_for_upkeep(&mut self, page: u32) {
         // A page that could not be read is asked for again later.
         let _ = self.ask(page, StagedKey::Page(page));
     }
 
-    /// Sends away pages beyond the table's share of `max` and those that make room for awaited pages,
-    /// and reads these.
+    /// Sends away pages beyond the table's share of `max` and those that make room for awaited
+    /// pages, and reads these.
     pub(super) fn turn(
         &mut self,
         table: &mut Table,
@@ -179,7 +180,7 @@ impl Paging {
         // While the share shrinks, one comes back for two that went.
         let mut room = max.saturating_sub(self.counted(table)).max(went / 2);
         if room == 0 && self.reading + self.leaving.len() == 0 {
-            // None can leave, as while the spill file takes none: lookups go on.
+            // No page can leave, as while the spill file cannot be written: lookups continue.
             room = 1;
         }
         let mut reads = 0;
@@ -193,8 +194,9 @@ impl Paging {
         Turn { away: went, reads }
     }
 
-    /// Pages that the share is of: in memory or being read, and not held by waiting commands. If
-    /// those held counted, a command that holds as many would wait for its others one at a time.
+    /// Number of pages that count in the share: in memory or being read, and not held by waiting
+    /// commands. If held pages counted, a command that holds many would wait for its other pages
+    /// one at a time.
     fn counted(&self, table: &Table) -> usize {
         (table.pages_resident() + self.reading).saturating_sub(table.pages_pinned())
     }
@@ -205,7 +207,8 @@ impl Paging {
         !self.leaving.is_empty()
     }
 
-    /// True if writes have made so many pages beyond the share of `max` that writers have to wait.
+    /// Whether writers must wait, because writes have created too many pages beyond the share of
+    /// `max`.
     pub(super) fn is_over(&self, table: &Table, max: usize) -> bool {
         self.counted(table) > max + OVER_MAX
     }

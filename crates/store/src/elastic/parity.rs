@@ -1,14 +1,14 @@
 //! One parity block, from which any single damaged block of a segment can be restored.
 //!
-//! A segment without footer lines has it in their place: the exclusive or of all blocks before it.
-//! Without either, a restart could not know whose record a damaged one is, nor what that one kills,
-//! and would serve the entry's former value.
+//! A segment without footer lines has this block in their place: the exclusive or of all blocks
+//! before it. Without lines or parity, a restart could not tell the key of a damaged record or the
+//! record that it kills, and would serve the entry's former value.
 
 use super::record::{Address, Record};
 use super::segment::BLOCK_BYTES;
 
-/// The exclusive or of blocks. Of all of a segment, parity block included, it is zero where nothing
-/// is damaged, and elsewhere what has to be changed to mend that.
+/// The exclusive or of blocks. Over all blocks of a segment, parity block included, it is zero
+/// where nothing is damaged, and elsewhere it is the correction.
 #[derive(Debug)]
 pub(super) struct Parity(Vec<u8>);
 
@@ -29,8 +29,8 @@ impl Parity {
     }
 
     /// Mends the record at `address` in `segment`, of which everything was taken in, if all that is
-    /// wrong with it lies in one block and nothing else is wrong at the same places of other blocks;
-    /// false otherwise. The damage ends at `end` at the latest.
+    /// wrong with it lies in one block and nothing else is wrong at the same places of other
+    /// blocks; false otherwise. The damage ends at `end` at the latest.
     pub(super) fn mend(&mut self, address: Address, segment: &mut [u8], end: usize) -> bool {
         let at = address.offset() as usize;
         (at / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)).any(|block| {

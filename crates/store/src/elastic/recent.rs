@@ -19,8 +19,9 @@ struct Fresh {
     location: Location,
 }
 
-/// Owns what is valid only until the end of a command batch: which records are in a buffer of the log
-/// and not yet in the memory table, which keys were removed, and where the last entry loaded is.
+/// Owns what is valid only until the end of a command batch: which records are in a buffer of the
+/// log and not yet in the memory table, which keys were removed, and where the last entry loaded
+/// is.
 ///
 /// Invariants: the record of every location here is in a buffer of the log, so [`Recent::settle`]
 /// runs before the log may release a buffer; `known` is valid only while neither table has changed.
@@ -33,13 +34,13 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// True if the memory table has all that was written.
+    /// True if all writes are in the memory table.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.fresh.is_empty()
     }
 
-    /// True if a key was removed whose hash another key has too.
+    /// True if a key was removed whose hash another key also has.
     #[inline]
     pub(super) fn has_gone(&self) -> bool {
         !self.gone.is_empty()
@@ -50,8 +51,8 @@ impl Recent {
         self.gone.iter().any(|gone| **gone == *key)
     }
 
-    /// `key` was removed, and another key has the same hash. That the record left is not of `key` is
-    /// known now, and later only from the disk.
+    /// Notes that `key` was removed and another key has the same hash. This batch knows that the
+    /// remaining record is not of `key`; later only the disk does.
     pub(super) fn note_gone(&mut self, key: &[u8]) {
         self.gone.push(key.into());
     }
@@ -83,7 +84,7 @@ impl Recent {
         }
     }
 
-    /// `key` was removed.
+    /// Notes that `key` was removed.
     pub(super) fn forget(&mut self, log: &Log, hash: u64, key: &[u8]) {
         if let Some(location) = self.location(log, hash, key) {
             let entry = self.fresh.find_entry(hash, |fresh| fresh.location == location);
@@ -98,14 +99,15 @@ impl Recent {
         self.fresh.retain(|fresh| fresh.location != location);
     }
 
-    /// Everything was removed.
+    /// Notes that everything was removed.
     pub(super) fn clear(&mut self) {
         self.known.forget();
         self.fresh.clear();
         self.gone.clear();
     }
 
-    /// Moves what was written into the memory table. The log may release its buffers after that.
+    /// Moves the writes of the batch into the memory table. The log may release its buffers after
+    /// that.
     pub(super) fn settle(&mut self, log: &Log, memory: &mut Memory) {
         self.known.forget();
         self.gone.clear();
@@ -123,7 +125,7 @@ impl Recent {
         }
     }
 
-    /// Where the entry of `key` is in both tables, if it was loaded last.
+    /// Returns the places of the entry of `key` in both tables, if it was the last one loaded.
     #[inline]
     pub(super) fn known(&self, key: &[u8]) -> Option<Places> {
         self.known.places.filter(|_| self.known.key == key)
@@ -143,8 +145,8 @@ impl Recent {
     }
 }
 
-/// Where the entry loaded last is, if memory holds it, so that a write of it need not look it up
-/// again.
+/// Places of the last loaded entry, if memory holds it, so that a write to it needs no second
+/// lookup.
 #[derive(Debug, Default)]
 struct Known {
     key: Vec<u8>,
@@ -162,8 +164,8 @@ impl Known {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
     pub(super) hash: u64,
-    /// In the storage table.
+    /// Slot in the storage table.
     pub(super) slot: Slot,
-    /// In the memory table.
+    /// Location in the memory table.
     pub(super) memory: item::Location,
 }

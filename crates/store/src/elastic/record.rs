@@ -20,8 +20,8 @@ const HEADER_BYTES: usize = 24;
 /// Bytes of a body before its value.
 pub(super) const BODY_BYTES: usize = 16;
 
-/// Names a record for good: segment number, and units from the segment's start in 24 bits.
-/// 0 is none, as every segment begins with a header.
+/// Permanent address of a record: segment number, and units from the segment's start in 24 bits. 0
+/// is no address, as every segment begins with a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Address(pub(super) u64);
 
@@ -41,7 +41,7 @@ impl Address {
     }
 }
 
-/// What a record says.
+/// Kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An entry; the record it kills is the one it replaces.
@@ -65,7 +65,7 @@ pub(super) struct Record<'a> {
     pub(super) body: Body<'a>,
 }
 
-/// What of an entry is kept in memory.
+/// The part of an entry that is kept in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Body<'a> {
     pub(super) version: u64,
@@ -137,8 +137,8 @@ impl<'a> Record<'a> {
         header[12..16].copy_from_slice(&self.durable.to_le_bytes());
         header[16..].copy_from_slice(&self.kills.0.to_le_bytes());
         let body = self.body.head();
-        // Of the parts and not of what was written: that is still on its way to memory, and reading
-        // it back would wait.
+        // Computed from the parts and not from the written bytes: those are still on their way to
+        // memory, and reading them back would wait.
         let place = address.0.to_le_bytes();
         let crc = checksum(&[&place, &header[4..], self.key, &body, self.body.value]);
         header[..4].copy_from_slice(&crc.to_le_bytes());
@@ -151,7 +151,7 @@ impl<'a> Record<'a> {
         rest.fill(0);
     }
 
-    /// Has the record at the start of `bytes`, which is to lie at `address`, be the last of its
+    /// Marks the record at the start of `bytes`, which will lie at `address`, as the last of its
     /// step.
     pub(super) fn end_step(address: Address, bytes: &mut [u8]) {
         bytes[5] = 0;
@@ -160,8 +160,8 @@ impl<'a> Record<'a> {
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads the record at the start of `bytes`, which lie at `address`; what is wrong if it is
-    /// not whole.
+    /// Reads the record at the start of `bytes`, which lie at `address`; an error if it is not
+    /// valid.
     pub(super) fn read(address: Address, bytes: &'a [u8]) -> Result<Self, Broken> {
         let record = Self::parse(bytes)?;
         let end = record.bytes_unpadded();
@@ -172,14 +172,14 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// Length of the record at the start of `bytes` without padding, as its header says, and how
-    /// its checksum differs from what it should be.
+    /// Returns the length of the record at the start of `bytes` without padding, as its header
+    /// states it, and the difference of its checksum from the right one.
     pub(super) fn wrong_by(address: Address, bytes: &[u8]) -> Option<(usize, u32)> {
         let end = Self::parse_any(bytes)?;
         Some((end, u32_at(bytes, 0) ^ whole_checksum(address, &bytes[4..end])))
     }
 
-    /// Where the record at the start of `bytes` ends, without padding, whatever kind it says it is.
+    /// Returns the end of the record at the start of `bytes`, without padding, whatever its kind.
     fn parse_any(bytes: &[u8]) -> Option<usize> {
         let header = bytes.get(..HEADER_BYTES)?;
         let key_bytes = u16::from_le_bytes([header[6], header[7]]) as usize;
@@ -222,14 +222,14 @@ impl<'a> Record<'a> {
         bytes.get(HEADER_BYTES..HEADER_BYTES + key_bytes)
     }
 
-    /// Where in the record its body is.
+    /// Range of the body within the record.
     pub(super) fn body_range(&self) -> Range<usize> {
         let start = HEADER_BYTES + self.key.len();
         start..start + BODY_BYTES + self.body.value.len()
     }
 }
 
-/// Why bytes are not a record.
+/// Reasons why bytes are not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Broken {
     #[error("the record ends after {got} bytes")]

@@ -1,14 +1,14 @@
-//! Opening a store: finding out which entries there are.
+//! Opening a store: finds the live entries.
 //!
 //! Every record names the record it kills, so the live records are those that no record kills, in
-//! any order of reading segments. Sealed segments say it in their footers, 24 bytes a record, or
-//! are read if their records are short; the one that was open is read record by record, and cut
+//! any order of reading segments. Sealed segments list this in their footers, 24 bytes a record, or
+//! are read if their records are short. The segment that was open is read record by record, and cut
 //! where the crash tore it.
 //!
-//! Cut or damaged? Every record says up to where its segment was durable when it was appended.
-//! Bytes that do not parse but lie below such a mark were safe once: that is damage, reported with
-//! file and offset, and reading goes on behind it. Otherwise none of these writes was acknowledged
-//! as durable, and the log ends.
+//! Torn or damaged? Every record states up to where its segment was durable when it was appended.
+//! Invalid bytes below such a mark were durable once: that is damage, which is reported with file
+//! and offset, and reading continues after it. Otherwise none of these writes was acknowledged as
+//! durable, and the log ends.
 
 mod beginning;
 mod filling;
@@ -45,7 +45,7 @@ pub struct Recovery {
     pub segments: usize,
     /// Records read one by one, as their segment was not sealed or is damaged.
     pub records_scanned: u64,
-    /// Where the log was cut, if the last crash tore it: file, offset in bytes.
+    /// Place at which the log was cut, if the last crash tore it: file, offset in bytes.
     pub cut: Option<(FileName, u64)>,
     /// Damaged places.
     pub damage: Vec<Error>,
@@ -57,7 +57,7 @@ struct Found {
     lines: Lines,
 }
 
-/// Where the lines of a segment are.
+/// Source of the lines of a segment.
 enum Lines {
     /// Read again for every range of hashes.
     OnDisk,
@@ -87,7 +87,7 @@ struct Opening<'a, D: Device + ?Sized> {
 }
 
 impl Elastic {
-    /// Opens the store on `device`, making it if there is none.
+    /// Opens the store on `device`; creates it if there is none.
     ///
     /// # Errors
     /// When the device fails, or holds something this version cannot read.
@@ -169,7 +169,7 @@ impl Elastic {
 }
 
 impl<D: Device + ?Sized> Opening<'_, D> {
-    /// Has the manifest list what was found and nothing else, and removes the rest.
+    /// Writes a manifest of exactly the segments found, and removes all other files.
     fn list(&mut self, log: &mut Log, sequence: u64) -> Result<(), Error> {
         log.pass_manifest(sequence);
         if let Some(manifest) = &self.manifest {

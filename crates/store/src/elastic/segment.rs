@@ -34,7 +34,7 @@ const SUPERBLOCK_MAGIC: [u8; 7] = *b"enrtsup";
 const FORMAT: u8 = b'3';
 const FORMAT_FORMER: u8 = b'2';
 
-/// What is between the records of a sealed segment and its trailer.
+/// The data between the records of a sealed segment and its trailer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Footer {
     /// A line for each record.
@@ -44,12 +44,12 @@ pub(super) enum Footer {
 }
 
 impl Footer {
-    /// What suits records that take so many bytes, and would have so many lines.
+    /// Returns the form that suits records of `record_bytes` bytes with `lines` lines.
     pub(super) fn of(record_bytes: u64, lines: usize) -> Self {
         if record_bytes < lines as u64 * LISTED_RECORD_BYTES { Self::Parity } else { Self::Lines }
     }
 
-    /// Its length for so many lines.
+    /// Length of the footer for `lines` lines.
     pub(super) fn bytes(self, lines: usize) -> usize {
         match self {
             Self::Lines => lines * LINE_BYTES,
@@ -62,18 +62,18 @@ impl Footer {
     }
 }
 
-/// What the footer says of one record, or of one record it kills.
+/// A footer's description of one record, or of one record it kills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Of the record's key, or of the key of the killed record.
+    /// Hash of the record's key, or of the key of the killed record.
     pub(super) hash: u64,
-    /// Where the record begins in its segment.
+    /// Offset of the record in its segment.
     pub(super) offset: u64,
     /// Length of the record; nothing for a line that only kills.
     pub(super) class: Option<Class>,
     /// The record that is dead because of this one.
     pub(super) kills: Address,
-    /// In seconds, rounded up; `u32::MAX` is never.
+    /// Expiry in seconds, rounded up; `u32::MAX` is never.
     pub(super) expires_s: u32,
 }
 
@@ -160,10 +160,10 @@ impl Header {
 pub(super) struct Trailer {
     pub(super) number: u64,
     pub(super) floor: u64,
-    /// Where the records end.
+    /// End of the records.
     pub(super) data_end: u64,
     pub(super) footer: Footer,
-    /// How many there are, in the footer or to be derived.
+    /// Number of lines, in the footer or to be derived.
     pub(super) lines: u64,
     pub(super) footer_checksum: u32,
     /// The highest version of any record here.
@@ -175,7 +175,7 @@ impl Trailer {
         self.data_end.next_multiple_of(BLOCK_BYTES as u64)
     }
 
-    /// True if what it points to lies in a segment of that length.
+    /// True if everything it refers to is within a segment of that length.
     pub(super) fn fits(&self, segment_bytes: u64) -> bool {
         let limit = segment_bytes - BLOCK_BYTES as u64;
         self.data_end >= BLOCK_BYTES as u64
@@ -210,7 +210,7 @@ impl Trailer {
     }
 }
 
-/// What never changes in the life of a store.
+/// Properties that never change during the life of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Superblock {
     pub(super) segment_bytes: u64,

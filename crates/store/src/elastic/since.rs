@@ -20,12 +20,12 @@ impl Since {
         now < self.0 || now >= self.0 + pause
     }
 
-    /// When `pause` has passed at the latest, by the clock as it goes now.
+    /// Time at which `pause` will have passed, unless the clock is set.
     pub(super) fn end(self, pause: Duration) -> Duration {
         self.0 + pause
     }
 
-    /// How much time has passed; none if the clock was set back.
+    /// Time that has passed; zero if the clock was set back.
     pub(super) fn elapsed(self, now: Duration) -> Duration {
         now.saturating_sub(self.0)
     }

@@ -1,6 +1,6 @@
-//! Entries and table pages being read from disk, for which commands wait.
+//! Entries and table pages that are read from disk, and the commands that wait for them.
 //!
-//! A staged entry stays readable until its last ticket is released, whatever memory has room for;
+//! A staged entry stays readable until its last ticket is released, however little memory is free;
 //! so a command whose keys do not fit memory together still runs.
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use super::{Error, Ticket};
 use crate::device::FileName;
 use crate::memory::Memory;
 
-/// What is waited for.
+/// The data that a ticket waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum StagedKey {
     /// The entry of a key.
@@ -60,9 +60,10 @@ pub(super) enum State {
     Body { bytes: BodyBytes, location: Location },
     /// The key of a record.
     Found { key: Box<[u8]>, over_at: Expiry },
-    /// There is none; or the page is there.
+    /// The entry does not exist; or the page is in memory.
     Absent,
-    /// The disk failed. If the record of the key is damaged for good, this is the one to replace.
+    /// Reading failed. If the record of the key is permanently damaged, `location` is the record to
+    /// replace.
     Failed { error: Error, location: Option<Location> },
 }
 
@@ -95,7 +96,7 @@ pub(super) struct Staging {
     last_ticket: u64,
 }
 
-/// What a wait borrows of the other parts.
+/// Other parts of the store that a wait uses.
 pub(super) struct Borrows<'a> {
     /// Records are read from it.
     pub(super) log: &'a mut Log,
@@ -113,7 +114,7 @@ pub(super) struct Borrows<'a> {
 }
 
 impl Staging {
-    /// True if nothing is waited for or held.
+    /// True if no ticket is pending or held.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.staged.is_empty()
@@ -124,7 +125,7 @@ impl Staging {
         self.bytes
     }
 
-    /// Lets go of a ticket, loaded or not.
+    /// Releases a ticket, loaded or not.
     pub(super) fn release(&mut self, ticket: Ticket, table: &mut Table) {
         let Some(key) = self.tickets.remove(&ticket) else { return };
         if self.loaded.len() > 2 * self.tickets.len() + 64 {
@@ -144,7 +145,7 @@ impl Staging {
         }
     }
 
-    /// A ticket whose wait is over, each once: loaded, absent or failed.
+    /// Returns a ticket whose load has ended (loaded, absent or failed), each once.
     pub(super) fn poll_loaded(&mut self) -> Option<Ticket> {
         loop {
             let ticket = self.loaded.pop_front()?;
@@ -154,7 +155,7 @@ impl Staging {
         }
     }
 
-    /// What is known of a key, if a ticket for it is held.
+    /// Returns the state of a key for which a ticket is held.
     #[inline]
     pub(super) fn of_key(&self, key: &[u8]) -> Option<&State> {
         if self.staged.is_empty() {
@@ -197,7 +198,7 @@ impl Staging {
         ticket
     }
 
-    /// Asks the disk once more for a key whose page or record has moved since.
+    /// Reads again for a key whose page or record has moved since.
     pub(super) fn restart(&mut self, key: &StagedKey, borrows: &mut Borrows<'_>) {
         if let Some(staged) = self.staged.get_mut(key) {
             self.bytes -= state_bytes(&staged.state);
@@ -206,7 +207,7 @@ impl Staging {
         }
     }
 
-    /// Does what can be done for a key being read.
+    /// Continues the load of a key as far as possible.
     pub(super) fn advance(&mut self, key: &StagedKey, borrows: &mut Borrows<'_>) {
         let Some(staged) = self.staged.get(key) else { return };
         let (hash, State::Reading { tried }) = (staged.hash, &staged.state) else { return };
@@ -316,8 +317,8 @@ impl Staging {
                         borrows.table,
                     );
                 }
-                // Whose record it was, its hash has to tell: another key of the same forty bits
-                // is a matter of one in a million.
+                // The hash decides whose record it was: another key with the same forty bits has a
+                // chance of one in a million.
                 let location = Some(slot.location);
                 return self.resolve(key, State::Failed { error, location }, borrows.table);
             }
@@ -357,9 +358,9 @@ impl Staging {
         self.pin(key, table);
     }
 
-    /// The table was replaced by an empty one: pins are void, and what is waited for is absent. The
-    /// waits end in the order of their tickets. The order of the map differs between processes, and
-    /// commands would resume in that order.
+    /// Notes that the table was replaced by an empty one: pins are void, and awaited entries are
+    /// absent. The waits end in the order of their tickets, because the order of the map differs
+    /// between processes, and commands would resume in that order.
     pub(super) fn clear(&mut self, table: &mut Table) {
         for staged in self.staged.values_mut() {
             staged.pinned = None;

@@ -1,8 +1,8 @@
-//! Finding expired entries that are not looked up.
+//! Finds expired entries that are not looked up.
 //!
-//! Every segment knows when its first entry expires, and its lines say which entries those are; so
-//! what is over is removed without reading a record that is not short. Entries expire to the second
-//! here; a load counts in milliseconds.
+//! Every segment has the time of its first expiry, and its lines tell which entries expire. So
+//! expired entries are removed without reading their records, unless these are short. Expiry here
+//! has a resolution of a second; a load compares milliseconds.
 
 use std::io;
 use std::time::Duration;
@@ -33,12 +33,12 @@ const REST_S: u32 = 1;
 struct Sweep {
     slot: usize,
     number: u64,
-    /// Nothing if the segment was open when it was begun.
+    /// `None` if the segment was open when the sweep began.
     reader: Option<LineReader>,
-    /// Those read last; nothing while they are read.
+    /// The lines read last; `None` while lines are read.
     lines: Option<Vec<Line>>,
     next: usize,
-    /// When the first entry left here expires, in seconds.
+    /// Earliest expiry among the entries left here, in seconds.
     expires_s: u32,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Sweeper {
     begun: Option<Sweep>,
 }
 
-/// What the sweep borrows of the other parts.
+/// Other parts of the store that the sweep uses.
 pub(super) struct Borrows<'a> {
     pub(super) log: &'a mut Log,
     pub(super) table: &'a mut Table,
@@ -87,13 +87,13 @@ impl Sweeper {
         self.begun = None;
     }
 
-    /// When the first entry expires, if no sweep is under way.
+    /// Time of the earliest expiry, if no sweep is under way.
     pub(super) fn timeout(&self, log: &Log) -> Option<Duration> {
         let due = log.segments.expires_s();
         (due != u32::MAX && self.begun.is_none()).then(|| Duration::from_secs(due.into()))
     }
 
-    /// Begins, or goes on with, a sweep; true if it can go on at once.
+    /// Begins or continues a sweep; returns true if it can continue at once.
     pub(super) fn step(&mut self, borrows: &mut Borrows<'_>, now: Duration) -> bool {
         if borrows.log.is_closing() {
             return false;
@@ -109,7 +109,7 @@ impl Sweeper {
 
     fn begin(&mut self, log: &mut Log, now: Duration) {
         let Some(slot) = log.due_segment(seconds(now)) else { return };
-        // What is appended from here on counts anew.
+        // Records appended from here on count anew.
         log.segments.at_mut(slot).expires_s = u32::MAX;
         let open = log.open_lines().filter(|(open, _)| *open == slot);
         let lines = open.map(|(_, lines)| lines.to_vec());
@@ -148,7 +148,7 @@ impl Sweeper {
                 self.begun = Some(sweep);
             }
             Err(error) => {
-                // What is left of its entries expires when it is asked for.
+                // The rest of its entries expires when it is looked up.
                 borrows.ledger.report(error);
             }
         }
@@ -219,7 +219,7 @@ fn expire_line(borrows: &mut Borrows<'_>, segment: usize, line: &Line, now: Dura
     let Some(slot) = borrows.table.find(line.hash, location) else { return true };
     debug_assert_ne!(borrows.log.segments.address(location), Address::NONE);
     if borrows.table.candidates(line.hash).len() > 1 {
-        // Which of the keys of this hash is over, only a load can tell.
+        // Only a load can tell which of the keys with this hash has expired.
         return true;
     }
     borrows.recent.forget_known();

@@ -1,13 +1,13 @@
-//! The storage table (dReDBox key server, §6.1.1): where on disk every entry lies.
+//! The storage table (dReDBox key server, §6.1.1): the location of every entry on disk.
 //!
 //! A table of [pages](super::page) of 336 slots, found by the first bits of the key's hash
-//! (extendible hashing): a full page splits in two, alone, so that growing never stalls. A slot
-//! keeps 40 bits of the hash and no byte of the key; only the record itself shows whether it is the
-//! one looked for. Pages stay in the order of hashes, which is what a scan goes by.
+//! (extendible hashing): a full page splits in two, independently of the others, so growing never
+//! stalls. A slot keeps 40 bits of the hash and no byte of the key; only the record itself proves
+//! that it has the key. Pages stay in the order of hashes, which a scan follows.
 //!
 //! Twelve bytes a slot, and pages two thirds full: about 18 bytes an entry, the directory included.
-//! Pages can leave memory for the spill file one by one ([`Table::send_away`]); what is asked of a
-//! page that is away waits for it, and nothing else does.
+//! Pages can leave memory for the spill file one by one ([`Table::send_away`]); only operations on
+//! an absent page wait for it.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -19,7 +19,7 @@ use crate::mapping::{Mapping, PAGE_BYTES};
 
 /// Bits kept of a hash.
 pub(super) const HASH_BITS: u32 = 40;
-/// At most 2^24 pages, four thousand million entries.
+/// Maximum depth: 2^24 pages, four thousand million entries.
 const DEPTH_MAX: u32 = 24;
 const PAGES_MAX: usize = 1 << DEPTH_MAX;
 
@@ -27,10 +27,10 @@ const PAGES_MAX: usize = 1 << DEPTH_MAX;
 const RESIDENT: u8 = 1;
 /// The spill file does not have it as it is.
 const DIRTY: u8 = 2;
-/// It was used since the clock came by.
+/// Used since the clock hand last passed.
 const USED: u8 = 4;
 
-/// Where a record lies: slot of its segment times units in a segment, plus units. 40 bits.
+/// Location of a record: slot of its segment times units in a segment, plus units. 40 bits.
 pub(super) type Location = u64;
 
 /// An entry of the table.
@@ -51,10 +51,11 @@ pub(super) struct Table {
     /// The pages in memory, in no order.
     residents: Vec<u32>,
     pins: HashMap<u32, u32>,
-    /// Where in `residents` the clock stands.
+    /// Position of the clock hand in `residents`.
     hand: usize,
     entries: u64,
-    /// Where the slots of the hash asked for last are, in its page: a command asks more than once.
+    /// Positions, in their page, of the slots of the hash looked up last: a command looks it up
+    /// more than once.
     seen: Option<Seen>,
 }
 
@@ -141,7 +142,7 @@ impl Table {
         }
     }
 
-    /// Has what will be read of the page of this hash fetched from memory.
+    /// Prefetches the part of the page that a lookup of this hash reads.
     pub(super) fn prefetch(&self, hash: u64) {
         self.pages[self.page_of(hash) as usize].prefetch(hash);
     }
@@ -198,13 +199,13 @@ impl Table {
         true
     }
 
-    /// True if [`Table::insert`] of this hash would succeed, however it has to grow.
+    /// True if [`Table::insert`] of this hash would succeed, splitting pages if necessary.
     pub(super) fn has_room(&self, hash: u64) -> bool {
         let page = &self.pages[self.home(hash)];
         !page.is_full() || (u32::from(page.depth) < DEPTH_MAX && self.pages_used + 16 < PAGES_MAX)
     }
 
-    /// Points the slot of the record at `from` elsewhere; false if there is none.
+    /// Changes the location of the slot of the record at `from`; false if there is no such slot.
     pub(super) fn replace(&mut self, hash: u64, from: Location, to: Slot) -> bool {
         let Some((home, at)) = self.place(hash, from) else { return false };
         self.pages[home].set(at, hash, to);
@@ -266,8 +267,8 @@ impl Table {
             self.double();
         }
         let new = self.add_page(prefix << 1 | 1, depth + 1);
-        // Both are filled anew: what lies in other groups than its own in a full page would stay
-        // there for good, and lookups would go on looking there.
+        // Both are filled anew: slots of a full page that lie in other groups than their own would
+        // stay there permanently, and lookups would continue to search there.
         let full = std::mem::replace(&mut self.pages[old], Page::new(prefix << 1, depth + 1));
         for at in full.places() {
             let hash = full.hash(at);
@@ -304,9 +305,9 @@ impl Table {
         }
     }
 
-    /// Gives up the memory of a page: of up to `patience` looked at, one not used since the clock
-    /// came by, or else the first. Says which page, and its bytes if the spill file does not have
-    /// them; with `clean` only a page is taken of which it does.
+    /// Releases the memory of a page: of up to `patience` pages examined, one not used since the
+    /// clock hand last passed, or else the first. Returns its index, and its bytes if the spill
+    /// file does not have them; with `clean` only a page is chosen that the spill file has.
     pub(super) fn send_away(
         &mut self,
         patience: usize,
@@ -339,8 +340,8 @@ impl Table {
         bytes
     }
 
-    /// Takes a page back; false if these bytes are not what it was. With `dirty` the spill file
-    /// does not have them.
+    /// Takes a page back; false if these bytes are not the page that was written. With `dirty` the
+    /// spill file does not have it.
     pub(super) fn returned(&mut self, page: u32, bytes: &[u8], dirty: bool) -> bool {
         let at = page as usize;
         debug_assert!(!self.is_resident(page), "page {page} was not away");

@@ -16,7 +16,7 @@ pub(super) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Abandons what is under way, as all entries were removed.
+    /// Abandons all work under way, as all entries were removed.
     pub(super) fn stop(&mut self) {
         self.compactor.stop();
         self.sweeper.stop();
@@ -30,7 +30,7 @@ impl Upkeep {
 }
 
 impl Elastic {
-    /// The compactor, and what it borrows.
+    /// Returns the compactor and the parts that it borrows.
     pub(super) fn compactor(&mut self) -> (&mut Compactor, compaction::Borrows<'_>) {
         let borrows = compaction::Borrows {
             log: &mut self.log,
@@ -44,7 +44,7 @@ impl Elastic {
         (&mut self.upkeep.compactor, borrows)
     }
 
-    /// The sweeper, and what it borrows.
+    /// Returns the sweeper and the parts that it borrows.
     pub(super) fn sweeper(&mut self) -> (&mut Sweeper, sweep::Borrows<'_>) {
         let borrows = sweep::Borrows {
             log: &mut self.log,
@@ -60,7 +60,7 @@ impl Elastic {
         (&mut self.upkeep.sweeper, borrows)
     }
 
-    /// The warmer, and what it borrows.
+    /// Returns the warmer and the parts that it borrows.
     pub(super) fn warmer(&mut self) -> (&mut Warmer, warming::Borrows<'_>) {
         let borrows = warming::Borrows {
             log: &mut self.log,

@@ -7,7 +7,7 @@ use super::table::Table;
 use crate::memory::Memory;
 use crate::replacement::Sketch;
 
-/// What an entry takes in memory besides its value, about: header, short key, index, body.
+/// Approximate memory of an entry besides its value, in bytes: header, short key, index, body.
 const ENTRY_BYTES: usize = 64;
 
 /// Owns the sketch of recent lookups, by which warming selects entries, and the sampled miss-ratio
@@ -15,7 +15,7 @@ const ENTRY_BYTES: usize = 64;
 ///
 /// Invariant: only lookups that find an entry are counted.
 pub(super) struct Usage {
-    /// How often entries were looked up recently.
+    /// Sketch of how often entries were looked up recently.
     uses: Sketch,
     counted: u64,
     reuse: Reuse,
@@ -40,7 +40,7 @@ impl Usage {
         }
     }
 
-    /// Approximately how often entries of this hash were looked up recently.
+    /// Returns approximately how often entries of this hash were looked up recently.
     pub(super) fn estimate(&self, hash: u64) -> u8 {
         self.uses.estimate(hash as u32)
     }

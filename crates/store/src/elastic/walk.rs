@@ -15,7 +15,7 @@ use super::{Elastic, RandomKey, Scan, Ticket};
 /// Keys of one step of a scan at most, as each may have to be read from disk.
 const SCAN_MAX: usize = 512;
 
-/// What is known of the key of a slot.
+/// State of the key of a slot.
 enum SlotKey {
     Known(Box<[u8]>, Expiry),
     Pending(Ticket),
@@ -32,10 +32,10 @@ enum Page {
 }
 
 impl Elastic {
-    /// About `count` keys (512 at most) from `cursor` on, in the order of their hashes; begin with
-    /// 0. Every key there from the first call to the last is returned, and none twice unless it was
-    /// removed and stored again. A key is returned though its value is damaged, but records whose
-    /// names the disk does not give are passed over, and counted.
+    /// Returns about `count` keys (512 at most) from `cursor` on, in the order of their hashes;
+    /// begin with 0. Every key present from the first call to the last is returned, and none twice
+    /// unless it was removed and stored again. A key is returned even if its value is damaged, but
+    /// records whose names cannot be read are skipped and counted.
     pub fn scan(&mut self, cursor: u64, count: usize, now: Duration) -> Scan {
         let count = count.clamp(1, SCAN_MAX);
         let (mut keys, mut pending) = (Vec::new(), Vec::new());
@@ -55,7 +55,7 @@ impl Elastic {
                     Vec::new()
                 }
             };
-            // Keys of one hash stay together, as a cursor cannot stand between them.
+            // Keys of one hash stay together, because a cursor cannot separate them.
             let end = (count - seen..entries.len())
                 .find(|&at| at > 0 && entries[at].0 != entries[at - 1].0)
                 .unwrap_or(entries.len());

@@ -1,9 +1,9 @@
-//! Filling memory that was just granted (dReDBox key server, §6.1.2).
+//! Fills newly granted memory (dReDBox key server, §6.1.2).
 //!
-//! Grown memory fills by itself with what is asked for, at the price of a read from disk each.
-//! Warming reads ahead while there is room and the disk is idle: by measured usefulness, the most
-//! used entries first, as a sketch of recent lookups tells; or as the paper does, sequentially
-//! through the storage table. It never evicts anything, and stops when memory is full.
+//! Without warming, grown memory fills with requested entries, each at the price of a disk read.
+//! Warming reads ahead while there is room and the disk is idle: the most used entries first,
+//! according to a sketch of recent lookups; or, as in the paper, sequentially through the storage
+//! table. It never evicts anything, and stops when memory is full.
 
 use std::io;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use super::table::{HASH_BITS, Slot, Table};
 use super::usage::Usage;
 use crate::memory::Memory;
 
-/// Which entries are read ahead when memory grows.
+/// The entries that are read ahead when memory grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Warming {
-    /// None: only requested entries are read.
+    /// No entries: only requested entries are read.
     Off,
-    /// Those looked up most, lately.
+    /// The entries looked up most in the recent past.
     #[default]
     Useful,
     /// The paper's walk: in the order of the storage table.
@@ -38,7 +38,7 @@ const READS_MAX: usize = 4;
 /// them, they leave lookups neither disk nor processors.
 const READS_AT_ONCE: usize = 2;
 const PAUSE: Duration = Duration::from_millis(1);
-/// How often an entry was seen, at least, in the rounds of the walk.
+/// Minimum number of recent lookups of an entry, in the rounds of the walk.
 const ROUNDS: [u8; 4] = [8, 4, 2, 1];
 /// Room left free, in parts of the budget: what clients ask for comes first.
 const ROOM_LEFT: usize = 32;
@@ -48,12 +48,12 @@ const ROOM_LEFT: usize = 32;
 struct Walk {
     /// Entries seen less often are passed over.
     seen_min: u8,
-    /// Where the first page begins that was not looked at.
+    /// Start of the first page that was not examined.
     next: u64,
     /// Entries of the last one that are worth reading, the first of them last.
     found: Vec<(u64, Slot)>,
     reads: usize,
-    /// How many more may be begun, and since when.
+    /// Number of reads that may still be started, and the time of that grant.
     granted: usize,
     granted_at: Since,
 }
@@ -63,7 +63,7 @@ impl Walk {
         self.reads < READS_MAX && self.granted > 0
     }
 
-    /// When it may go on.
+    /// Time at which the walk may continue.
     fn timeout(&self) -> Duration {
         self.granted_at.end(PAUSE)
     }
@@ -77,7 +77,7 @@ pub(super) struct Warmer {
     walk: Option<Walk>,
 }
 
-/// What warming borrows of the other parts.
+/// Other parts of the store that warming uses.
 pub(super) struct Borrows<'a> {
     pub(super) log: &'a mut Log,
     pub(super) table: &'a mut Table,
@@ -116,7 +116,7 @@ impl Warmer {
         self.walk = None;
     }
 
-    /// When a walk under way may go on.
+    /// Time at which a walk under way may continue.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.walk.as_ref().map(Walk::timeout)
     }
@@ -138,7 +138,7 @@ impl Warmer {
         self.walk.is_some()
     }
 
-    /// Goes on with a walk; true if it can go on at once.
+    /// Continues a walk; returns true if it can continue at once.
     pub(super) fn step(&mut self, borrows: &mut Borrows<'_>, now: Duration) -> bool {
         let Some(mut walk) = self.walk.take() else { return false };
         if !borrows.has_room() {
@@ -147,7 +147,7 @@ impl Warmer {
         if walk.granted_at.is_over(PAUSE, now) {
             (walk.granted, walk.granted_at) = (READS_AT_ONCE, Since::new(now));
         }
-        // One page at a time: so much is to be done under its shard's lock.
+        // One page at a time, which limits the work under the lock of its shard.
         let mut looked = false;
         while walk.may_read() {
             if let Some((hash, slot)) = walk.found.pop() {

@@ -47,8 +47,8 @@ impl Elastic {
         }
     }
 
-    /// Stores `value` under a key loaded before by [`Elastic::load`], in place of any older
-    /// value. A key whose load failed may be written too: what was damaged is replaced.
+    /// Stores `value` under a key loaded before by [`Elastic::load`], in place of any older value.
+    /// A key whose load failed may be written too: damaged data is replaced.
     ///
     /// # Errors
     /// As [`Elastic::accepts_writes`], and when key or value are too long. Then nothing changed.
@@ -84,8 +84,8 @@ impl Elastic {
         self.ledger.stats.written_bytes += record.bytes() as u64;
         self.recent.forget_known();
         point_to(&mut self.log, &mut self.table, hash, old, Slot { location, class });
-        // What memory holds is written over at once, if that is of the same length; and from the
-        // parts, as reading back what was just appended would wait for it.
+        // A value in memory is overwritten at once if the new one has the same length; and from the
+        // parts, as reading back the appended record would wait for it.
         let is_overwritten = known.is_some_and(|known| {
             self.memory.overwrite_at(known.memory, [&body.head(), body.value])
         });
@@ -116,9 +116,9 @@ impl Elastic {
         self.log.reserve_step(who, entries, entries * each + bytes, clears)
     }
 
-    /// What is written and removed from here to [`Elastic::end_step`], no more than was reserved,
-    /// survives a crash as a whole or not at all. Nothing else is called in between than what a
-    /// command calls.
+    /// Begins a step: what is written and removed until [`Elastic::end_step`] survives a crash as a
+    /// whole or not at all. It must not exceed the reservation, and between the two calls only the
+    /// operations of commands may be called.
     pub fn begin_step(&mut self) {
         self.log.begin_step();
     }

@@ -43,8 +43,8 @@ impl Log {
         self.compacting.is_some()
     }
 
-    /// The next live item of the segment being compacted, to be relocated or killed before the
-    /// next call. Subtracts what it looked at from `budget`, in bytes, and stops at zero.
+    /// Returns the next live item of the segment being compacted, to be relocated or killed before
+    /// the next call. Subtracts the examined bytes from `budget`, and stops at zero.
     pub(crate) fn survivor(&mut self, budget: &mut usize) -> Option<Location> {
         while let Some(Scan { slot, offset }) = self.compacting
             && *budget > 0

@@ -162,7 +162,7 @@ impl Memory {
         }
     }
 
-    /// Compacts on, or begins to; false if there is too little to win.
+    /// Continues or begins compaction; false if there is too little to win.
     fn reclaim(&mut self, bytes: usize, now: Duration) -> bool {
         let worth_it = self.log.is_compacting() || self.log.begin_compaction();
         if worth_it {
@@ -171,7 +171,7 @@ impl Memory {
         worth_it
     }
 
-    /// Makes the policy release what it keeps for more items than fit now.
+    /// Makes the policy release its state for more items than fit now.
     fn trim(&mut self) -> bool {
         self.policy.set_capacity(self.capacity());
         self.policy.trim()

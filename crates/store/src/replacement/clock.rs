@@ -1,4 +1,4 @@
-//! Clock: oldest first, but what was read since gets another round.
+//! Clock: oldest first, but an item read since gets another round.
 //!
 //! **Idea.** LRU's judgement at FIFO's price: a hit sets one bit. When room is needed the hand
 //! passes over the items in the order they came; one whose bit is set loses the bit and stays for

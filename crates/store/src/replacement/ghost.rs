@@ -5,7 +5,7 @@ use crate::mapping::{Mapping, PAGE_BYTES, pages};
 
 /// Every place of a queue that walks through 32 bits of numbers and around.
 const PLACES: usize = 1 << 32;
-/// Places whose memory is given back together: a page.
+/// Number of places whose memory is released together: a page.
 const RELEASE_PLACES: usize = PAGE_BYTES / size_of::<u32>();
 /// Old places forgotten at most for one new, so that a limit lowered is reached step by step.
 const FORGOTTEN_PER_PUSH: usize = 4;

@@ -1,4 +1,4 @@
-//! LRU: the item not used for the longest time leaves first.
+//! LRU: the item unused for the longest time is evicted first.
 //!
 //! **Idea.** What was used lately will be used soon. Adapts at once when popularity moves, but a
 //! single scan, or a loop a little larger than the cache, washes everything out; and every hit

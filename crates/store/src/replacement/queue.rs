@@ -1,4 +1,4 @@
-//! A doubly linked queue whose links live in the items.
+//! A doubly linked queue with its links in the items.
 
 use super::{Arena, Id, NONE};
 

@@ -1,4 +1,4 @@
-//! Roughly how often each item was asked for lately: four-bit count-min sketch with aging, behind a
+//! Approximate recent access counts of items: a four-bit count-min sketch with aging, behind a
 //! doorkeeper.
 //!
 //! The first time an item is seen only the doorkeeper, a Bloom filter, remembers it, so the many
@@ -223,7 +223,7 @@ fn larger_counters(one: u64, two: u64) -> u64 {
         .fold(0, |all, one| all | one)
 }
 
-/// Gives back the page that ends with this word, if one does. The words are not used any more.
+/// Returns the page that ends with this word, if any, to the system. Its words are no longer used.
 fn give_up(words: &mut Mapping<u64>, word: usize) {
     let page = PAGE_BYTES / size_of::<u64>();
     if (word + 1).is_multiple_of(page) {

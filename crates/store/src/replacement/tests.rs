@@ -66,7 +66,7 @@ impl Cache {
         }
     }
 
-    /// Whether it was a hit, and what was evicted.
+    /// Returns whether it was a hit, and the evicted item.
     fn access(&mut self, key: u32) -> (bool, Vec<u32>) {
         if let Some(&id) = self.held.get(&key) {
             self.policy.on_hit(&mut self.slots, id);

@@ -1,4 +1,4 @@
-//! W-TinyLFU: a small window before a main part that admits only what is asked for more often.
+//! W-TinyLFU: a small window before a main part that admits only items requested more often.
 //!
 //! **Idea.** Recency and frequency, each where it is good. New items enter a window of a hundredth
 //! of the cache, kept as LRU. What falls out of it must beat, in a sketch of recent frequencies,
@@ -27,7 +27,7 @@ const PROBATION: u8 = 1;
 const PROTECTED: u8 = 2;
 
 pub(super) struct WTinyLfu {
-    /// By mark.
+    /// The queue of each mark.
     queues: [Queue; 3],
     sketch: Sketch,
     capacity: usize,
@@ -133,7 +133,7 @@ impl<A: Arena> Policy<A> for WTinyLfu {
         let candidate = self.queues[usize::from(WINDOW)].tail();
         let id = match self.main_victim() {
             NONE => candidate,
-            // The window is full: what comes next would push its last item out.
+            // The window is full: the next item would push its last item out.
             victim if self.len(WINDOW) >= self.window_max() => self.duel(arena, candidate, victim),
             victim => victim,
         };

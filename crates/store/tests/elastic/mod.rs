@@ -226,8 +226,8 @@ impl Run {
         }
     }
 
-    /// Changes those of a few keys that need not wait, as one, and clears the store among that now and
-    /// then; any segment has room for that.
+    /// Changes those of a few keys that need not wait, as one, and clears the store among that now
+    /// and then; any segment has room for that.
     fn take_step(&mut self) {
         let count = 2 + self.random.below(4);
         let keys: Vec<_> = (0..count).map(|_| key(self.random.below(self.keys))).collect();

@@ -7,8 +7,8 @@ use std::{
     path::Path,
 };
 
-/// Holds every conversation in a folder of the crate, each in every way, up to the first in which it
-/// fails; `hold` has its name and text.
+/// Holds every conversation in a folder of the crate, each in every way, up to the first in which
+/// it fails; `hold` has its name and text.
 pub(crate) fn hold_all<W: Copy>(folder: &str, ways: &[(&str, W)], hold: impl Fn(&str, &str, W)) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let entries = fs::read_dir(&folder).expect("the conversations are committed");

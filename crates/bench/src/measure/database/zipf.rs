@@ -136,7 +136,7 @@ impl Part {
     fn note(&self) -> String {
         let at = |share| self.outcome.within_ms(share);
         format!(
-            "p50 {:.3}, p99 {:.3}, p99.99 {:.3}, max {:.2} ms; once a millisecond meanwhile, a thread on each \
+            "p50 {:.3}, p99 {:.3}, p99.99 {:.3}, max {:.2} ms; at the same time, once a millisecond, a thread on each \
              core that only asks for the time waited {:.2} ms at most, {:.2} at p99.99, a bare read of 4 KiB \
              {:.2} and {:.2}",
             at(0.5),

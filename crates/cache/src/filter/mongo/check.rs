@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use super::{Mongo, Tag, server};
 use crate::principal::{Finding, Proof};
 
-/// How an origin can be asked for a user's rights.
+/// How to ask an origin for a user's rights.
 #[derive(Debug, Default)]
 pub struct Access {
     /// The server knows no `connectionStatus`.

@@ -126,7 +126,7 @@ pub(super) fn in_transaction(command: &Command<'_>) -> bool {
     !matches!(command.body.element("autocommit"), Ok(None))
 }
 
-/// What a write touches, while it is being collected.
+/// The scopes that a write touches, while they are collected.
 #[derive(Default)]
 struct Touched {
     /// Namespace, name, and the canonical key's place in scratch.
@@ -248,7 +248,7 @@ fn pinned<'m>(filter: &Document<'m>) -> Option<Element<'m>> {
     }
 }
 
-/// What comes back for a frame of an opcode that is not answered.
+/// Returns the kind of reply to a frame whose opcode is not answered.
 pub(super) fn unanswered(opcode: i32) -> Reply {
     match opcode {
         // Writes of the days before commands: update, insert, delete.

@@ -21,8 +21,8 @@ use crate::{
 const VARIANT_BYTES_MAX: usize = 4_096;
 
 impl Mongo {
-    /// Is it a find of one record by key, and nothing else? The rules are those of
-    /// `docs/protocols/mongodb.md`; an option that is not known is not cached.
+    /// Recognises a find of one record by key. The rules are those of `docs/protocols/mongodb.md`;
+    /// a find with an unknown option is not cached.
     pub(super) fn find<'m>(
         &self,
         command: &Command<'m>,
@@ -84,12 +84,12 @@ impl Mongo {
     }
 }
 
-/// Servers write here on their own, or write here what was written elsewhere.
+/// Databases that servers write by themselves, or that contain data written elsewhere.
 fn is_internal(database: &str, collection: &str) -> bool {
     matches!(database, "admin" | "config" | "local") || collection.starts_with("system.")
 }
 
-/// What a find says beside its collection.
+/// The options of a find, besides its collection.
 #[derive(Default)]
 struct Options<'m> {
     filter: Option<Document<'m>>,
@@ -165,7 +165,7 @@ impl<'m> Options<'m> {
     }
 }
 
-/// Field and value of a filter that is one equality.
+/// Returns field and value of a filter that is one equality.
 fn equality<'m>(filter: &Document<'m>) -> Result<Option<(&'m [u8], Element<'m>)>> {
     let mut elements = filter.elements();
     let (Some(first), None) = (elements.next().transpose()?, elements.next()) else {
@@ -189,8 +189,8 @@ fn equality<'m>(filter: &Document<'m>) -> Result<Option<(&'m [u8], Element<'m>)>
     Ok(is_comparable(&value).then_some((first.name(), value)))
 }
 
-/// Does equality with the value mean one value? Not where a pattern matches many, an array matches
-/// its members, or null matches what is absent.
+/// Whether equality with the value selects exactly that value. A pattern matches many values, an
+/// array matches its members, and null matches absent fields.
 pub(super) fn is_comparable(value: &Element<'_>) -> bool {
     !matches!(
         value.kind(),
@@ -198,7 +198,7 @@ pub(super) fn is_comparable(value: &Element<'_>) -> bool {
     )
 }
 
-/// Does the projection only name fields to show or hide?
+/// Whether the projection only names fields to include or exclude.
 fn is_plain(projection: &Document<'_>) -> Result<bool> {
     for element in projection.elements() {
         let element = element?;

@@ -29,7 +29,7 @@ pub(super) fn inflate(frame: &Frame<'_>, limits: &Limits) -> Result<Option<Vec<u
     Ok(Some(inflated))
 }
 
-/// The one frame that `bytes` are.
+/// Parses `bytes` as exactly one frame.
 pub(super) fn whole<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Frame<'a>> {
     frame::decode(bytes, limits)?.map(|(frame, _)| frame).ok_or_else(|| Error::Malformed {
         protocol: "mongodb",

@@ -1,7 +1,7 @@
 //! The parts of a greeting that may be repeated to another client.
 //!
-//! A driver asks `hello` on every new connection and every few seconds on one of its own, and
-//! considers a server that does not answer to be down.
+//! A driver sends `hello` on every new connection and every few seconds on its monitoring
+//! connection, and considers a server that does not answer to be down.
 
 use wire::mongo::{
     bson::{Document, Writer},
@@ -35,9 +35,9 @@ pub(super) fn lasting(greeting: &Document<'_>) -> Option<Vec<u8>> {
     complete.then_some(kept)
 }
 
-/// Is the field true of the server and not of one connection or moment? Without `topologyVersion`
-/// a driver asks again by the clock instead of waiting for a change; without `compression` it sends
-/// nothing that a later connection to the origin has not agreed to.
+/// Whether the field describes the server and not one connection or moment. Without
+/// `topologyVersion` a driver polls instead of waiting for a change; without `compression` it sends
+/// nothing that a later connection to the origin has not negotiated.
 fn is_lasting(field: &[u8]) -> bool {
     !matches!(
         field,

@@ -56,7 +56,7 @@ pub(super) enum Told {
 }
 
 impl Told {
-    /// Reads the reply to a step; inside a `hello` it stands in a document of its own.
+    /// Reads the reply to a step; inside a `hello` it is a nested document.
     pub(super) fn by(body: &Document<'_>, ok: bool, speculative: bool) -> Self {
         let conversation = match speculative {
             true => body.element("speculativeAuthenticate").ok().flatten(),
@@ -92,12 +92,12 @@ impl Identity {
         matches!(self.state, State::Anonymous) && self.unsettled == 0
     }
 
-    /// Is no step under way?
+    /// Whether no step is under way.
     pub(super) fn is_settled(&self) -> bool {
         self.unsettled == 0
     }
 
-    /// Is no conversation under way?
+    /// Whether no conversation is under way.
     pub(super) fn is_followed(&self) -> bool {
         self.is_settled() && !matches!(self.state, State::Claimed(_))
     }
@@ -163,7 +163,7 @@ impl Step {
     /// The first step inside a `hello`, if there is one.
     pub(super) fn inside(request: &Request<'_>) -> Option<Self> {
         let body = request.body.element("speculativeAuthenticate").ok()??;
-        // What is no document the origin cannot read either.
+        // The origin cannot read an invalid document either.
         let Some(body) = body.document() else { return Some(Self::Start(Claim(Box::default()))) };
         let database = body.element("db").ok().flatten().and_then(|database| database.str());
         Some(Self::Start(Claim::of(&body, database.unwrap_or(request.namespace.database))))

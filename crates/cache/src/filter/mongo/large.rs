@@ -26,17 +26,17 @@ use crate::{
 
 /// Longest frame that a compressed one is inflated to as a whole.
 const INFLATED_BYTES_MAX: usize = 1 << 20;
-/// Of a longer one so much is inflated.
+/// Number of bytes inflated of a longer message.
 const INFLATED_BEGINNING_BYTES: usize = 64 << 10;
 
 const GET_MORE: i32 = 2005;
 
-/// What a compressed frame holds.
+/// Contents of a compressed frame.
 #[derive(Debug)]
 pub(super) enum Inflated {
     /// All of it.
     Whole(Vec<u8>),
-    /// It is long: only its beginning.
+    /// Only the beginning, because the contents are long.
     Beginning(Vec<u8>),
 }
 

@@ -1,4 +1,4 @@
-//! MongoDB, seen from the cache. What is cached and what never is: `docs/protocols/mongodb.md`.
+//! MongoDB support of the cache. What is cached: `docs/protocols/mongodb.md`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -50,12 +50,12 @@ pub use transaction::Transactions;
 #[derive(Debug)]
 pub struct Mongo {
     settings: Arc<Settings>,
-    /// What scopes name the origin by.
+    /// Identifies the origin in scopes.
     origin: u64,
     identity: identity::Identity,
     /// The first bytes of the client were MongoDB's.
     recognised: bool,
-    /// Bytes still to come of a request that is too long to be held.
+    /// Remaining bytes of a request that is too long to be held.
     request_left: usize,
     /// Bytes of the current reply that are still to come.
     reply_left: usize,
@@ -69,14 +69,14 @@ pub struct Mongo {
     next_id: i32,
 }
 
-/// One message of the client: as it came, and inflated if it came compressed.
+/// One message of the client as received, and inflated if it was compressed.
 #[derive(Debug)]
 pub struct Message<'a> {
     original: &'a [u8],
     inflated: Option<Inflated>,
 }
 
-/// What must be remembered of a request until its reply.
+/// State of a request that is kept until its reply.
 #[derive(Debug, Clone, Default)]
 pub struct Tag {
     request_id: i32,
@@ -84,13 +84,13 @@ pub struct Tag {
     legacy: bool,
     /// The client takes a stream of replies.
     exhaust: bool,
-    /// It is answered when something has changed.
+    /// The origin answers only after something has changed.
     waits: bool,
     /// A request whose reply is the same for every client.
     greets: Option<Form>,
-    /// Its part in authentication.
+    /// Its step of authentication.
     step: Option<identity::Step>,
-    /// Our own identity check.
+    /// An identity check sent by the cache itself.
     asked: Option<check::Asked>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
     field: Option<u16>,
@@ -242,8 +242,8 @@ impl Filter for Mongo {
         }
     }
 
-    /// Views and collations are the origin's to say, and it is asked once for each collection: a
-    /// write to the collection behind a view would not be seen as a write to the view.
+    /// Asks once for each collection whether it is a view or has a collation, which only the origin
+    /// knows: a write to the collection behind a view would not be seen as a write to the view.
     fn probe(
         &mut self,
         read: &Read<'_>,
@@ -277,7 +277,7 @@ impl Filter for Mongo {
         .unwrap_or(false)
     }
 
-    /// Of a command with several writes an error of one is no refusal: it comes with `ok: 1`.
+    /// Does not count a failure of one of several writes as a refusal: such a reply has `ok: 1`.
     fn verdict(&mut self, _: &Tag, reply: &[u8]) -> Verdict {
         // Unauthorized, AuthenticationFailed, CommandNotFound, UnsupportedOpQueryCommand.
         const REFUSALS: [i64; 4] = [13, 18, 59, 352];
@@ -414,7 +414,7 @@ impl Filter for Mongo {
 
     fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
         // A server closes the connection without an answer, and so does the cache, except to a
-        // client that speaks another protocol.
+        // client that uses another protocol.
         if let Error::Foreign { found, first, .. } = error {
             detect::refuse(*found, first, &error.to_string(), out);
         }

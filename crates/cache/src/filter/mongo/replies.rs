@@ -48,7 +48,7 @@ impl Mongo {
         self.reply_id = header.request_id;
         self.reply_continues = match header.opcode {
             opcode::MSG => flags(head) & MORE_TO_COME != 0,
-            // Whether more follows is said inside.
+            // The reply contains whether more replies follow.
             opcode::COMPRESSED if tag.exhaust => {
                 let Some((frame, _)) = frame::decode(bytes, limits)? else { return Ok(None) };
                 match inflate(&frame, limits)? {

@@ -5,7 +5,7 @@ use wire::mongo::{frame::Limits, response::Response};
 use super::{canonical, inflate, whole};
 use crate::{lease::Character, stats::NotFilled};
 
-/// Hands the reply to `look`, inflated if need be; none if it is no reply.
+/// Passes the reply to `look`, inflated if necessary; `None` if it is no valid reply.
 pub(super) fn read<T>(
     reply: &[u8],
     limits: &Limits,
@@ -50,7 +50,7 @@ pub(super) fn admit(
     .unwrap_or(Err(NotFilled::Incomplete))
 }
 
-/// What `listCollections` said about one collection.
+/// Returns the character of one collection from a reply to `listCollections`.
 pub(super) fn character(reply: &[u8], limits: &Limits) -> Result<Character, NotFilled> {
     read(reply, limits, |response| {
         let cursor = response.cursor.filter(|_| response.ok).ok_or(NotFilled::Refused)?;

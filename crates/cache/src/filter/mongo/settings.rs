@@ -7,16 +7,16 @@ use wire::mongo::frame::Limits;
 use super::{Access, Transactions};
 use crate::{filter::Greetings, rules::Rules};
 
-/// What all connections to one origin share.
+/// Settings shared by all connections to one origin.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// Name of the origin; keys of different origins never meet.
     pub origin: String,
     /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
     pub secret: u64,
-    /// What the codec accepts.
+    /// Limits of the codec.
     pub limits: Limits,
-    /// Which namespaces (`database.collection`) may be stored.
+    /// The namespaces (`database.collection`) that may be stored.
     pub namespaces: Rules,
     /// Fields other than `_id` that are unique, by the namespaces they are unique in.
     pub unique_fields: Vec<UniqueField>,
@@ -27,9 +27,9 @@ pub struct Settings {
     pub greetings: Arc<Greetings>,
     /// Maximum age of that reply.
     pub greeting_age_max: Duration,
-    /// What open transactions have written.
+    /// Collections that open transactions have written.
     pub transactions: Arc<Transactions>,
-    /// How the origin can be asked for a user's rights.
+    /// How to ask the origin for a user's rights.
     pub access: Arc<Access>,
 }
 

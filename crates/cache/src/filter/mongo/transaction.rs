@@ -1,8 +1,9 @@
-//! What open transactions have written, for the moment they commit.
+//! Writes of open transactions, kept until they commit.
 //!
 //! A transaction belongs to a session of the client, not to a connection: its statements and its
-//! commit may come on different ones, so what they touch is kept beside all of them. A commit of a
-//! transaction whose beginning was not seen here counts as a write to everything.
+//! commit may arrive on different connections, so the scopes that they touch are kept for all
+//! connections together. A commit of a transaction whose beginning was not seen here counts as a
+//! write to everything.
 
 use std::{
     collections::HashMap,
@@ -30,7 +31,7 @@ struct Transaction {
     touched: Extent,
 }
 
-/// What a transaction touches, by collection.
+/// The scopes that a transaction touches: collections, databases or everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) collections: SmallVec<[Namespace; 2]>,
@@ -58,7 +59,7 @@ impl Extent {
         self.everything |= self.collections.len() + self.databases.len() > COLLECTIONS_MAX;
     }
 
-    /// As scopes of a write.
+    /// Returns it as scopes of a write.
     pub(super) fn scopes<'m>(&self, origin: u64) -> SmallVec<[Scope<'m>; 1]> {
         if self.everything {
             return SmallVec::from_iter([Scope::Origin(origin)]);
@@ -69,7 +70,7 @@ impl Extent {
     }
 }
 
-/// One statement's place: its session, the number of its transaction, whether that begins here.
+/// Transaction of a statement: its session, the transaction number, and whether it begins here.
 struct Statement {
     session: Box<[u8]>,
     number: i64,
@@ -77,7 +78,8 @@ struct Statement {
 }
 
 impl Statement {
-    /// Sessions of different users are different, whatever they are called.
+    /// Identifies the transaction of a request. Sessions of different users are different, even
+    /// under one name.
     fn of(request: &Request<'_>, user: &[u8]) -> Option<Self> {
         let field = |name| request.body.element(name).ok().flatten();
         let session = field("lsid")?.document()?.bytes();
@@ -108,7 +110,8 @@ impl Transactions {
         }
     }
 
-    /// What the commit `request` publishes. It may be sent again, so it is not forgotten.
+    /// Returns the scopes that the commit `request` publishes. They are kept, because a commit may
+    /// be sent again.
     pub(super) fn published(&self, request: &Request<'_>, user: &[u8]) -> Extent {
         let known = Statement::of(request, user).and_then(|statement| {
             let sessions = self.lock();

@@ -1,7 +1,7 @@
-//! What a read of a key that does not exist is answered.
+//! Answers to reads of keys that do not exist.
 //!
-//! A probe that finds no key says that there is none now. It may have expired between the read and
-//! the probe: the reply is stored only if it is what the command says of an absent key.
+//! A probe that finds no key proves that there is none now. The key may have expired between the
+//! read and the probe, so the reply is stored only if it is the command's answer for an absent key.
 
 /// Commands that count or test: 0.
 const ZERO: [&str; 14] = [
@@ -43,7 +43,7 @@ const EMPTY: [&str; 16] = [
     "zrevrangebyscore",
 ];
 
-/// Is `packed` the answer to the read `variant` of a key that does not exist?
+/// Whether `packed` is the answer to the read `variant` for a key that does not exist.
 pub(super) fn is_absence(variant: &[u8], packed: &[u8]) -> bool {
     let is = |name: &&str| is_of(variant, name);
     let null = matches!(packed, b"_" | b"*-1\r\n");
@@ -59,14 +59,14 @@ pub(super) fn is_absence(variant: &[u8], packed: &[u8]) -> bool {
     }
 }
 
-/// Is it null as the answer of a command that returns the whole value of its key? It then says that
-/// there is no string under the key.
+/// Whether `packed` is the null answer of a command that returns the whole value of its key. It
+/// means that the key holds no string.
 pub(super) fn is_no_value(variant: &[u8], packed: &[u8]) -> bool {
     packed == b"_" && (variant.is_empty() || is_of(variant, "mget"))
 }
 
-/// Is `variant`, which begins with a version and the command unless it is that of MGET, one of the
-/// command `name`?
+/// Whether `variant`, which begins with a version and the command unless it is that of MGET, is one
+/// of the command `name`.
 fn is_of(variant: &[u8], name: &str) -> bool {
     let named = match variant.first() {
         Some(2 | 3) => variant.get(1..).unwrap_or_default(),
@@ -75,7 +75,7 @@ fn is_of(variant: &[u8], name: &str) -> bool {
     named.strip_prefix(name.as_bytes()).is_some_and(are_options)
 }
 
-/// Each behind its length, as they were written.
+/// Whether `options` are valid: each with its length before it, as stored.
 fn are_options(mut options: &[u8]) -> bool {
     while let Some((length, rest)) = options.split_first_chunk() {
         let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
@@ -118,7 +118,8 @@ mod tests {
             ("getrange", &["0", "1"], "$", true),
             ("type", &[], "+none\r\n", true),
             ("json.get", &[], "_", false),
-            // A command whose name another begins with, and an option as long as a letter's code.
+            // A command whose name is the beginning of another, and an option as long as a letter's
+            // code.
             ("hgetex", &["f"], "_", false),
             ("hget", &[&long], "_", true),
         ];

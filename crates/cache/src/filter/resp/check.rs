@@ -20,8 +20,8 @@ use super::{
 };
 use crate::principal::{Finding, Proof};
 
-/// How an origin can be asked for a user's rights. Determined once, so that the origin's log of
-/// refused commands is not filled by these checks.
+/// How to ask an origin for a user's rights. Determined once, so that these checks do not fill the
+/// origin's log of refused commands.
 #[derive(Debug, Default)]
 pub struct Access {
     /// The server knows no `ACL`.
@@ -36,12 +36,13 @@ pub struct Access {
 
 #[derive(Debug, Default)]
 struct Blind {
-    /// With the digest of the rights they had then, if the origin says it: others are tried anew.
+    /// Users without the right to `PTTL`, each with the digest of its rights at that time,
+    /// if the origin reports it: users whose rights have changed are tried again.
     users: HashMap<Box<[u8]>, Option<u128>>,
     untold: Vec<String>,
 }
 
-/// At most this many users are remembered; the others are asked for their rights each time.
+/// Maximum number of users remembered; other users are asked for their rights each time.
 const USERS_MAX: usize = 4_096;
 
 impl Access {
@@ -57,7 +58,7 @@ impl Access {
         self.blind_users.load(Relaxed) > 0 && self.blind().users.contains_key(user)
     }
 
-    /// The origin has said the rights of a user: what others proved is forgotten.
+    /// Forgets that a user lacks the right to `PTTL` if the user's rights have changed since.
     fn review(&self, user: &[u8], rights: Option<u128>) {
         if self.blind_users.load(Relaxed) > 0 {
             let mut blind = self.blind();
@@ -77,8 +78,8 @@ impl Access {
         }
     }
 
-    /// Users who were found to lack the right to `PTTL` since the last call, each reported once for
-    /// its rights.
+    /// Takes the users that were found to lack the right to `PTTL` since the last call, each
+    /// reported once for its rights.
     #[must_use]
     pub fn take_blind(&self) -> Vec<String> {
         std::mem::take(&mut self.blind().untold)
@@ -115,7 +116,7 @@ impl Resp {
         }
         let user = self.user_name();
         let access = &self.settings.access;
-        // HELLO would change the protocol of a connection whose protocol is not known.
+        // HELLO would change the protocol of a connection whose protocol version is unknown.
         let asked = if access.unknown.load(Relaxed) || self.lost_track {
             request::write_command(out, &["PING"]);
             Asked::Ping
@@ -133,7 +134,7 @@ impl Resp {
         Some(Tag::Check(asked))
     }
 
-    /// Does the user lack the right to ask when keys expire, as far as is known?
+    /// Whether the user is known to lack the right to ask when keys expire.
     pub(super) fn is_blind(&mut self) -> bool {
         self.blind = self.blind || self.settings.access.is_blind(self.user_name());
         self.blind

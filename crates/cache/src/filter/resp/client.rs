@@ -126,7 +126,7 @@ impl Resp {
         }
     }
 
-    /// Why no read of this connection is answered from storage now.
+    /// Returns the reason why no read of this connection is answered from storage now.
     #[inline]
     fn why_not(&self, asking: bool) -> Option<WhyNot> {
         if self.unsettled > 0 || self.lost_track {
@@ -225,7 +225,7 @@ impl Resp {
         scratch.extend_from_slice(command.as_bytes());
     }
 
-    /// All that a write can touch.
+    /// Returns the scopes that a write can touch.
     fn written<'m>(&self, command: &Command, message: &'m Message<'_>) -> Write<'m> {
         let databases = self.databases();
         if databases.is_empty() || self.leaves_its_keys(command, message) {

@@ -1,8 +1,8 @@
-//! Redis Cluster: its nodes' addresses are replaced by those of the listeners in front of them.
+//! Redis Cluster: replaces the nodes' addresses by those of the listeners in front of them.
 //!
 //! A client learns the nodes from `CLUSTER SLOTS`, `SHARDS` or `NODES` and from redirections, and
-//! would connect to them and never come back. An address that no listener stands for stays as it
-//! is.
+//! would then connect to them and bypass the cache. An address without a listener is left
+//! unchanged.
 
 use std::{
     collections::BTreeSet,
@@ -12,7 +12,7 @@ use std::{
 
 use wire::resp::{Frame, Kind, response};
 
-/// Which listener stands for which node.
+/// Addresses of the cluster's nodes, each with the listener for it.
 #[derive(Debug, Default)]
 pub struct Addresses {
     known: Vec<[Address; 2]>,
@@ -58,7 +58,7 @@ impl Topology {
 }
 
 impl Addresses {
-    /// Pairs of a node's `host:port` and that of the listener that stands for it.
+    /// Creates it from pairs of a node's `host:port` and that of its listener.
     #[must_use]
     pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let pairs = pairs.into_iter();
@@ -70,7 +70,8 @@ impl Addresses {
         self.known.is_empty()
     }
 
-    /// Addresses without a listener that were met since the last call, each reported once.
+    /// Takes the addresses without a listener that were found since the last call, each reported
+    /// once.
     #[must_use]
     pub fn take_strangers(&self) -> Vec<String> {
         let mut strangers = self.strangers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +90,7 @@ impl Addresses {
         match (matching.next(), matching.next()) {
             (Some(ours), None) => Some(ours),
             (Some(ours), Some(_)) if named => Some(ours),
-            // A client that is given one of ours may give it back.
+            // A client that was given a listener's address may send it back.
             _ if self.known.iter().any(|[_, ours]| ours.host == host && ours.port == port) => None,
             _ => {
                 self.note(host, port);
@@ -204,7 +205,7 @@ enum Part {
     Port,
 }
 
-/// What stands at `place` in a node, behind the element `before`.
+/// Returns the part of a node's address that is at index `place`, after the element `before`.
 fn part(topology: Topology, place: usize, before: &Frame<'_>) -> Option<Part> {
     match (topology, text(before)) {
         (Topology::Slots, _) if place == 1 => Some(Part::Port),
@@ -214,7 +215,7 @@ fn part(topology: Topology, place: usize, before: &Frame<'_>) -> Option<Part> {
     }
 }
 
-/// What stands before the elements of an aggregate.
+/// Returns the bytes of an aggregate before its elements.
 fn header<'a>(aggregate: &Frame<'a>, elements: &[Frame<'_>]) -> &'a [u8] {
     let elements: usize = elements.iter().map(|element| element.bytes().len()).sum();
     let bytes = aggregate.bytes();

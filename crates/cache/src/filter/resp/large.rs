@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Resp {
-    /// Names the flow of a command of which `bytes` are the beginning; none if more are needed.
+    /// Determines the flow of a command that begins with `bytes`; `None` if more are needed.
     pub(super) fn name_beginning<'m>(
         &mut self,
         bytes: &'m [u8],
@@ -96,7 +96,7 @@ impl Resp {
             || command.flags.contains(Flags::OTHER_DATABASE)
     }
 
-    /// The one key a write names first, or else its database.
+    /// Returns the key that a write names first, or else its database.
     fn scope_of<'m>(
         &self,
         command: &Command,

@@ -8,7 +8,7 @@ use crate::filter::Form;
 /// A push that is longer confirms no subscription: that names a channel.
 const CONFIRMATION_BYTES_MAX: usize = 64 << 10;
 
-/// Could `bytes` be the beginning of what confirms the subscription of `tag`?
+/// Whether `bytes` can be the beginning of a message that confirms the subscription of `tag`.
 pub(super) fn begins_confirmation(tag: Option<&Tag>, bytes: &[u8], limits: &Limits) -> bool {
     matches!(tag, Some(Tag::Subscribe(_)))
         && bytes.first() == Some(&b'>')
@@ -16,7 +16,7 @@ pub(super) fn begins_confirmation(tag: Option<&Tag>, bytes: &[u8], limits: &Limi
         && whole(bytes, limits).is_none()
 }
 
-/// Does the push `message` confirm a subscription by the command `name`?
+/// Whether the push `message` confirms a subscription by the command `name`.
 pub(super) fn confirms(name: &str, message: &[u8], limits: &Limits) -> bool {
     let kind = whole(message, limits).and_then(|push| push.elements().next());
     kind.and_then(|kind| kind.payload()) == Some(name.as_bytes())
@@ -27,7 +27,7 @@ pub(super) fn is_queued(reply: &Frame<'_>) -> bool {
     reply.value_bytes() == b"+QUEUED\r\n"
 }
 
-/// Which of the two greetings belongs to a version.
+/// Returns the form of greeting of a protocol version.
 pub(super) fn form(version: Version) -> Form {
     match version {
         Version::Resp2 => Form::Old,
@@ -35,7 +35,7 @@ pub(super) fn form(version: Version) -> Form {
     }
 }
 
-/// Is the line whole, or longer than any redirection?
+/// Whether the line is complete, or longer than any redirection.
 pub(super) fn has_line(bytes: &[u8]) -> bool {
     const REDIRECTION_BYTES_MAX: usize = 512;
     bytes.len() > REDIRECTION_BYTES_MAX || bytes.windows(2).any(|end| end == b"\r\n")

@@ -1,5 +1,4 @@
-//! Redis and Valkey, seen from the cache. What is cached and what never is:
-//! `docs/protocols/redis.md`.
+//! Redis and Valkey support of the cache. What is cached: `docs/protocols/redis.md`.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -59,14 +58,14 @@ pub struct Resp {
     version: Version,
     /// Requests under way that will change database, user or protocol.
     unsettled: u32,
-    /// The databases that those of them ask for which change it, in their order; none if that cannot
-    /// be told.
+    /// The databases that those of them ask for which change it, in their order; none if that
+    /// cannot be told.
     selecting: VecDeque<Option<Namespace>>,
     /// State was changed in a way that cannot be followed; nothing is cached from here on.
     lost_track: bool,
-    /// Between MULTI and EXEC, as they were sent.
+    /// Between MULTI and EXEC, as sent by the client.
     in_transaction: bool,
-    /// Between MULTI and EXEC, as they were answered: the origin queues.
+    /// Between MULTI and EXEC, according to the origin's replies: the origin queues commands.
     queues: bool,
     /// Requests under way that begin a transaction, if the origin lets them.
     beginnings: u32,
@@ -79,7 +78,7 @@ pub struct Resp {
     asking: bool,
     /// The next command is the one that CLIENT CACHING applies to.
     caching: bool,
-    /// Nothing of ours may stand before the current command.
+    /// The cache must not insert a command of its own before the current command.
     between: bool,
     /// The scanner is inside a reply.
     mid_reply: bool,

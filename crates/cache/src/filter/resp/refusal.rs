@@ -1,4 +1,4 @@
-//! Which replies prove that a write did nothing.
+//! Replies that prove that a write did nothing.
 //!
 //! What is not listed counts as applied. A script can return any error after any write: an error
 //! about missing rights counts only if the same command with an empty script, sent right after it,
@@ -8,7 +8,7 @@
 use super::Tag;
 use crate::filter::Verdict;
 
-/// Errors by which a server refuses a command of its own before it changes anything.
+/// Errors with which a server refuses a command before it changes anything.
 const REFUSALS: [&[u8]; 21] = [
     b"-NOAUTH ",
     b"-NOPERM ",
@@ -38,7 +38,8 @@ const UNKNOWN: [&[u8]; 3] = [b"-ERR unknown command", b"-ERR unknown subcommand"
 /// Errors of one that lacks the right to a command, or has not logged in.
 const RIGHTS: [&[u8]; 2] = [b"-NOAUTH ", b"-NOPERM "];
 
-/// What `reply` says of a write; `queues` if the origin has answered MULTI and not its end.
+/// Judges a write by `reply`; `queues` if the origin has answered MULTI but not the end of that
+/// transaction.
 pub(super) fn verdict(tag: &Tag, reply: &[u8], queues: bool) -> Verdict {
     let is = |start: &&[u8]| reply.starts_with(start);
     match tag {
@@ -96,7 +97,7 @@ mod tests {
             (Tag::Exec, "*-1", true, refused),
             (Tag::Exec, "*1", true, Verdict::Applied),
             (Tag::Exec, "-EXECABORT Transaction discarded", true, refused),
-            // MULTI was refused, so what came behind it was carried out at once.
+            // MULTI was refused, so the commands after it were executed at once.
             (Tag::Exec, "-EXECABORT Transaction discarded", false, Verdict::Unclear),
             (Tag::Exec, "-ERR EXEC without MULTI", false, Verdict::Unclear),
             (Tag::Discard, "-ERR DISCARD without MULTI", true, Verdict::Unclear),

@@ -1,4 +1,4 @@
-//! Server Filter: replies into what is stored, and back.
+//! Server Filter: converts replies for storage, and back.
 //!
 //! A bulk string is stored as `$` and its payload, null as `_`, anything else as it came.
 

@@ -13,18 +13,18 @@ use wire::resp::Limits;
 use super::{Access, Addresses};
 use crate::{filter::Greetings, key::Namespace, rules::Rules};
 
-/// What all connections to one origin share.
+/// Settings shared by all connections to one origin.
 #[derive(Debug, Default)]
 pub struct Settings {
     /// Name of the origin, or of the cluster it belongs to; keys of different ones never meet.
     pub origin: String,
     /// Mixed into the hashes of keys; random for each process, the same for all its listeners.
     pub secret: u64,
-    /// What the codec accepts.
+    /// Limits of the codec.
     pub limits: Limits,
-    /// Which keys may be stored.
+    /// The keys that may be stored.
     pub keys: Rules,
-    /// What a script can write.
+    /// The keys that a script is assumed to write.
     pub scripts: Scripts,
     /// Values that a write states are stored ([`crate::storage::Population::OnWrite`]).
     pub on_write: bool,
@@ -39,9 +39,9 @@ pub struct Settings {
     pub greeting_age_max: Duration,
     /// The addresses by which clients are to reach the nodes of a cluster.
     pub addresses: Arc<Addresses>,
-    /// How the origin can be asked for a user's rights.
+    /// How to ask the origin for a user's rights.
     pub access: Access,
-    /// What becomes of replies to users who may not ask when keys expire.
+    /// Handling of replies to users without the right to ask for a key's expiry.
     pub unknown_expiry: Expiry,
 }
 
@@ -75,7 +75,7 @@ pub const FEED_DATABASES: u32 = 16;
 pub struct Databases(AtomicU32);
 
 impl Databases {
-    /// Their numbers; 0 is where every client begins.
+    /// Numbers of the databases; every client begins in 0.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
         let chosen = self.0.load(Relaxed) | 1;
         (0..FEED_DATABASES).filter(move |database| chosen & (1 << database) != 0)
@@ -88,7 +88,7 @@ impl Databases {
     }
 }
 
-/// What a script or function is taken to write.
+/// The keys that a script or function is assumed to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scripts {
     /// Anything: a script can write keys it does not declare.
@@ -98,14 +98,14 @@ pub enum Scripts {
     DeclaredKeys,
 }
 
-/// What becomes of a reply if the user may not run PTTL.
+/// Handling of a reply if the user may not run PTTL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expiry {
-    /// It is not stored: the key may expire at any time.
+    /// The reply is not stored, because the key may expire at any time.
     #[default]
     NotStored,
-    /// It is stored for the longest time: keys of this origin do not expire, or may be served beyond
-    /// that.
+    /// The reply is stored for the full `ttl`: keys of this origin do not expire, or may be served
+    /// after they have expired.
     Ttl,
 }
 

@@ -1,10 +1,10 @@
 //! Scripts that say themselves that they write nothing: `#!lua flags=no-writes`. Servers from Redis
 //! 7 on hold them to it, and earlier ones cannot compile them.
 
-/// Does the server refuse this script every write?
+/// Whether the server refuses all writes of this script.
 pub(super) fn forbids_writes(script: &[u8]) -> bool {
     let line = script.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    // Without a second line it is no script; what is quoted is read in other ways.
+    // A script has a second line; quoted text is parsed by other rules.
     if line.len() == script.len() || line.iter().any(|byte| b"\"'\\\0".contains(byte)) {
         return false;
     }

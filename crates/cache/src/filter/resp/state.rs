@@ -26,8 +26,8 @@ impl Resp {
         reply.first() == Some(&b'-') && !self.settings.addresses.is_empty()
     }
 
-    /// May the origin queue the next command? Only its reply to what ends a transaction says that
-    /// it does not: a user may lack the right to DISCARD.
+    /// Whether the origin may queue the next command. Only the reply to a command that ends a
+    /// transaction excludes that, because a user may lack the right to DISCARD.
     pub(super) fn may_queue(&self) -> bool {
         self.in_transaction || self.queues || self.endings > 0
     }
@@ -95,7 +95,7 @@ impl Resp {
                 }
             }
             Tag::Reset => {
-                // The rest of the state was reset when it was sent: what was changed since stays.
+                // The rest of the state was reset when the command was sent; later changes stay.
                 self.database = 0;
                 self.namespace = namespace(&self.settings, 0);
                 self.user = None;
@@ -119,15 +119,15 @@ impl Resp {
         }
     }
 
-    /// Another command begins: does it stand behind ASKING?
+    /// Begins another command; returns whether it follows ASKING.
     pub(super) fn proceed(&mut self) -> bool {
         self.between = self.may_queue() || self.lost_track || self.asking || self.caching;
         self.caching = false;
         std::mem::take(&mut self.asking)
     }
 
-    /// Must a script wait until it is known whether the origin queues it? The request that proves
-    /// whether it was refused would become part of a transaction.
+    /// Whether a script must wait until it is known if the origin queues it. The request that
+    /// proves whether the script was refused would become part of a transaction.
     pub(super) fn must_wait(&self, command: Option<&Command>, standing: &Standing) -> bool {
         let writes = |command: &Command| {
             command.flags.contains(Flags::SCRIPT) && command.effect == Effect::Write
@@ -135,7 +135,8 @@ impl Resp {
         command.is_some_and(writes) && !standing.is_unrestricted() && !self.is_settled()
     }
 
-    /// May the connection lack the right to run a script? One that may do everything is not asked.
+    /// Marks a script as doubted if the connection may lack the right to run it. Connections with
+    /// all rights are not checked.
     pub(super) fn doubt(&self, command: &Command, tag: &mut Tag, standing: &Standing) {
         if let Tag::Script { doubted } = tag {
             let doubts = !standing.is_unrestricted() && !self.may_queue();
@@ -143,8 +144,8 @@ impl Resp {
         }
     }
 
-    /// What only a connection that is logged in may ask: everything that can write, and all that
-    /// changes how later requests are to be understood.
+    /// Holds back a request that only a logged-in connection may send: one that can write, or that
+    /// changes how later requests are interpreted. Returns `None` if the request may be sent.
     #[cold]
     pub(super) fn held<'m>(
         &self,

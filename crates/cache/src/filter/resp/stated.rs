@@ -1,5 +1,5 @@
-//! Values that writes state: with population `on-write` they are stored when the origin has accepted
-//! them.
+//! Values that writes state: with population `on-write` they are stored when the origin has
+//! accepted them.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ impl Resp {
         }
     }
 
-    /// The value that `SET key value [EX seconds | PX milliseconds]` gives; other options make the
-    /// outcome depend on what was there.
+    /// Returns the value that `SET key value [EX seconds | PX milliseconds]` stores; with other
+    /// options the outcome depends on the old value.
     fn stated<'m>(&self, message: &'m Message<'_>) -> Option<States<'m>> {
         let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
         let value = message.argument(2)?;

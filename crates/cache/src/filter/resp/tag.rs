@@ -1,38 +1,38 @@
-//! What is remembered of each request.
+//! State that is kept of each request until its reply.
 
 use wire::resp::Version;
 
 use super::{Asked, Topology};
 use crate::filter::Form;
 
-/// What must be remembered of a request until its reply.
+/// State of a request that is kept until its reply.
 ///
 /// Its tag takes a word for the same reason as that of [`Flow`](super::Flow).
 #[derive(Debug, Clone)]
 #[repr(u64)]
 pub enum Tag {
-    /// Nothing.
+    /// No state.
     Plain,
     /// A command that blocks until another client acts.
     Blocking,
     /// A read of several keys.
     Many,
-    /// Our own PTTL.
+    /// A PTTL sent by the cache itself.
     Probe,
-    /// Our own identity check.
+    /// An identity check sent by the cache itself.
     Check(Asked),
     /// SELECT, and the database it asks for; none if that is no number.
     Select(Option<u32>),
-    /// AUTH or HELLO, and what it asks for.
+    /// AUTH or HELLO, and its arguments.
     Identify {
         /// The protocol version, if it changes.
         version: Option<Version>,
         /// The user, if it changes.
         user: Option<Box<[u8]>>,
-        /// It asks for nothing else.
+        /// The reply is the same for every client, because the command asks for nothing else.
         greets: Option<Form>,
     },
-    /// Our own HELLO.
+    /// A HELLO sent by the cache itself.
     Restore,
     /// RESET.
     Reset,
@@ -49,7 +49,7 @@ pub enum Tag {
         /// The command, if the connection may lack the right to it.
         doubted: Option<&'static str>,
     },
-    /// Our own call of no code behind such a command.
+    /// A call of an empty script, sent by the cache after such a command.
     Proof,
     /// A command that no table has.
     Unknown,

@@ -82,7 +82,7 @@ impl Field {
         }
     }
 
-    /// `number` as it fits; `None` where that is refused.
+    /// Fits `number` into the field; `None` where overflow is refused.
     fn fit(self, number: i128, overflow: Overflow) -> Option<i64> {
         let (lowest, highest) = self.range();
         if (lowest..=highest).contains(&number) {
@@ -132,8 +132,8 @@ fn parse(mut arguments: &[&[u8]]) -> Result<Vec<Operation>, Failure> {
     Ok(operations)
 }
 
-/// What only gets, does no more. Judged word by word as Redis does, before anything is known to be
-/// wrong.
+/// Returns read access if all subcommands are GET (or OVERFLOW), and write access otherwise. Judged
+/// word by word as Redis does, before syntax errors are detected.
 pub(crate) fn touch(args: &[&[u8]]) -> Touch {
     let mut arguments = args.get(2..).unwrap_or_default();
     while let [name, rest @ ..] = arguments {
@@ -158,7 +158,7 @@ pub(crate) fn bitfield(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     perform(call, &operations)
 }
 
-/// How long what it writes makes the value at least.
+/// Minimum length of the value after these operations; `None` if none of them writes.
 fn bytes_min(operations: &[Operation]) -> Option<usize> {
     let written = operations.iter().filter_map(|operation| match operation {
         Operation::Get(_) => None,
@@ -167,7 +167,7 @@ fn bytes_min(operations: &[Operation]) -> Option<usize> {
     written.max()
 }
 
-/// How long BITFIELD makes the value at least; 0 if it fails.
+/// Minimum length of the value after BITFIELD; 0 if the command fails.
 pub(crate) fn end(args: &[&[u8]]) -> usize {
     parse(&args[2..]).ok().and_then(|operations| bytes_min(&operations)).unwrap_or(0)
 }

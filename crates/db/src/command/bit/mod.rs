@@ -15,8 +15,8 @@ use crate::{
 /// Offsets that Redis knows end here, in bytes; values end earlier.
 const OFFSET_BYTES_MAX: u64 = 512 << 20;
 
-/// Lengthens `value` with zeroes to at least `bytes_min`, unless that is more than a value may
-/// have.
+/// Lengthens `value` with zeroes to at least `bytes_min`, unless that exceeds the maximum length of
+/// a value.
 fn lengthen(value: &mut Vec<u8>, bytes_min: usize) -> Result<(), Failure> {
     if bytes_min > VALUE_BYTES_MAX {
         return Err(TOO_LONG);

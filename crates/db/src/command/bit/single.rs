@@ -13,7 +13,7 @@ pub(crate) fn getbit(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// How long SETBIT makes the value at least; 0 if it fails.
+/// Minimum length of the value after SETBIT; 0 if the command fails.
 pub(crate) fn end(args: &[&[u8]]) -> usize {
     offset(args[2], None).map_or(0, |offset| (offset / 8) as usize + 1)
 }

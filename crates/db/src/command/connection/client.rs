@@ -203,7 +203,7 @@ pub(crate) fn no_evict(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Nothing is ever paused.
+/// Answers CLIENT UNPAUSE. Clients are never paused.
 pub(crate) fn unpause(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.ok();
     Ok(Outcome::Done)

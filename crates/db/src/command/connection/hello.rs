@@ -5,7 +5,7 @@ use wire::resp::Version;
 use super::{auth::log_in, client::rename};
 use crate::{call::Call, failure::Failure, number::parse_integer, outcome::Outcome};
 
-/// The version of Redis whose behaviour this is, which clients look at to know what they may ask.
+/// The version of Redis whose behaviour is implemented; clients derive supported features from it.
 pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {

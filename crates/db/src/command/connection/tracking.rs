@@ -13,7 +13,7 @@ use crate::{
 /// Prefixes one client may name.
 const PREFIXES_MAX: usize = 1_024;
 
-/// What CLIENT TRACKING asks for.
+/// Options of CLIENT TRACKING.
 #[derive(Default)]
 struct Options {
     redirect: u64,

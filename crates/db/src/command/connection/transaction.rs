@@ -21,7 +21,7 @@ pub(crate) fn multi(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Only said without MULTI.
+/// Reached only without MULTI.
 pub(crate) fn exec(_: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Err(Failure("ERR EXEC without MULTI".into()))
 }

@@ -57,7 +57,7 @@ impl Condition {
         Ok(condition)
     }
 
-    /// May an end of `old` be replaced by `new`? No end is later than any.
+    /// Whether the expiry `old` may be replaced by `new`. No expiry counts as later than any.
     fn allows(&self, old: Option<u64>, new: i64) -> bool {
         let later = old.is_some_and(|old| new > old as i64);
         let earlier = old.is_none_or(|old| new < old as i64);

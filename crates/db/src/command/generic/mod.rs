@@ -14,13 +14,13 @@ use crate::{
     number::integer,
 };
 
-/// The database an argument names.
+/// Returns the database that an argument names.
 pub(crate) fn database(argument: &[u8]) -> Result<u8, Failure> {
     let index = u8::try_from(integer(argument)?).ok().filter(|&index| index < DATABASES);
     index.ok_or(DATABASE_RANGE)
 }
 
-/// The same, `None` for what is none.
+/// The same; `None` if the argument names no database.
 pub(crate) fn database_of(argument: &[u8]) -> Option<u8> {
     database(argument).ok()
 }

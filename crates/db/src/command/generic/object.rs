@@ -10,7 +10,8 @@ pub(crate) fn encoding(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
         call.reply.null();
         return Ok(Outcome::Done);
     };
-    // What Redis would name a value just set: ours are all kept alike.
+    // The encoding that Redis would name for a value just set; here all values have the same
+    // encoding.
     let name = match entry.value {
         value if parse_integer(value).is_some() => "int",
         value if value.len() <= EMBEDDED_BYTES_MAX => "embstr",

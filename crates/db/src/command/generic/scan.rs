@@ -1,4 +1,4 @@
-//! SCAN, KEYS, RANDOMKEY, DBSIZE: which keys there are.
+//! SCAN, KEYS, RANDOMKEY, DBSIZE: listing keys.
 //!
 //! Keys whose names lie on disk have to be read, so a walk over all of them goes in portions and
 //! leaves the shards to others between two: [`Walk`].
@@ -67,8 +67,8 @@ pub(super) fn turn_page(call: &mut Call<'_, '_>, walk: &mut Walk) -> Result<(), 
     Ok(())
 }
 
-/// Goes on with the walk of this command, and keeps what is to be kept; answers once it is over, or
-/// `most` are found.
+/// Continues the walk of this command and keeps the keys that `keep` accepts. Answers when the walk
+/// is complete or `most` keys are found.
 fn walk(
     call: &mut Call<'_, '_>,
     most: usize,
@@ -184,7 +184,7 @@ enum Draw {
     Pending(Outcome),
 }
 
-/// Draws among all keys until one is of this database.
+/// Draws random keys until one is of this database.
 fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
     let (client, now, database) = (call.keys.client, call.keys.now, call.keys.database);
     if let Err(pending) = call.keys.may_ask() {
@@ -192,7 +192,7 @@ fn draw(call: &mut Call<'_, '_>) -> Result<Draw, Failure> {
     }
     let lengths: Vec<u64> = call.keys.held().map(|shard| shard.store.len()).collect();
     let total: u64 = lengths.iter().sum();
-    // The same draws again when what they need has come from disk.
+    // The same random numbers are used again when the data has been read from disk.
     let seed = *call.connection.progress.draw.get_or_insert_with(|| call.server.random());
     for turn in 0..DRAWS_MAX as u64 {
         let random = crate::server::mix(seed.wrapping_add(turn));

@@ -42,7 +42,7 @@ fn describe(reply: &mut Reply<'_>, rows: &Rows, row: &Row) {
     subcommands.iter().for_each(|row| describe(reply, rows, row));
 }
 
-/// Where some keys stand and what is done to them.
+/// Writes the positions of some keys, and how the command accesses them.
 fn specify(reply: &mut Reply<'_>, step: u8, (first, last, touch, varies): (u8, i8, Touch, bool)) {
     reply.map(3);
     reply.text("flags");
@@ -148,7 +148,7 @@ pub(crate) fn list(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// The command that is asked about, and where its keys stand.
+/// Returns the row of the command in question and the positions of its keys.
 fn keyed<'c>(rows: &Rows, args: &[&'c [u8]]) -> Result<Vec<(&'c [u8], Touch)>, Failure> {
     let invalid = |text: &'static str| Failure(text.into());
     let row = rows.find(args).ok_or_else(|| invalid("ERR Invalid command specified"))?;

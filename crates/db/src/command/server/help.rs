@@ -82,13 +82,14 @@ pub(crate) fn role(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Everything acknowledged is on disk as `appendfsync` says: the last save is always now.
+/// Returns the present time as that of the last save: acknowledged writes are on disk as
+/// `appendfsync` requires.
 pub(crate) fn lastsave(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.integer(call.now().as_secs() as i64);
     Ok(Outcome::Done)
 }
 
-/// There are no replicas to wait for.
+/// WAIT returns at once, because there are no replicas.
 pub(crate) fn wait(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     integer(call.args[1])?;
     if integer(call.args[2])

@@ -12,7 +12,7 @@ use crate::{
     outcome::Outcome,
 };
 
-/// What one entry costs beside its key and value: header in the log, index, alignment.
+/// Overhead of one entry besides its key and value: header in the log, index, alignment.
 const ENTRY_BYTES: usize = 48;
 
 /// Sets the memory of the whole process, in bytes. All shards are held.
@@ -26,8 +26,8 @@ pub(super) fn apply(call: &mut Call<'_, '_>, bytes: u64) {
 /// Sizes RESCALE ADVISE lists at most.
 const ADVISED_MAX: usize = 24;
 
-/// What a size is to reach: a share of the lookups answered from memory, or a wait for the disk
-/// that they have on average.
+/// The goal for a size: a share of the lookups answered from memory, or an average wait for the
+/// disk.
 enum Target {
     Share(f64),
     Wait(Duration),
@@ -98,8 +98,8 @@ fn size(wanted: &[u8]) -> Result<u64, Failure> {
     })
 }
 
-/// RESCALE: what memory there is. RESCALE 1GiB: what there shall be. RESCALE REQUEST 1GiB: what the
-/// orchestrator is to be asked for.
+/// Without arguments returns the memory limit. RESCALE 1GiB sets it. RESCALE REQUEST 1GiB asks the
+/// orchestrator for it.
 pub(crate) fn rescale(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     match call.args {
         [_] => call.reply.integer(call.server.parameters.memory_bytes.load(Relaxed) as i64),
@@ -171,7 +171,7 @@ pub(crate) fn doctor(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Space is reclaimed all the time; there is nothing to start.
+/// Starts nothing, because space is reclaimed all the time.
 pub(crate) fn compact(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     call.reply.simple("Background append only file rewriting started");
     Ok(Outcome::Done)

@@ -43,8 +43,8 @@ impl Options {
     }
 }
 
-/// What the table may take, in bytes: what every budget has for a command. In so small a table the
-/// shorter side is less than 2,000 long.
+/// Maximum size of the table, in bytes, which fits into every command's budget. In a table of this
+/// size the shorter value is shorter than 2,000 bytes.
 const TABLE_BYTES_MAX: usize = 5 << 20;
 
 /// Lengths of the common subsequences of all prefixes, row by row.
@@ -81,7 +81,7 @@ impl Table {
         self.lengths[row * self.width + column]
     }
 
-    /// Where the subsequence lies in both, last position first.
+    /// Returns the positions of the subsequence in both values, last position first.
     fn positions(&self, first: &[u8], second: &[u8]) -> Vec<(usize, usize)> {
         let (mut row, mut column) = (first.len(), second.len());
         let mut positions = Vec::new();

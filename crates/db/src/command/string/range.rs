@@ -20,7 +20,7 @@ pub(crate) fn getrange(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Where what SETRANGE writes ends; 0 if that is nowhere.
+/// Returns the end of the bytes that SETRANGE writes; 0 if it writes none.
 pub(crate) fn end(args: &[&[u8]]) -> usize {
     let offset = integer(args[2]).ok().and_then(|offset| usize::try_from(offset).ok());
     offset.and_then(|offset| offset.checked_add(args[3].len())).unwrap_or(0)

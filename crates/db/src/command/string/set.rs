@@ -8,7 +8,7 @@ use crate::{
     row::Touch,
 };
 
-/// What the options of SET say.
+/// Options of SET.
 #[derive(Default)]
 struct Options<'a> {
     only_absent: bool,
@@ -45,8 +45,8 @@ impl<'a> Options<'a> {
     }
 }
 
-/// GET makes it tell the old value. The word counts wherever it stands behind the value, as in
-/// Redis.
+/// With GET the command returns the old value. As in Redis, the word counts at any position after
+/// the value.
 pub(crate) fn touch(args: &[&[u8]]) -> Touch {
     let options = args.get(3..).unwrap_or_default();
     let gets = options.iter().any(|option| option.eq_ignore_ascii_case(b"GET"));

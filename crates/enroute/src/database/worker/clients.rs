@@ -22,7 +22,7 @@ const OUTPUT_BYTES_MIN: usize = 16 << 10;
 const ACCEPTED_AT_ONCE: usize = 64;
 
 impl Worker {
-    /// What memory and the number of clients allow each of them now.
+    /// Sets each client's limits according to free memory and the number of clients.
     pub(super) fn limit_clients(&mut self) {
         let server = &self.shared.server;
         let bytes_max = server.parameters.clients_bytes_max();

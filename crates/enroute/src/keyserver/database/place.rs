@@ -23,9 +23,9 @@ impl fmt::Debug for Place {
 }
 
 impl Place {
-    /// The database at `address`; with TLS if that says so, and then its certificate must be for
-    /// that host and signed by one of the authorities in the file `roots`, PEM. `identity` is the
-    /// certificate and key shown to a database which asks for one.
+    /// The database at `address`. If that says TLS, the server's certificate must be for that host
+    /// and signed by one of the authorities in the PEM file `roots`. `identity` is the client
+    /// certificate and key, for a database that asks for one.
     pub fn new(
         address: DatabaseUrl,
         roots: Option<&Path>,
@@ -50,12 +50,12 @@ impl Place {
         Ok(Self { address, tls: Some((TlsConnector::from(Arc::new(tls)), server_name)) })
     }
 
-    /// Where it is.
+    /// Address of the database.
     pub(super) fn address(&self) -> &DatabaseUrl {
         &self.address
     }
 
-    /// What makes the connection safe, and the name in the certificate; nothing without TLS.
+    /// TLS connector, and the name in the server's certificate; `None` without TLS.
     pub(super) fn tls(&self) -> Option<(TlsConnector, ServerName<'static>)> {
         self.tls.clone()
     }

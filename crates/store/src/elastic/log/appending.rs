@@ -24,7 +24,7 @@ const LINES_AHEAD: usize = 4;
 const GAP_BYTES: usize = 64 << 10;
 
 impl Log {
-    /// Appends a record of a key of `hash`; `hash` of a `Kills` record means nothing.
+    /// Appends a record of a key of `hash`; for a `Kills` record `hash` is ignored.
     ///
     /// # Errors
     /// When another segment is needed and there is none.
@@ -109,7 +109,8 @@ impl Log {
         self.segments.bytes_max() as usize - 4 * BLOCK_BYTES
     }
 
-    /// Seals the open segment and opens the next spare one, for a record that needs so much of it.
+    /// Seals the open segment and opens the next spare one, for a record that needs `need` bytes of
+    /// it.
     pub(super) fn rotate(&mut self, who: Who, need: u64) -> Result<(), Error> {
         let Some(spare) = self.spares.take(who) else { return Err(self.no_spare()) };
         self.seal();
@@ -150,7 +151,7 @@ impl Log {
             // A sync that ends before the clearing does not cover it.
             self.seal();
             self.floor = number;
-            // It frees everything, so it may have the last. What a step writes behind it has to fit,
+            // It frees everything, so it may have the last. The rest of a step after it has to fit,
             // too.
             self.rotate(Who::Mover, self.step.need)?;
             self.hold_header();
@@ -204,7 +205,7 @@ impl Log {
         self.unwritten = None;
     }
 
-    /// Turns what is buffered into a job, keeping the last block begun.
+    /// Turns the buffered bytes into a job, keeping the last incomplete block.
     pub(super) fn cut_job(&mut self) {
         let Some(open) = &mut self.open else { return };
         let end = open.end();

@@ -4,8 +4,8 @@ use super::Log;
 use crate::elastic::Error;
 
 impl Log {
-    /// Appends nothing more, and has what was appended made safe. What follows needs no more than the
-    /// commands of [`Log::poll`] carried out.
+    /// Stops accepting appends, and makes the appended records durable. After this only the
+    /// commands of [`Log::poll`] need to be carried out.
     pub(in crate::elastic) fn close(&mut self) {
         if self.is_closing {
             return;
@@ -20,7 +20,7 @@ impl Log {
         self.is_closing
     }
 
-    /// Everything appended is on disk.
+    /// Whether everything appended is on disk.
     pub(super) fn is_at_rest(&self) -> bool {
         self.open.is_none()
             && self.jobs.is_empty()

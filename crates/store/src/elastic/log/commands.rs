@@ -15,7 +15,7 @@ use crate::elastic::{Error, Sync};
 const WRITE_AFTER: Duration = Duration::from_millis(50);
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 
-/// Why a command was sent.
+/// Purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::elastic) enum Purpose {
     Write,
@@ -114,7 +114,7 @@ impl Log {
                 })
     }
 
-    /// When [`Log::poll`] has something to do at the latest, if nothing else happens.
+    /// Latest time at which [`Log::poll`] has work to do, if no other event occurs.
     pub(in crate::elastic) fn timeout(&self, sync: Sync) -> Option<Duration> {
         let write = self.unwritten.map(|since| since.end(WRITE_AFTER));
         let late = self.durable < self.written && sync == Sync::EverySecond;

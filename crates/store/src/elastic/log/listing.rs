@@ -16,7 +16,7 @@ use crate::blocks::Blocks;
 use crate::elastic::manifest::Manifest;
 use crate::elastic::since::Since;
 
-/// How far the writing of a copy is.
+/// Progress of writing a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Progress {
     #[default]
@@ -28,12 +28,13 @@ enum Progress {
 
 #[derive(Debug, Default)]
 pub(super) struct Listing {
-    /// Of the copy written last.
+    /// Sequence number of the copy written last.
     sequence: u64,
     progress: Progress,
     /// Spares made that are not listed.
     made: Vec<Spare>,
-    /// How many of them the copy being written lists, and which slots it lists no more, rising.
+    /// Number of them that the copy being written lists, and the slots that it no longer lists, in
+    /// ascending order.
     listed: usize,
     dropped: Vec<usize>,
     /// Segments of which nothing counts, and the files of which could not be removed.
@@ -41,7 +42,7 @@ pub(super) struct Listing {
     /// The copy being written marks the store as closed.
     closes: bool,
     closed: bool,
-    /// When the disk had no room for it.
+    /// Time at which the disk had no room for it.
     refused: Option<Since>,
     /// The bytes of the copy written last, kept for the next: a block of memory that is taken
     /// between the pieces of the log's writes would leave gaps that none of these fits into.
@@ -79,12 +80,12 @@ impl Log {
         Manifest { sequence, next, closed, segments, given_up }
     }
 
-    /// Nothing in these segments counts. Their files are there.
+    /// Adds segments whose contents are no longer needed but whose files still exist.
     pub(in crate::elastic) fn leave(&mut self, numbers: impl IntoIterator<Item = u64>) {
         self.listing.left.extend(numbers);
     }
 
-    /// Their files are gone.
+    /// Notes that their files were removed.
     pub(in crate::elastic) fn forget_left(&mut self) {
         self.listing.left.clear();
     }

@@ -6,10 +6,10 @@ use crate::elastic::record::{Address, Class, UNIT_BYTES};
 use crate::elastic::segment::{BLOCK_BYTES, LINE_BYTES, Trailer};
 use crate::elastic::table::Location;
 
-/// What a record made dead takes when compaction carries that on, in bytes.
+/// Bytes that compaction needs to carry on the mark of one dead record.
 pub(in crate::elastic) const KILL_BYTES: u64 = 16;
 
-/// One segment there is.
+/// One existing segment.
 #[derive(Debug)]
 pub(in crate::elastic) struct Segment {
     pub(in crate::elastic) number: u64,
@@ -27,9 +27,9 @@ pub(in crate::elastic) struct Segment {
     /// when that was counted.
     kills: u64,
     older: usize,
-    /// Its trailer, once it is sealed.
+    /// The trailer, once the segment is sealed.
     pub(in crate::elastic) trailer: Option<Trailer>,
-    /// Nothing here counts once the log is durable up to there.
+    /// The segment can be removed once the log is durable up to this position.
     pub(in crate::elastic) doomed: Option<u64>,
     pub(super) removing: bool,
     /// The manifest lists it no more.
@@ -54,7 +54,7 @@ impl Segment {
         }
     }
 
-    /// Bytes that what it kills takes at most when that is carried on, footer lines included.
+    /// Upper bound of the bytes needed to carry its kills on, footer lines included.
     pub(in crate::elastic) fn kill_bytes(&self) -> u64 {
         self.kills * (KILL_BYTES + LINE_BYTES as u64)
     }
@@ -129,7 +129,7 @@ impl Segments {
         self.slots.iter().enumerate().filter_map(|(slot, segment)| Some((slot, segment.as_ref()?)))
     }
 
-    /// No segment is longer, in bytes.
+    /// Maximum length of a segment, in bytes.
     pub(in crate::elastic) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
@@ -148,15 +148,15 @@ impl Segments {
         self.slots.len() * size_of::<Segment>() * 2
     }
 
-    /// How many segments have lower numbers.
+    /// Number of segments with lower numbers.
     fn older(&self, number: u64) -> usize {
         self.numbers.partition_point(|&other| other < number)
     }
 
-    /// The part of a sealed segment's file that compaction would win, in thousandths of it: what is
-    /// neither alive nor kills records of segments that are still there, about. All of it where
-    /// that is nothing, however little its records fill it: as long as it stays, what is behind it
-    /// has kills to keep.
+    /// Approximate share of a sealed segment's file that compaction would win, in thousandths:
+    /// bytes that are neither alive nor kill records of segments that still exist. The whole file
+    /// if there are none of these, however few records it has: while it exists, segments after it
+    /// have to keep kills.
     pub(in crate::elastic) fn dead_share(&self, segment: &Segment) -> u64 {
         let left = self.older(segment.number) as u64;
         if left == 0 && segment.live == 0 {
@@ -168,7 +168,7 @@ impl Segments {
         segment.data_bytes().saturating_sub(needed) * 1000 / segment.bytes
     }
 
-    /// Notes that a segment makes so many more records in older ones dead.
+    /// Notes that a segment kills `count` more records in older segments.
     pub(in crate::elastic) fn note_kills(&mut self, slot: usize, count: u64) {
         let older = self.older(self.at(slot).number);
         let segment = self.at_mut(slot);
@@ -197,7 +197,7 @@ impl Segments {
         (location & ((1 << self.unit_bits) - 1)) * UNIT_BYTES as u64
     }
 
-    /// Offset and length of what has to be read for a record.
+    /// Returns offset and length of the bytes to be read for a record.
     pub(in crate::elastic) fn extent(&self, location: Location, class: Class) -> (u64, usize) {
         let (offset, end) = (self.offset(location), self.at(self.slot(location)).bytes);
         // The class rounds up, and a segment ends.
@@ -212,7 +212,7 @@ impl Segments {
         Address::new(self.at(self.slot(location)).number, self.offset(location))
     }
 
-    /// True if a record of that address may still be on disk.
+    /// True if a record with that address may still be on disk.
     pub(in crate::elastic) fn has(&self, number: u64) -> bool {
         self.slot_of.contains_key(&number)
     }
@@ -237,7 +237,7 @@ impl Segments {
         self.killed
     }
 
-    /// When the first entry anywhere expires, in seconds.
+    /// Earliest expiry of any entry, in seconds.
     pub(in crate::elastic) fn expires_s(&self) -> u32 {
         self.expires_s
     }
@@ -248,8 +248,7 @@ impl Segments {
         self.expires_s = self.expires_s.min(expires_s);
     }
 
-    /// Works out when the first entry anywhere expires, given that nothing readable is due at
-    /// `now_s`.
+    /// Computes the first expiry of any entry, given that nothing readable is due at `now_s`.
     pub(super) fn recount_expiry(&mut self, now_s: u32) {
         // One still being written is due when it is there.
         let counting = self.iter().filter(|(_, segment)| segment.doomed.is_none());
@@ -262,14 +261,14 @@ impl Segments {
         self.at_mut(slot).trailer = Some(trailer);
     }
 
-    /// Gives up a sealed segment once the log is durable up to `position`.
+    /// Marks a sealed segment for removal once the log is durable up to `position`.
     pub(in crate::elastic) fn doom(&mut self, slot: usize, position: u64) {
         let segment = self.at_mut(slot);
         segment.doomed = Some(position);
         self.doomed.push(slot);
     }
 
-    /// Are there segments that go as soon as the log is durable?
+    /// Whether segments wait for removal until the log is durable.
     pub(in crate::elastic) fn are_any_doomed(&self) -> bool {
         !self.doomed.is_empty()
     }
@@ -279,7 +278,7 @@ impl Segments {
         self.doomed.iter().map(|&slot| self.at(slot).bytes).sum()
     }
 
-    /// Nothing in any segment is alive, and all but that in `kept` are doomed.
+    /// Marks all entries of all segments as dead, and dooms all segments but the one in `kept`.
     pub(super) fn clear(&mut self, kept: usize, position: u64) {
         for slot in (0..self.slots.len()).filter(|&slot| slot != kept) {
             if self.slots[slot].as_ref().is_some_and(|segment| segment.doomed.is_none()) {
@@ -290,7 +289,7 @@ impl Segments {
         self.live = 0;
     }
 
-    /// Doomed segments that the manifest need list no more, now that the log is durable up to
+    /// Returns the doomed segments that the manifest may omit, now that the log is durable up to
     /// `durable`.
     pub(super) fn droppable(&self, durable: u64) -> impl Iterator<Item = usize> {
         self.doomed.iter().copied().filter(move |&slot| {
@@ -299,7 +298,7 @@ impl Segments {
         })
     }
 
-    /// A doomed segment whose file may go, as no manifest lists it.
+    /// Returns a doomed segment whose file may be removed, as no manifest lists it.
     pub(super) fn removable(&mut self) -> Option<(usize, u64)> {
         for &slot in &self.doomed {
             let segment = self.slots[slot].as_mut().expect("doomed, not yet removed");
@@ -311,7 +310,7 @@ impl Segments {
         None
     }
 
-    /// The file of a doomed segment is gone; returns its length.
+    /// Notes that the file of a doomed segment was removed; returns its length.
     pub(super) fn removed(&mut self, slot: usize) -> u64 {
         self.doomed.retain(|&other| other != slot);
         let Some(segment) = self.slots[slot].take() else { return 0 };

@@ -1,9 +1,9 @@
-//! Segments made before they are needed.
+//! Segments created before they are needed.
 //!
-//! A segment's room on the disk is taken when it is made, so a full disk refuses writes and never
-//! loses one already accepted. Some spares are not for writers: removals and compaction must go on
-//! when the disk is full, as they are what frees it; and the last are for compaction alone, which
-//! can then always end what it has begun.
+//! A segment's room on the disk is allocated when it is created, so a full disk refuses writes and
+//! never loses one already accepted. Some spares are not for writers: removals and compaction must
+//! continue when the disk is full, because they free it; and the last ones are for compaction
+//! alone, which can then always complete the segment that it is emptying.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::elastic::since::Since;
 const FOR_WRITERS: usize = 2;
 /// Spare segments for compaction alone: emptying one that is all but full may need more than one.
 const FOR_MOVERS: usize = 2;
-/// Spares for removals are this part of what is live, so that enough can be removed, wherever it
-/// lies, to leave compaction something to win.
+/// Spares for removals are this part of the live data, so that removals anywhere in the store free
+/// enough for compaction to win space.
 const REMOVERS_SHARE: u64 = 64;
-/// A full disk is asked again after this time, or for what was removed.
+/// On a full disk room is requested again after this time, or for segments that were removed.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// A new segment is at most this part of what is live, so that spares and the like are a small part
-/// of a small store, too.
+/// A new segment is at most this part of the live data, so that spares and the like are a small
+/// part of a small store, too.
 const LIVE_SHARE: u64 = 64;
 /// A segment is at least this part of the longest.
 const LENGTHS: u64 = 8;
@@ -50,18 +50,19 @@ pub(in crate::elastic) struct Spare {
 #[derive(Debug)]
 pub(super) struct Spares {
     ready: VecDeque<Spare>,
-    /// How many more were made, and are not listed yet.
+    /// Number of spares that were created and are not listed yet.
     unlisted: usize,
     creating: bool,
     next_number: u64,
     /// Time at which the disk was reported full.
     refused: Option<Since>,
-    /// What was removed since and is not taken again. On a full disk no more is asked for: it would
-    /// be what another shard has just won, and needs to go on.
+    /// Bytes removed since then and not used again. On a full disk no more than this is requested:
+    /// otherwise this shard would take the space that another shard has just freed and needs to
+    /// continue.
     won: u64,
     /// Length of the segment to be made next.
     bytes_next: u64,
-    /// What the longest record so far needs of a segment.
+    /// Length of segment that the longest record so far needs.
     need_max: u64,
     /// Spares for removals.
     for_removers: usize,
@@ -89,17 +90,17 @@ impl Spares {
         }
     }
 
-    /// Those that are listed, the next to be used first.
+    /// Returns the listed spares, the next one to be used first.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Spare> {
         self.ready.iter()
     }
 
-    /// No segment has this number or a higher one.
+    /// The next number; no segment has it or a higher one.
     pub(super) fn next_number(&self) -> u64 {
         self.next_number
     }
 
-    /// Numbers up to this one are taken.
+    /// Marks numbers up to this one as used.
     pub(super) fn pass(&mut self, number: u64) {
         self.next_number = self.next_number.max(number + 1);
     }
@@ -109,7 +110,7 @@ impl Spares {
         self.need_max = self.need_max.max(bytes);
     }
 
-    /// It is listed, and may be used.
+    /// Adds a spare that is listed and may be used.
     pub(super) fn add(&mut self, spare: Spare) {
         self.unlisted = self.unlisted.saturating_sub(1);
         self.ready.push_back(spare);
@@ -141,7 +142,7 @@ impl Spares {
         if self.has_for(who) { self.ready.pop_front() } else { None }
     }
 
-    /// Length of segments made now, in a store of that much live data whose segments are at most
+    /// Length of segments created now, in a store of that much live data whose segments are at most
     /// `bytes_max` long.
     pub(super) fn length(&self, live: u64, bytes_max: u64) -> u64 {
         let least = (bytes_max / LENGTHS).max(BYTES_MIN).min(bytes_max);
@@ -149,7 +150,7 @@ impl Spares {
         self.need_max.max(share).next_power_of_two().clamp(least, bytes_max)
     }
 
-    /// One to be made, if one is missing.
+    /// Returns a spare to create, if one is missing.
     pub(super) fn plan(&mut self, live: u64, bytes_max: u64) -> Option<Spare> {
         let bytes = self.length(live, bytes_max);
         self.bytes_next = bytes;
@@ -175,7 +176,7 @@ impl Spares {
         Some(spare)
     }
 
-    /// The end of what [`Spares::missing`] began. What was made is given to [`Spares::add`] later.
+    /// Ends what [`Spares::missing`] began. The created spare is given to [`Spares::add`] later.
     pub(super) fn created(&mut self, spare: Option<Spare>) {
         self.creating = false;
         self.won = self.won.saturating_sub(spare.map_or(0, |spare| spare.bytes));
@@ -188,7 +189,7 @@ impl Spares {
         self.won = 0;
     }
 
-    /// A segment of so many bytes was removed.
+    /// Notes that a segment of `bytes` bytes was removed.
     pub(super) fn note_room(&mut self, bytes: u64) {
         self.won += bytes;
     }

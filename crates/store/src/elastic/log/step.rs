@@ -1,31 +1,31 @@
 //! Records that are recovered together or not at all.
 //!
-//! All of a step but the last say that another follows. They lie in one segment, one behind the
-//! other, and go to the device together; so a log that ends behind one of them was torn within the
-//! step, and recovery cuts it where the step began. The segment's room for all of them is reserved
-//! before the first is appended.
+//! Each record of a step except the last states that another one follows. They lie in one segment,
+//! one after another, and go to the device together. A log that ends after one of them was
+//! therefore torn within the step, and recovery cuts it where the step began. The segment's room
+//! for all of them is reserved before the first is appended.
 //!
-//! A step may clear the store, too. What it has written before is forgotten then, as none of it
-//! counts. What it writes behind that goes to the new segment without its header, and the header
-//! once that is safe: the segment was never used until its header says so, and its records and the
-//! floor count from one moment on.
+//! A step may also clear the store. Its earlier records are dropped then, because none of them is
+//! valid any longer. Its later records go to the new segment without the segment's header, and the
+//! header is written once they are durable: the segment is unused until its header exists, so its
+//! records and the floor take effect at the same moment.
 
 use super::{BLOCK_BYTES, LINE_BYTES, Log, Open, Who, spares};
 use crate::blocks::Blocks;
 use crate::elastic::Error;
 use crate::elastic::record::{Address, Record};
 
-/// Whether what is appended belongs together.
+/// Whether appended records belong together.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) is_open: bool,
-    /// Where the last record appended in it lies in the open segment.
+    /// Offset, in the open segment, of the last record appended in this step.
     pub(super) last: Option<u64>,
-    /// What a new segment needs to hold what was reserved.
+    /// Length that a new segment needs to hold the reserved records.
     pub(super) need: u64,
 }
 
-/// What the open segment holds at some moment.
+/// Contents of the open segment at some moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark {
     end: u64,
@@ -36,7 +36,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Only its header.
+    /// The mark of a segment that has only a header.
     pub(super) fn header() -> Self {
         Self { end: BLOCK_BYTES as u64, count: 0, lines: 0, kills: 0, version_max: 0 }
     }
@@ -48,8 +48,9 @@ impl Mark {
 }
 
 impl Log {
-    /// Reserves room in the open segment for a step of at most `records`, of `bytes` together, and
-    /// a spare if it `clears` the log. It is kept until something else is appended.
+    /// Reserves room in the open segment for a step of at most `records` records, of `bytes`
+    /// together, and a spare if it `clears` the log. The reservation holds until something else is
+    /// appended.
     ///
     /// # Errors
     /// [`Error::StepTooLong`]; when segments are needed and there are none.
@@ -75,7 +76,7 @@ impl Log {
         Ok(())
     }
 
-    /// What is appended from now on is one step, no more than was reserved.
+    /// Begins a step: all records appended until its end belong together, up to the reserved bytes.
     pub(in crate::elastic) fn begin_step(&mut self) {
         self.step.is_open = true;
         if let Some(open) = &mut self.open {
@@ -83,14 +84,14 @@ impl Log {
         }
     }
 
-    /// The step is over, the last record of it the last appended.
+    /// Ends the step with the last record appended.
     pub(in crate::elastic) fn end_step(&mut self) {
         self.end_records();
         self.step.is_open = false;
         self.step.need = 0;
     }
 
-    /// Nothing follows the last record of the step here.
+    /// Marks the last record of the step as its end.
     pub(super) fn end_records(&mut self) {
         if let (Some(offset), Some(open)) = (self.step.last.take(), &mut self.open) {
             let start = (offset - open.base) as usize;
@@ -99,7 +100,7 @@ impl Log {
         self.release_header();
     }
 
-    /// True if the open segment was begun by the open step clearing the log.
+    /// True if the open step cleared the log and thereby began the open segment.
     pub(super) fn has_step_cleared(&self) -> bool {
         self.open.as_ref().is_some_and(|open| open.header.is_some())
     }
@@ -127,8 +128,8 @@ impl Log {
         open.base = BLOCK_BYTES as u64;
     }
 
-    /// Has a header that was kept back written once all records of the step are safe, and before
-    /// anything else: a trailer states the floor, too.
+    /// Writes a header that was held back, once all records of the step are durable and before any
+    /// other write: a trailer contains the floor, too.
     fn release_header(&mut self) {
         let Some(open) = &mut self.open else { return };
         let Some(header) = open.header.take() else { return };

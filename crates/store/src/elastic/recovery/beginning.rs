@@ -9,13 +9,13 @@ use super::{read_failed, write_failed};
 use crate::device::{Device, FileName};
 use crate::elastic::{Config, Error};
 
-/// What was found, or made.
+/// Superblock and manifest that were found or created.
 pub(super) struct Begun {
     pub(super) superblock: Superblock,
     /// The store is of the format before this one, which had no manifest.
     pub(super) is_former: bool,
     pub(super) manifest: Option<Manifest>,
-    /// Of the last copy of the manifest that is whole.
+    /// Sequence number of the last valid copy of the manifest.
     pub(super) sequence: u64,
     pub(super) damage: Vec<Error>,
 }
@@ -49,7 +49,7 @@ pub(super) fn begin(
     };
     let mut manifest = copies.newest.take();
     if is_former {
-        // What is there was left by an attempt to write the first.
+        // The copies found were left by an attempt to write the first manifest.
         manifest = None;
         copies.damage.clear();
     } else if manifest.is_none() {

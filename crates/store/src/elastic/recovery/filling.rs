@@ -16,7 +16,7 @@ use crate::mapping::PAGE_BYTES;
 
 impl<D: Device + ?Sized> Opening<'_, D> {
     /// Fills the table with the records that no record kills, one range of hashes after another, so
-    /// that what is needed at once fits the budget.
+    /// that the memory needed at once fits the budget.
     pub(super) fn fill(
         &mut self,
         log: &mut Log,

@@ -13,7 +13,7 @@ use crate::elastic::segment::{
     BLOCK_BYTES, Footer, Header, Line, Trailer, whole_footer, write_footer,
 };
 
-/// What a scan of records found.
+/// Result of a scan of records.
 struct Scanned {
     lines: Vec<Line>,
     end: u64,
@@ -47,7 +47,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     found.push(segment);
                 }
                 None if is_last => self.removals.push(number),
-                // It was safe before anything behind it was written.
+                // It was durable before any byte after it was written.
                 None => self.damaged(number, 0, "nothing that was written is left"),
             }
         }
@@ -55,7 +55,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         Ok(found)
     }
 
-    /// What of a file of that length can be a segment.
+    /// Bytes of a file of this length that can be a segment.
     fn whole_blocks(&self, bytes: u64) -> u64 {
         bytes.min(self.segment_bytes) / BLOCK_BYTES as u64 * BLOCK_BYTES as u64
     }
@@ -74,7 +74,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         })
     }
 
-    /// Contents of a segment; `None` if it was never used.
+    /// Returns the contents of a segment; `None` if it was never used.
     fn find_segment(
         &mut self,
         mut segment: Segment,
@@ -101,14 +101,14 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     return Ok(Some(Found { segment, lines: self.keep(lines, footer) }));
                 }
                 (Err(error), Footer::Lines) => self.recovery.damage.push(error),
-                // What is wrong with the records is found when they are read one by one.
+                // Damage to the records is found when they are read one by one.
                 (Err(_), Footer::Parity) => {}
             }
         }
         self.find_unsealed(segment, is_last)
     }
 
-    /// Derived lines are kept rather than derived again, as far as the budget allows.
+    /// Keeps derived lines as far as the budget allows, so that they are not derived again.
     fn keep(&mut self, mut lines: Vec<Line>, footer: Footer) -> Lines {
         let kept = self.lines_kept + lines.len() as u64;
         if footer == Footer::Lines || kept > self.lines_max {
@@ -151,7 +151,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         }
         let scanned = self.scan(number, &mut bytes, segment.trailer, is_last);
         self.version = self.version.max(scanned.version_max);
-        // The last is sealed again: what is behind its records may be torn.
+        // The last one is sealed again: the bytes after its records may be torn.
         if is_last || segment.trailer.is_none() {
             segment.trailer = Some(self.seal(&mut segment, &bytes, &scanned, is_last)?);
         }
@@ -262,8 +262,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         Some(parity)
     }
 
-    /// Overwrites what a crash left behind the end of the log, before anything else is written
-    /// there: so that it is never taken for part of the log.
+    /// Overwrites the bytes that a crash left after the end of the log, before anything else is
+    /// written there, so that they are never taken for part of the log.
     fn wipe(&self, number: u64, end: usize, bytes: &[u8]) -> Result<(), Error> {
         let Some(last) = bytes[end..].iter().rposition(|byte| *byte != 0) else { return Ok(()) };
         let begin = end / BLOCK_BYTES * BLOCK_BYTES;
@@ -275,7 +275,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         wiped.and_then(|()| self.device.sync(file)).map_err(write_failed(file))
     }
 
-    /// Gives the segment that was open the footer and trailer it lacks.
+    /// Writes the missing footer and trailer of the segment that was open.
     fn seal(
         &self,
         segment: &mut Segment,
@@ -324,14 +324,15 @@ impl<D: Device + ?Sized> Opening<'_, D> {
     }
 }
 
-/// Where the log goes on behind a record that reached the disk as a whole and is damaged; nothing
-/// if a crash may have torn it, or if the log ends there.
+/// Returns the offset at which the log continues after a damaged record that reached the disk
+/// completely; `None` if a crash may have torn the record, or if the log ends there.
 ///
 /// A segment is made of zeroes and every place is written once, so a sector that a crash lost is
 /// zero where the record should be. One that is not was written, and what is wrong in it is damage.
 fn behind_whole(number: u64, bytes: &[u8], at: usize) -> Option<usize> {
     let next = behind_damage(number, bytes, at, true);
-    // The footer of a segment whose trailer was lost begins at a block, and no record is behind it.
+    // The footer of a segment whose trailer was lost begins at a block boundary, and no record
+    // follows it.
     if next.is_none() && at.is_multiple_of(BLOCK_BYTES) {
         return None;
     }
@@ -350,8 +351,8 @@ fn behind_whole(number: u64, bytes: &[u8], at: usize) -> Option<usize> {
     Some(next.unwrap_or(end))
 }
 
-/// Where records go on behind bytes that are none; nothing if the log simply ends there. `promised`
-/// says that it does not.
+/// Returns the offset of the next record after bytes that are no record; `None` if the log ends
+/// there. `promised` means that it does not end there.
 fn behind_damage(number: u64, bytes: &[u8], damage: usize, promised: bool) -> Option<usize> {
     let mut first = None;
     let mut at = damage + UNIT_BYTES;

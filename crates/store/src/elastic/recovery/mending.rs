@@ -1,8 +1,8 @@
-//! Finding out what a record was of which one byte is wrong.
+//! Identifies a record of which one byte is wrong.
 //!
-//! A checksum of 32 bits shows more than the fact of damage: for a single byte, it determines which
-//! one, and what that was. Whose record a damaged one is, and which one it kills, is known then;
-//! what is on disk stays damaged, and is not served.
+//! A checksum of 32 bits does more than detect damage: for a single wrong byte it determines which
+//! byte it is and its right value. That yields the key of the damaged record and the record that it
+//! kills. The data on disk stays damaged, and is not served.
 
 use crate::elastic::record::{Address, Record};
 
@@ -69,7 +69,7 @@ fn changed_length(address: Address, record: &mut [u8]) -> Option<(usize, u8)> {
 }
 
 const CHECKSUM_BYTES: usize = 4;
-/// Where in a record the lengths of its key and value are.
+/// Range, in a record, of the lengths of its key and value.
 const LENGTHS: std::ops::Range<usize> = 6..12;
 
 /// CRC-32C of one byte, with its bits in the order of the processor's instruction.
@@ -88,7 +88,7 @@ const STEPS: [u32; 256] = {
     steps
 };
 
-/// The byte whose step has that highest byte: each has another.
+/// Returns the byte whose step has that highest byte: each byte has a different one.
 const BY_HIGH_BYTE: [u8; 256] = {
     let mut bytes = [0; 256];
     let mut byte = 0;

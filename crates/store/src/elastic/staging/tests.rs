@@ -9,12 +9,12 @@ use crate::elastic::{Config, Elastic, Sync};
 use crate::{Faults, SimulatedDevice};
 
 const NOW: Duration = Duration::from_secs(1_700_000_000);
-/// That of all keys here.
+/// Hash of all keys in these tests.
 const HASH: u64 = 7;
 /// A segment has room for one such record, so all begin at the same place of theirs.
 static VALUE: [u8; 40_000] = [1; 40_000];
 
-/// Lets the device do all that is asked of it.
+/// Runs the device until it has no more requests.
 fn rest(store: &mut Elastic, device: &SimulatedDevice) {
     while let Some(command) = store.poll_device(NOW) {
         store.complete(carry_out(device, &command), NOW);

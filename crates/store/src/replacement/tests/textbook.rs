@@ -74,7 +74,7 @@ impl Textbook {
             Form::Sieve(queue, hand) => {
                 if let Some(at) = queue.iter().position(|item| item.0 == key) {
                     queue.remove(at);
-                    // A hand on the item removed stands on its neighbour now.
+                    // A hand on the removed item is now on its neighbour.
                     *hand = hand
                         .map(|hand| hand - usize::from(at < hand))
                         .filter(|&hand| hand < queue.len());
@@ -217,8 +217,8 @@ impl S3Fifo {
     }
 }
 
-/// Shares the sketch with what it checks: here the queues are compared, and with an own sketch
-/// every collision would be a difference.
+/// Shares the sketch with the policy under test: only the queues are compared, and with separate
+/// sketches every collision would be a difference.
 #[derive(Default)]
 struct WTinyLfu {
     window: Vec<u32>,
@@ -261,7 +261,7 @@ impl WTinyLfu {
         true
     }
 
-    /// Called with one item too many: the candidate just came to probation from the window.
+    /// Called with one item too many: the candidate has just moved from the window to probation.
     fn evict(&mut self) -> u32 {
         let candidate = self.probation.pop().expect("the window passed one on");
         let victims =
