@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
+.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch deps lint clean
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
@@ -67,7 +67,7 @@ fuzz: ## Fuzz all of fuzz/fuzz_targets for 10 s each, or TARGET=elastic_store SE
 	{ tail -n 40 artifacts/$$target.log; echo "fuzz $$target: the failing input is in fuzz/artifacts/$$target"; exit 1; }; \
 	grep -E 'number_of_executed_units' artifacts/$$target.log; done
 
-lab: lab-vnf_cache lab-netcache lab-switchv2p lab-annabelladb ## Repeat the experiments of all papers; needs root, takes hours
+lab: lab-vnf_cache lab-netcache lab-switchv2p lab-annabelladb lab-dredbox ## Repeat the experiments of all papers; needs root, takes hours
 
 lab-vnf_cache: deps ## Repeat the VNF-Cache paper's tables and figures; takes hours
 	cargo build --release -p enroute
@@ -100,6 +100,16 @@ lab-annabelladb: deps ## Repeat the AnnaBellaDB paper's figures; needs root, tak
 lab-annabelladb-short: deps ## The same with functions that start and move sooner; takes 11 minutes
 	cargo build --release -p enroute -p bench
 	$(PYTHON) -m lab.annabelladb --short
+
+lab-dredbox: deps ## Repeat the tables and figures of dReDBox's key server and database
+	cargo build --release -p enroute -p bench
+	cargo build --release -p store --example elastic_table_5
+	$(PYTHON) -m lab.dredbox
+
+lab-dredbox-short: deps ## The same with shorter runs and fewer repetitions; takes two minutes
+	cargo build --release -p enroute -p bench
+	cargo build --release -p store --example elastic_table_5
+	$(PYTHON) -m lab.dredbox --short
 
 bench-cache: deps ## Measure the costs and gains of the cache
 	cargo build --release -q -p enroute

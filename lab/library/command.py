@@ -1,7 +1,8 @@
 """The command of a paper whose experiments are data files: runs what is missing of its figures and
 tables, then draws all of them on one page.
 
-Ctrl-C keeps every finished run; the same command goes on from there.
+Ctrl-C keeps every finished run; the same command goes on from there. Nothing is run while files of
+the repository are not committed.
 """
 
 import argparse
@@ -36,6 +37,8 @@ def main(paper):
     arguments = parse(paper)
     if not processes.ENROUTE.exists():
         sys.exit(f"enroute is not built; `make lab-{paper.name}` builds it")
+    if not arguments.draw:
+        repository.refuse_uncommitted()
     experiment, short = paper.experiment, arguments.short
     suffix = "-short" if short else ""
     directory = repository.RESULTS / f"{arguments.date}{suffix}" / paper.name

@@ -1,6 +1,7 @@
 """Where the lab's files are, and which revision of the repository this is."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -9,11 +10,35 @@ RESULTS = ROOT / "lab" / "results"
 
 
 def revision():
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        return git("describe", "--always", "--dirty").strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def uncommitted():
+    """Files that differ from the commit, other than results; none where this is no checkout."""
+    command = ["status", "--porcelain", "-z", "--no-renames", "--", ".", ":!lab/results"]
+    try:
+        said = git(*command)
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return [entry[3:] for entry in said.split("\0") if entry]
+
+
+def refuse_uncommitted():
+    """Ends the program unless everything that results depend on is committed."""
+    if changed := uncommitted():
+        more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        sys.exit(
+            f"lab: {changed[0]}{more} not committed: results are stored under the commit they are "
+            "of. Commit or stash the changes; --draw draws existing results"
+        )
+
+
+def git(*words):
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def shown(path):

@@ -37,12 +37,13 @@ class Command(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.directory = Path(temporary.name)
 
-    def page(self, revision, *names):
+    def page(self, revision, *names, uncommitted=()):
         """The page after the command ran what is missing of `names`, as built from `revision`."""
         words = ["lab.none", "--date=today", *names]
         with (
             mock.patch.object(repository, "RESULTS", self.directory),
             mock.patch.object(repository, "revision", return_value=revision),
+            mock.patch.object(repository, "uncommitted", return_value=list(uncommitted)),
             mock.patch.object(repository, "shown", str),
             mock.patch.object(processes, "ENROUTE", Path(__file__)),
             mock.patch("sys.argv", words),
@@ -55,6 +56,12 @@ class Command(unittest.TestCase):
         self.assertEqual(self.page("one", "a"), "one")
         self.assertEqual(self.page("two", "a"), "one")
         self.assertEqual(self.page("three", "a", "b"), "one, three")
+
+    def test_nothing_is_run_of_what_is_not_committed(self):
+        with self.assertRaisesRegex(SystemExit, "lab: code not committed"):
+            self.page("one", "a", uncommitted=["code"])
+        self.assertEqual(list(self.directory.rglob("*.json")), [])
+        self.assertEqual(self.page("one", "--draw", "a", uncommitted=["code"]), "")
 
 
 if __name__ == "__main__":

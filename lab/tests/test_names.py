@@ -3,7 +3,7 @@ import unittest
 
 from lab.library.repository import EXPERIMENTS, ROOT
 
-PAPERS = {"vnf_cache", "netcache", "switchv2p", "annabelladb"}
+PAPERS = {"vnf_cache", "netcache", "switchv2p", "annabelladb", "dredbox"}
 
 
 def imported(package):

@@ -1,6 +1,7 @@
 """`python -m lab.vnf_cache`: the VNF-Cache paper's tables and figures. Measures what is missing, then draws everything anew.
 
-Ctrl-C keeps every finished batch; the same command goes on from there.
+Ctrl-C keeps every finished batch; the same command goes on from there. Nothing is measured while
+files of the repository are not committed.
 """
 
 import argparse
@@ -29,6 +30,7 @@ def main():
         for program in (processes.ENROUTE, processes.FERRETDB):
             if not program.exists():
                 sys.exit(f"{program.name} is not built; `make lab-{NAME}` builds it")
+        repository.refuse_uncommitted()
         status = measure(paper, directory, arguments.short)
         if status:
             return status

@@ -14,7 +14,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
-    ("bench", 5_700),
+    ("bench", 5_800),
     ("cache", 9_900),
     ("content", 2_900),
     ("db", 8_800),

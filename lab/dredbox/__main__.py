@@ -1,0 +1,44 @@
+"""`python -m lab.dredbox [NAME...]`: the dReDBox deliverable's tables and figures, or those named."""
+
+import os
+import platform
+import sys
+
+from lab.library import command
+from lab.dredbox import experiment, figures, report
+
+
+def drawn(experiments, raw, paper, directory):
+    """Each experiment with its picture and table, if it was run."""
+    for each in experiments:
+        results = experiment.results(each, raw)
+        if not results:
+            yield each, None
+            continue
+        picture, table = figures.draw(each, results, paper, directory)
+        command.write(directory / f"{each.name}.csv", table)
+        yield each, (picture, table)
+
+
+def processor():
+    """Its model, as Linux names it."""
+    with open("/proc/cpuinfo") as file:
+        models = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+        return next(models, "unknown")
+
+
+PAPER = command.Paper(
+    name="dredbox",
+    experiment=experiment,
+    drawn=drawn,
+    page=report.page,
+    table=lambda shown: shown[1] and shown[1][1],
+    conditions={
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "kernel": platform.release().split("-")[0],
+    },
+)
+
+if __name__ == "__main__":
+    sys.exit(command.main(PAPER))

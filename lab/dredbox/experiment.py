@@ -1,0 +1,120 @@
+"""Data files of `experiments/dredbox/` as runs of `enroute-bench` and of databases under load."""
+
+import functools
+import itertools
+import json
+import subprocess
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.dredbox import load as loads
+from lab.library import processes, repository
+
+DIRECTORY = repository.EXPERIMENTS / "dredbox"
+BENCH = processes.ENROUTE.with_name("enroute-bench")
+
+
+class Failed(Exception):
+    """A run did not finish; those that did are kept."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Some tables or figures: what is run for them, how often, and how it is drawn."""
+
+    name: str
+    title: str
+    kind: str
+    repetitions: int
+    # The rest of the data file: what one run is told.
+    options: dict
+    short: bool
+
+    def runs(self):
+        """For each run its case, its name, and what measures it in a directory.
+
+        Experiments that are drawn from the same runs give them the same names.
+        """
+        for number in range(1, self.repetitions + 1):
+            for case, name, measure in self.cases():
+                yield case, f"{name} {number}", measure
+
+    def cases(self):
+        options = self.options
+        if "bench" in options:
+            subject, only = options["bench"], options["only"]
+            name = " ".join([subject, *only])
+            yield subject, name, functools.partial(bench, subject, only, self.short)
+        elif self.kind == "redis":
+            for fill, server in itertools.product(options["fills"], loads.SERVERS):
+                measure = functools.partial(loads.filled, server, options["memory_mib"], fill,
+                                            options["requests"])
+                yield (fill, server), f"{self.name} {fill} {server}", measure
+        else:
+            yield None, self.name, functools.partial(loads.rescaled, **options)
+
+
+def paper():
+    return tomllib.loads((DIRECTORY / "paper.toml").read_text())
+
+
+def load(names, short):
+    """The experiments of these names, or all."""
+    paths = [DIRECTORY / f"{name}.toml" for name in paper()["stated"]]
+    known = {path.stem: path for path in paths}
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown table or figure {name}: expected one of {', '.join(known)}")
+    return [one(known[name], short) for name in names or known]
+
+
+def one(path, short):
+    file = tomllib.loads(path.read_text())
+    shorter = file.pop("short")
+    options = file | shorter if short else file
+    own = {name: options.pop(name) for name in ("title", "kind", "repetitions")}
+    return Experiment(path.stem, **own, options=options, short=short)
+
+
+def run(experiment, raw):
+    """Runs what is missing."""
+    for _, name, measure in experiment.runs():
+        path = raw / f"{name}.json"
+        if path.exists():
+            continue
+        print(f"  {name}", flush=True)
+        # On the disk of the results: a temporary directory of the system may be in memory.
+        with tempfile.TemporaryDirectory(prefix="run-", dir=raw) as directory:
+            try:
+                result = measure(Path(directory))
+            except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+                raise Failed(f"{name}: {error}") from error
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(result) + "\n")
+        part.replace(path)
+
+
+def results(experiment, raw):
+    """What its runs said, those that are there, by case."""
+    found = {}
+    for case, name, _ in experiment.runs():
+        path = raw / f"{name}.json"
+        if path.exists():
+            found.setdefault(case, []).append(json.loads(path.read_text()))
+    return found
+
+
+def bench(subject, only, short, directory):
+    """What `enroute-bench` keeps of one round, by name; of the machine as well."""
+    if not BENCH.exists():
+        raise Failed(f"{BENCH.name} is not built; `make lab-dredbox` builds it")
+    words = [str(BENCH), subject, "--rounds=1", f"--output={directory}"]
+    words += [f"--only={name}" for name in only] + (["--short"] if short else [])
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=repository.ROOT)
+    if done.returncode:
+        last = "\n".join(done.stderr.splitlines()[-5:])
+        raise Failed(f"{' '.join(words)} ended with {done.returncode}:\n{last}")
+    kept = directory.glob("raw/*/*.json")
+    return {path.stem: json.loads(path.read_text()) for path in kept}
