@@ -172,7 +172,7 @@ impl<F: Filter> Served for Connection<F> {
 
     fn connected(&mut self, worker: &mut Worker, connected: io::Result<Parts>, token: u64) {
         let channel = connected.and_then(|(stream, tls)| {
-            Ok(Channel::new(Socket::new(stream, &worker.reactor, token)?, tls))
+            Ok(Channel::new(Socket::new(stream, &worker.reactor, token)?, tls.map(|tls| *tls)))
         });
         match channel {
             Ok(origin) => {

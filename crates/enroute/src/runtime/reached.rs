@@ -35,11 +35,11 @@ impl Reached {
             Self::Plain(stream) => (stream.into_std()?, None),
             Self::Encrypted(stream) => {
                 let (stream, tls) = stream.into_inner();
-                (stream.into_std()?, Some(tls.into()))
+                (stream.into_std()?, Some(Box::new(tls.into())))
             }
         })
     }
 }
 
 /// A socket, and the state of its encryption.
-pub(super) type Parts = (net::TcpStream, Option<Connection>);
+pub(super) type Parts = (net::TcpStream, Option<Box<Connection>>);
