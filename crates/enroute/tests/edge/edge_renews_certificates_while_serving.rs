@@ -218,14 +218,17 @@ fn a_key_server_and_its_edge_renew_theirs() {
     assert!(said.contains("the certificate of the key server ends in 2 days"), "{said}");
     assert_eq!(shown_to_edge(), on_disk(&site, "localhost"));
     assert_ne!(on_disk(&site, "localhost"), before);
-    let session = |option: &str| {
-        let kept = format!("-tls1_2 -CAfile ca.pem {identity} {option} session");
-        let asked = format!("openssl s_client -connect {} {kept} </dev/null 2>&1", server.address);
-        site.sh(&format!("{asked} || true"))
+    let connect = || {
+        let options = format!("-tls1_2 -CAfile ca.pem {identity}");
+        let command = format!("openssl s_client -connect {} {options}", server.address);
+        site.sh(&format!("{command} </dev/null 2>&1 || true"))
     };
-    assert!(session("-sess_out").contains("New, TLSv1.2"));
-    // Each connection presents its certificate.
-    assert!(session("-sess_in").contains("New, TLSv1.2"));
+    for _ in 0..2 {
+        // There is no session to resume, so each connection presents its certificate.
+        let said = connect();
+        assert!(said.contains("New, TLSv1.2") && said.contains("Session-ID: \n"), "{said}");
+        assert!(!said.contains("session ticket:"), "{said}");
+    }
     until("openssl is counted four times more", || connected() == 6);
     assert!(is_served() && is_served());
     assert_eq!(connected(), 6, "a new one of the edge");
@@ -238,11 +241,8 @@ fn a_key_server_and_its_edge_renew_theirs() {
     let body = verify_request(&"0".repeat(64), "ed25519", &[1; 32]);
     let (_, status) = site.post(&server, "edge1.example", &body);
     assert_eq!(status, 0, "an edge of the authority before");
-    let said = session("-sess_in");
-    assert!(
-        !said.contains("Reused, ") && said.contains("alert"),
-        "an edge of the authority before was accepted: {said}"
-    );
+    let said = connect();
+    assert!(said.contains("alert"), "an edge of the authority before was accepted: {said}");
 
     renew_the_edge_s_own(&site, &edge);
     assert!(is_served());
