@@ -1,4 +1,4 @@
-//! A store opened on segments of bytes nobody wrote, and on those of a real store, changed.
+//! A store opened on segments of arbitrary bytes, and on altered segments of a real store.
 #![no_main]
 
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
-//! Any headers as a request and the origin's response to it: what is stored, for whom, and what is
-//! made of it.
+//! Arbitrary headers of a request and of the origin's response: whether it is stored, for which
+//! clients, and what they receive.
 #![no_main]
 
 use std::time::Duration;

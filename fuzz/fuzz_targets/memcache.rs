@@ -1,4 +1,4 @@
-//! memcached's datagrams, items and commands from bytes nobody wrote.
+//! memcached's datagrams, items and commands from arbitrary bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

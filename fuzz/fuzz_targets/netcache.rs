@@ -1,4 +1,4 @@
-//! NetCache's messages from bytes nobody wrote.
+//! NetCache's messages from arbitrary bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

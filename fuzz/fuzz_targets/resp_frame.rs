@@ -1,4 +1,4 @@
-//! Redis requests and replies from bytes nobody wrote.
+//! Redis requests and replies from arbitrary bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Sessions between clients and origins that nobody wrote. A corpus to begin with:
+//! Sessions whose clients and origins send arbitrary bytes. Initial corpus:
 //! `crates/cache/testdata/hostile`.
 #![no_main]
 

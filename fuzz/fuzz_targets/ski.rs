@@ -1,4 +1,4 @@
-//! Requests to and answers of the key server from bytes nobody wrote.
+//! Requests to and answers of the key server from arbitrary bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as what whoever moves slots reads back from the cluster: the note among a slot's keys,
-//! the names of fences, and what nodes say of slots that are open.
+//! Arbitrary bytes as the cluster's replies to a mover of slots: the note among a slot's keys, the
+//! names of fences, and the state of open slots.
 #![no_main]
 
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,7 +1,7 @@
-//! Datagrams nobody of the protocol's wrote, to an agent that serves a key through a switch: what
+//! Arbitrary datagrams to an agent that serves a key through a switch: what
 //! the switch serves stays what the server stores, and no datagram is answered by many.
 //!
-//! Each record of the input is a sender, a length, and so many bytes.
+//! Each record of the input is a sender, a length, and that number of bytes.
 #![no_main]
 
 use std::{net::SocketAddr, time::Duration};
@@ -61,8 +61,8 @@ impl World {
         self.hear();
     }
 
-    /// Whether it is none of the numbers that nobody guesses. A fuzzer does: it sees what is
-    /// compared.
+    /// Whether `version` is far from the agent's own, which are secret. A fuzzer finds secrets, as
+    /// it sees what is compared.
     fn is_not_ours(&self, version: u64) -> bool {
         let near = |ours: u64| {
             version.wrapping_sub(ours).min(ours.wrapping_sub(version)) <= 2 * CONFIG.tags_ahead_max

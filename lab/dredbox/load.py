@@ -124,7 +124,7 @@ def answers(client, program):
 
 
 def store(client, entries):
-    """Every key that redis-benchmark asks for among so many."""
+    """Stores every key that redis-benchmark requests when it has this number of keys."""
     value = b"v" * VALUE_BYTES
     for first in range(0, entries, TOGETHER):
         pipeline = client.pipeline(transaction=False)

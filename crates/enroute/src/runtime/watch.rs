@@ -97,7 +97,7 @@ impl Watcher {
         loop {
             let origin = Arc::clone(&self.source.origin);
             let mut pause = RETRY;
-            if let Ok(reached) = self.meanwhile(origin.reach()).await {
+            if let Ok(reached) = self.while_serving_sessions(origin.reach()).await {
                 let stream = reached.into_duplex();
                 let stood = self.watch.has_stood();
                 let ended = self.listen(stream).await;
@@ -120,12 +120,12 @@ impl Watcher {
                     _ => {}
                 }
             }
-            self.meanwhile(tokio::time::sleep(pause)).await;
+            self.while_serving_sessions(tokio::time::sleep(pause)).await;
         }
     }
 
-    /// Waits for `event`, and lets sessions go on that cannot wait for an answer.
-    async fn meanwhile<T>(&mut self, event: impl Future<Output = T>) -> T {
+    /// Waits for `event`. Sessions that have waited for an answer too long continue without it.
+    async fn while_serving_sessions<T>(&mut self, event: impl Future<Output = T>) -> T {
         let mut event = std::pin::pin!(event);
         loop {
             let patience = self.patience;
@@ -251,7 +251,7 @@ impl Watcher {
             said.truncate(count);
             detect::server(expected, &said).map(|found| detect::foreign(expected, found, &said))
         };
-        self.meanwhile(timeout(FIRST_ANSWER_MAX, answer)).await.ok().flatten()
+        self.while_serving_sessions(timeout(FIRST_ANSWER_MAX, answer)).await.ok().flatten()
     }
 
     fn tell(&self, ticket: Ticket, note: Note) {

@@ -33,11 +33,9 @@ fn owner(nodes: &[SocketAddr]) -> usize {
     }
 }
 
-#[test]
-fn one_user_serves_moves_and_copies() {
-    let Some(redis) = cluster(&[]) else { return };
-    let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
-    for node in &redis {
+/// Allows only the user `mover` with the password `secret`.
+fn require_login(nodes: &[Redis]) {
+    for node in nodes {
         let mut direct = node.connection();
         let user = ["SETUSER", "mover", "on", ">secret", "~*", "&*", "+@all"];
         cmd("ACL").arg(&user).exec(&mut direct).expect("a user");
@@ -46,6 +44,13 @@ fn one_user_serves_moves_and_copies() {
             .exec(&mut direct)
             .expect("the default user is disabled");
     }
+}
+
+#[test]
+fn one_user_serves_moves_and_copies() {
+    let Some(redis) = cluster(&[]) else { return };
+    let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
+    require_login(&redis);
     let directory = TemporaryDirectory::create();
     let file = |name: &str, text: &str| {
         let path = directory.path().join(name);
