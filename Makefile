@@ -29,7 +29,7 @@ test: deps lint ## Run every check that a change must pass
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py' && \
 	$(PYTHON) -m unittest discover -s lab/tests -t .; \
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
-	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory fuzz SEED=20251121
 
 # The broken build answers late replies from storage: the same test has to find it out.
 soak: deps ## Run the slow tests: long histories, and that they fail with a broken cache
@@ -56,16 +56,18 @@ FUZZED := --cfg fuzzing -Cdebug-assertions -Ccodegen-units=8 -Cpasses=sancov-mod
 TARGET := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 SECONDS := 10
 
-# Seeds are committed and only read; new inputs are kept in fuzz/corpus.
+# Seeds are committed and only read; new inputs are kept in fuzz/corpus. With SEED the mutations are the
+# same ones each time, from the committed seeds alone.
 fuzz: ## Fuzz all of fuzz/fuzz_targets for 10 s each, or TARGET=elastic_store SECONDS=240
 	cd fuzz && RUSTFLAGS='$(FUZZED)' cargo build --release --locked --target host-tuple $(TARGET:%=--bin %)
 	@host=$$(rustc --print host-tuple) && cd fuzz && for target in $(TARGET); do \
-	mkdir -p corpus/$$target artifacts/$$target && \
+	corpus=$(if $(SEED),$$(mktemp -d),corpus/$$target) && mkdir -p $$corpus artifacts/$$target && \
 	echo "fuzz $$target: $(SECONDS) s" && \
 	target/$$host/release/$$target -max_total_time=$(SECONDS) -artifact_prefix=artifacts/$$target/ -verbosity=0 \
-	-print_final_stats=1 corpus/$$target $$(ls -d seeds/$$target 2>/dev/null) >artifacts/$$target.log 2>&1 || \
+	$(SEED:%=-seed=% -reload=0) -print_final_stats=1 $$corpus $$(ls -d seeds/$$target 2>/dev/null) \
+	>artifacts/$$target.log 2>&1 || \
 	{ tail -n 40 artifacts/$$target.log; echo "fuzz $$target: the failing input is in fuzz/artifacts/$$target"; exit 1; }; \
-	grep -E 'number_of_executed_units' artifacts/$$target.log; done
+	grep -E 'number_of_executed_units' artifacts/$$target.log; $(SEED:%=rm -rf $$corpus;) done
 
 lab: lab-vnf_cache lab-netcache lab-switchv2p lab-annabelladb lab-dredbox ## Repeat the experiments of all papers; needs root, takes hours
 

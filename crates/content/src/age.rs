@@ -6,14 +6,19 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::directives::delta_seconds;
 
-/// The corrected initial age of a response asked for at `asked` and received at `received`.
+/// No response is older. A greater count and an overflow mean this one (RFC 9111 §1.2.2), which
+/// still fits in a stored record.
+const OLDEST: Duration = Duration::from_secs(1 << 31);
+
+/// The corrected initial age of a response asked for at `asked` and received at `received`, in whole
+/// seconds and at most [`OLDEST`].
 pub(crate) fn initial(headers: &HeaderMap, asked: Duration, received: Duration) -> Duration {
     let date = dates(headers, &header::DATE).flatten().min();
     let apparent = date.map_or(Duration::ZERO, |date| received.saturating_sub(date));
     let corrected = stated(headers) + received.saturating_sub(asked);
     // Dates have whole seconds: half a second of difference is no age.
     let apparent = Duration::from_secs(apparent.as_secs());
-    apparent.max(Duration::from_secs(corrected.as_secs()))
+    apparent.max(Duration::from_secs(corrected.as_secs())).min(OLDEST)
 }
 
 /// `Age`: the first of several counts, and what is no number does not (RFC 9111 §5.1).

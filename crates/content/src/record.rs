@@ -251,6 +251,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_stored_is_as_old_as_before_however_old_its_origin_says_it_is() {
+        let (asked, now) = (Duration::from_secs(1_800_000_000), Duration::from_secs(1_800_000_001));
+        let request = Receiver::new(HeaderMap::new());
+        for age in ["2147483647", "2147483648", "4294967295", "7777777777777777"] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::CACHE_CONTROL, "max-age=1, stale-if-error=9".parse().unwrap());
+            headers.insert(header::AGE, age.parse().unwrap());
+            let entry = Entry::admit(&request, StatusCode::OK, &headers, asked, now).unwrap();
+            let stored = Record::Entry(entry.clone()).encode().into();
+            assert_eq!(Record::decode(&stored), Ok(Record::Entry(entry)), "age: {age}");
+        }
+    }
+
+    #[test]
     fn damage_is_an_error_at_every_byte() {
         let bytes = Bytes::from(Record::Entry(entry()).encode());
         for length in 0..bytes.len() - 5 {
