@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
 };
 
-use rustls::Connection;
+use rustls::{Connection, IoState};
 
 use crate::{Possible, Socket};
 
@@ -14,6 +14,13 @@ pub const FIRST_BYTES: usize = 16;
 /// Maximum bytes that a peer sends before the handshake is complete; certificate chains of clients
 /// are the longest part.
 const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
+/// More than the longest record, encrypted or not (RFC 8446 §5.2, RFC 5246 §6.2.3).
+const RECORD_BYTES: usize = 19 << 10;
+/// Encrypted bytes given to rustls at once: as many as can be incomplete and are not counted.
+const PART_BYTES: usize = 4 << 10;
+/// A caller's buffer of at least this length has room for encrypted and decrypted data; with a
+/// shorter one, rustls reads 4 KiB at a time from the socket.
+const SHARED_BYTES_MIN: usize = 2 * RECORD_BYTES;
 /// Maximum number of reads from the socket for one call that finds no data for its caller.
 const READS_MAX: usize = 8;
 /// Encrypted bytes that wait for the socket; rustls accepts no more.
@@ -33,6 +40,8 @@ struct Encrypted {
     first: [u8; FIRST_BYTES],
     /// Bytes received: of the handshake before it is complete, then also decrypted ones.
     received: usize,
+    /// Bytes received since data could be decrypted: those of an incomplete record.
+    incomplete: usize,
     /// There may be data that is decrypted, or read and not processed, and that epoll does not
     /// report.
     pending: bool,
@@ -50,7 +59,13 @@ impl Channel {
         let tls = tls.map(|tls| {
             // A handshake that was completed elsewhere may have read ahead.
             let pending = !tls.is_handshaking();
-            Box::new(Encrypted { tls, first: [0; FIRST_BYTES], received: 0, pending })
+            Box::new(Encrypted {
+                tls,
+                first: [0; FIRST_BYTES],
+                received: 0,
+                incomplete: 0,
+                pending,
+            })
         });
         Self { socket, tls }
     }
@@ -103,8 +118,8 @@ impl Channel {
         self.has_unsent() && self.socket.is_writable()
     }
 
-    /// Bytes that TLS keeps for its peer, at most: of an incomplete handshake, and encrypted ones
-    /// that wait for the socket.
+    /// Bytes that TLS keeps for its peer, at most: of an incomplete handshake or record, and
+    /// encrypted ones that wait for the socket.
     #[inline]
     pub fn held_bytes(&self) -> usize {
         self.tls.as_ref().map_or(0, |tls| tls.held_bytes())
@@ -196,7 +211,7 @@ impl Channel {
 impl Encrypted {
     fn held_bytes(&self) -> usize {
         let unsent = if self.tls.wants_write() { UNSENT_BYTES_MAX } else { 0 };
-        if self.tls.is_handshaking() { self.received.max(unsent) } else { unsent }
+        if self.tls.is_handshaking() { self.received.max(unsent) } else { self.incomplete + unsent }
     }
 
     fn read(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> io::Result<Option<usize>> {
@@ -210,8 +225,20 @@ impl Encrypted {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.pending = false,
                 Err(error) => return Err(error),
             }
+            if buffer.len() >= SHARED_BYTES_MIN && !self.tls.is_handshaking() {
+                // Encrypted data take the end of the buffer. What they decrypt to fits in its
+                // beginning, which is longer by a record that was incomplete.
+                let (data, encrypted) = buffer.split_at_mut((buffer.len() + RECORD_BYTES) / 2);
+                match socket.read(encrypted)? {
+                    Some(count @ 1..) => match self.decrypt(&encrypted[..count], data, socket)? {
+                        0 => continue,
+                        count => return Ok(Some(count)),
+                    },
+                    // The peer need not announce the end: requests and replies show where they end.
+                    nothing => return Ok(nothing),
+                }
+            }
             match self.receive(socket) {
-                // The peer need not announce the end: requests and replies show where they end.
                 Ok(0) => return Ok(Some(0)),
                 Ok(_) => self.pending = true,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
@@ -219,6 +246,46 @@ impl Encrypted {
             }
         }
         Ok(None)
+    }
+
+    /// Decrypts `encrypted` into `data`; returns how much that was.
+    fn decrypt(
+        &mut self,
+        mut encrypted: &[u8],
+        data: &mut [u8],
+        socket: &mut Socket,
+    ) -> io::Result<usize> {
+        let mut end = 0;
+        while !encrypted.is_empty() {
+            let taken = self.tls.read_tls(&mut &encrypted[..encrypted.len().min(PART_BYTES)])?;
+            if taken == 0 {
+                // The peer has announced the end.
+                break;
+            }
+            encrypted = &encrypted[taken..];
+            self.pending = self.process(socket)?.peer_has_closed();
+            self.incomplete = (self.incomplete + taken).min(RECORD_BYTES);
+            while let Ok(count @ 1..) = self.tls.reader().read(&mut data[end..]) {
+                end += count;
+                self.incomplete = 0;
+            }
+        }
+        self.flush(socket)?;
+        self.received = self.received.saturating_add(end);
+        Ok(end)
+    }
+
+    /// Processes encrypted data. The peer is told if it violates TLS, but not if it speaks another
+    /// protocol.
+    fn process(&mut self, socket: &mut Socket) -> io::Result<IoState> {
+        let speaks_tls = !self.tls.is_handshaking() || self.first[0] == HANDSHAKE;
+        self.tls.process_new_packets().map_err(|error| {
+            if speaks_tls {
+                // The alert.
+                let _ = self.flush(socket);
+            }
+            io::Error::new(io::ErrorKind::InvalidData, error)
+        })
     }
 
     /// Reads once from the socket, and sends what the handshake requires.
@@ -230,13 +297,7 @@ impl Encrypted {
         } else {
             self.tls.read_tls(socket)?
         };
-        if let Err(error) = self.tls.process_new_packets() {
-            if !shakes || self.first[0] == HANDSHAKE {
-                // The alert.
-                let _ = self.flush(socket);
-            }
-            return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-        }
+        self.process(socket)?;
         self.flush(socket)?;
         if shakes && self.tls.is_handshaking() && self.received > HANDSHAKE_BYTES_MAX {
             let message = format!("handshake longer than {HANDSHAKE_BYTES_MAX} bytes");

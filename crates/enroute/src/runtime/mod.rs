@@ -224,7 +224,7 @@ fn keep(shared: &Shared) {
         if measured.is_none_or(|at: std::time::Instant| at.elapsed() >= TICK) {
             measured = Some(std::time::Instant::now());
             let process = memory::process_bytes(shared.shards.limits().bytes_max as u64);
-            budget.keep(&*shared.shards, &shared.clients, process);
+            budget.keep(&*shared.shards, &shared.clients, process + shared.tls_bytes());
         }
         // A storage that is being made smaller has more to do at once; between its steps requests
         // get their turn at the lock.

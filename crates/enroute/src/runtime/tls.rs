@@ -18,6 +18,9 @@ const SHAKING_MAX: usize = 1_024;
 /// Time that one worker spends on handshakes before its other clients have their turn.
 pub(super) const ROUND_MAX: Duration = Duration::from_millis(1);
 
+/// Memory of an encrypted connection, at most; `docs/guide/configuration.md` states it.
+const SESSION_BYTES: usize = 16 << 10;
+
 /// A place among the incomplete handshakes of a listener.
 pub(super) struct Shaking(Arc<Listener>);
 
@@ -78,6 +81,15 @@ impl Shared {
     /// Whether a listener or an origin has TLS.
     pub fn uses_tls(&self) -> bool {
         self.listeners.iter().any(|one| one.tls.is_some() || one.origin.tls().is_some())
+    }
+
+    /// Memory that encrypted connections take beside what the configuration allows for all else.
+    pub(super) fn tls_bytes(&self) -> u64 {
+        let of = |listener: &Arc<Listener>| {
+            let sides = [listener.tls.is_some(), listener.origin.tls().is_some()];
+            listener.connections() * sides.map(usize::from).iter().sum::<usize>() * SESSION_BYTES
+        };
+        self.listeners.iter().map(of).sum::<usize>() as u64
     }
 
     /// Reads the files of TLS again. New connections use them; open ones continue.
