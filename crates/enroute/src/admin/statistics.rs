@@ -214,7 +214,7 @@ impl From<&crate::runtime::Listener> for Listener {
     fn from(listener: &crate::runtime::Listener) -> Self {
         Self {
             protocol: listener.protocol.name(),
-            listen: listener.address.to_string(),
+            listen: listener.place(),
             origin: listener.origin.to_string(),
             connections: listener.connections(),
             connections_max: listener.connections_max,

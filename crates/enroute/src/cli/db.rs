@@ -240,7 +240,7 @@ impl Arguments {
             (Some(certificate), Some(key)) => {
                 let (certificate, key) = (certificate.clone(), key.clone());
                 let authority = self.tls_ca.clone();
-                let files = tls::Files { certificate, key, authority };
+                let files = tls::Files { certificate, key, authority, names: Vec::new() };
                 Some(Arc::new(tls::Server::new(files)?))
             }
             _ => None,

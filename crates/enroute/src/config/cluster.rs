@@ -21,10 +21,7 @@ pub(super) fn addresses(
             continue;
         }
         let node = &listener.origin.host_port;
-        let ours = match &listener.advertise {
-            Some(advertise) => advertise.clone(),
-            None => socket.local_addr()?.to_string(),
-        };
+        let ours = listener.advertised(socket.local_addr()?);
         pairs.push((node.clone(), ours.clone()));
         // A name that does not resolve yet is resolved again at each connection, but not here.
         let resolved = node.to_socket_addrs().into_iter().flatten();

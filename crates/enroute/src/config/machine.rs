@@ -1,4 +1,5 @@
-//! Checks of a configuration against the machine: existing files, available memory.
+//! Checks of a configuration against the machine: existing files, names in certificates,
+//! available memory.
 
 use std::path::Path;
 
@@ -18,6 +19,10 @@ impl Document {
             for (field, path) in listener.tls_files() {
                 missing(Some(path), Place::Listener(number, field))?;
             }
+            listener.find_wrong_certificate().map_err(|(field, message)| Mistake {
+                at: Some(Place::Listener(number, field)),
+                message,
+            })?;
         }
         let Some(edge) = &self.edge else { return Ok(()) };
         if let Some(identity) = &edge.identity {

@@ -28,6 +28,22 @@ impl Document {
         Ok(())
     }
 
+    /// Whether an earlier listener has the same address and other server names.
+    fn shares_port(&self, number: usize) -> Result<bool, Mistake> {
+        let listener = &self.listeners[number];
+        let mut found = false;
+        for earlier in self.listeners[..number].iter().filter(|one| one.shares_port(listener)) {
+            let names = earlier.names();
+            if let Some(name) = listener.names().iter().find(|name| names.contains(name)) {
+                let message =
+                    format!("{name} is also a name of the listener above at {}", listener.listen);
+                return Err(Mistake { at: Some(Place::Listener(number, "tls")), message });
+            }
+            found = true;
+        }
+        Ok(found)
+    }
+
     /// The first address that is used twice.
     fn find_shared_port(&self) -> Result<(), Mistake> {
         let listeners = self.listeners.iter().enumerate();
@@ -40,6 +56,11 @@ impl Document {
             self.admin.iter().map(|admin| (Some(Place::Admin("listen")), admin.listen.to_string()));
         let mut taken: Vec<String> = Vec::new();
         for (at, address) in listeners.chain(edge).chain(admin) {
+            if let Some(Place::Listener(number, _)) = at
+                && self.shares_port(number)?
+            {
+                continue;
+            }
             if let Some(other) = taken.iter().find(|other| collide(other, &address)) {
                 let message =
                     format!("{address} is used twice: {other} above listens on the same port");

@@ -33,8 +33,7 @@ impl Document {
     pub fn setup(&self) -> anyhow::Result<Setup> {
         let secret = RandomState::new().hash_one(0u8);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let sockets: Vec<_> =
-            self.listeners.iter().map(ListenerDocument::bind).collect::<anyhow::Result<_>>()?;
+        let sockets = self.bind()?;
         let addresses = Arc::new(cluster::addresses(&self.listeners, &sockets)?);
         Ok(Setup {
             workers: self.workers.unwrap_or(cores),
@@ -49,6 +48,24 @@ impl Document {
                 .map(|(listener, socket)| self.listener(listener, socket, &addresses, secret))
                 .collect::<anyhow::Result<_>>()?,
         })
+    }
+
+    /// The sockets of all listeners; those that share a port have copies of one.
+    fn bind(&self) -> anyhow::Result<Vec<TcpListener>> {
+        let mut sockets: Vec<TcpListener> = Vec::new();
+        for listener in &self.listeners {
+            let earlier = self.listeners[..sockets.len()].iter();
+            let shared = sockets.iter().zip(earlier).find(|(_, other)| other.shares_port(listener));
+            let socket = match shared {
+                Some((socket, _)) => socket.try_clone()?,
+                None => listener.bind()?,
+            };
+            if listener.is_transparent() {
+                accept_any_destination(&socket);
+            }
+            sockets.push(socket);
+        }
+        Ok(sockets)
     }
 
     /// Limits and policies of storage.
@@ -117,7 +134,7 @@ impl Document {
             bound,
         );
         let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
-        let listener = listener.with_feed(feed).with_tls(written.server_tls()?);
+        let listener = listener.with_feed(feed).with_tls(written.server_tls()?, written.names());
         Ok((socket, listener.with_diverted(written.origin.is_original())))
     }
 
@@ -136,7 +153,8 @@ impl Document {
             || written.origin.host_port.clone(),
             |cluster| format!("cluster {cluster}"),
         );
-        if bound.ip().is_unspecified() && written.advertise.is_none() && !written.is_transparent() {
+        let named = written.advertise.is_some() || !written.names().is_empty();
+        if bound.ip().is_unspecified() && !named && !written.is_transparent() {
             tracing::warn!(
                 listen = %written.listen,
                 "the wildcard address cannot be advertised to clients of a replica set or \
@@ -149,7 +167,7 @@ impl Document {
                 let mut limits = wire::mongo::frame::Limits::default();
                 limits.frame_bytes_max = frame_bytes_max.unwrap_or(limits.frame_bytes_max);
                 limits.inflated_bytes_max = frame_bytes_max.unwrap_or(limits.inflated_bytes_max);
-                let advertise = written.advertise.clone().unwrap_or_else(|| bound.to_string());
+                let advertise = written.advertised(bound);
                 Protocol::Mongo(Arc::new(mongo::Settings {
                     origin,
                     secret,
@@ -204,16 +222,12 @@ impl ListenerDocument {
             .with_context(|| format!("cannot resolve listen = \"{}\"", self.listen))?
             .next()
             .with_context(|| format!("listen = \"{}\" resolves to no address", self.listen))?;
-        let socket = TcpListener::bind(listen).with_context(|| {
+        TcpListener::bind(listen).with_context(|| {
             format!(
                 "cannot listen on {}; check that no other process uses the address",
                 self.listen
             )
-        })?;
-        if self.is_transparent() {
-            accept_any_destination(&socket);
-        }
-        Ok(socket)
+        })
     }
 }
 

@@ -56,7 +56,9 @@ fn the_guide_shows_every_option() {
         let ListenerDocument { listen: _, origin: _, feed, .. } = listener;
         matches!(feed, Some(FeedDocument { user: Some(_), password_file: Some(_) }))
     }));
-    assert!(any(|listener| matches!(&listener.tls, Some(TlsDocument { ca: Some(_), .. }))));
+    assert!(any(
+        |listener| matches!(&listener.tls, Some(TlsDocument { ca: Some(_), names, .. }) if !names.is_empty())
+    ));
     assert!(any(|listener| {
         let Some(OriginTlsDocument { ca, cert, key, name }) = &listener.origin_tls else {
             return false;

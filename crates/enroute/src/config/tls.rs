@@ -1,9 +1,10 @@
 //! TLS of a listener and of its origin, as people write it.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use notation::AddressTls;
+use rustls::pki_types::DnsName;
 use serde::Deserialize;
 
 use super::ListenerDocument;
@@ -20,6 +21,10 @@ pub struct TlsDocument {
     /// Authorities: each client must present a certificate signed by one of them. Default: clients
     /// need none.
     pub ca: Option<PathBuf>,
+    /// Server names (SNI) of its clients, for all of which `cert` must be valid; default: any.
+    /// Listeners with names can have the same address.
+    #[serde(default)]
+    pub names: Vec<String>,
 }
 
 /// TLS towards an origin whose address asks for it; all files are PEM.
@@ -58,6 +63,9 @@ impl ListenerDocument {
                  the origins is not known",
             );
         }
+        if let Some(name) = self.names().iter().find(|name| DnsName::try_from(&***name).is_err()) {
+            return Err(("tls", format!("expected DNS names in `names`, found \"{name}\"")));
+        }
         let Some(written) = &self.origin_tls else { return Ok(()) };
         let Some(address) = &origin.tls else {
             return mistake(
@@ -80,9 +88,33 @@ impl ListenerDocument {
         Ok(())
     }
 
+    /// Server names of its clients; none are any.
+    pub(super) fn names(&self) -> Vec<String> {
+        let names = self.tls.iter().flat_map(|tls| &tls.names);
+        names.map(|name| name.to_ascii_lowercase()).collect()
+    }
+
+    /// The mistake if the certificate is not valid for one of the names.
+    pub(super) fn find_wrong_certificate(&self) -> Result<(), (&'static str, String)> {
+        let Some(TlsDocument { cert, .. }) = &self.tls else { return Ok(()) };
+        tls::covers(cert, &self.names()).map_err(|error| ("tls", format!("{error:#}")))
+    }
+
+    /// The address that clients are told, of a listener at `bound`.
+    pub(super) fn advertised(&self, bound: SocketAddr) -> String {
+        let named = || Some(format!("{}:{}", self.names().first()?, bound.port()));
+        self.advertise.clone().or_else(named).unwrap_or_else(|| bound.to_string())
+    }
+
+    /// Whether the server name decides between this listener and `other` of the same address.
+    pub(super) fn shares_port(&self, other: &Self) -> bool {
+        let (ours, theirs) = (self.names(), other.names());
+        self.listen.host_port == other.listen.host_port && !ours.is_empty() && !theirs.is_empty()
+    }
+
     /// All files of TLS that it names, with their fields.
     pub(super) fn tls_files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
-        let clients = self.tls.iter().flat_map(|TlsDocument { cert, key, ca }| {
+        let clients = self.tls.iter().flat_map(|TlsDocument { cert, key, ca, .. }| {
             [Some(cert), Some(key), ca.as_ref()].map(|path| ("tls", path))
         });
         let origin =
@@ -98,8 +130,9 @@ impl ListenerDocument {
 
     /// TLS towards its clients.
     pub(super) fn server_tls(&self) -> anyhow::Result<Option<Arc<tls::Server>>> {
-        let Some(TlsDocument { cert, key, ca }) = self.tls.clone() else { return Ok(None) };
-        let files = tls::Files { certificate: cert, key, authority: ca };
+        let Some(TlsDocument { cert, key, ca, .. }) = self.tls.clone() else { return Ok(None) };
+        let names = self.names();
+        let files = tls::Files { certificate: cert, key, authority: ca, names };
         Ok(Some(Arc::new(tls::Server::new(files)?)))
     }
 

@@ -1,4 +1,4 @@
-//! The thread that makes connections to origins.
+//! The thread that makes connections to origins, and learns which server name clients want.
 //!
 //! Looking up a name blocks, and a library that knows how to try each address in turn exists: both
 //! are kept away from the workers. What is connected goes back through the worker's inbox.
@@ -13,6 +13,7 @@ use tokio::{
 
 use super::{
     Origin, Shared,
+    hello::{self, Hello},
     inbox::{Note, worker_of},
     reached::Reached,
 };
@@ -24,7 +25,11 @@ pub(super) struct Wish {
 }
 
 /// Connects until the last worker is gone.
-pub(super) fn run(shared: &Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish>) {
+pub(super) fn run(
+    shared: &Arc<Shared>,
+    mut wishes: mpsc::UnboundedReceiver<Wish>,
+    hellos: mpsc::UnboundedReceiver<Hello>,
+) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -35,6 +40,7 @@ pub(super) fn run(shared: &Arc<Shared>, mut wishes: mpsc::UnboundedReceiver<Wish
         }
     };
     LocalSet::new().block_on(&runtime, async {
+        spawn_local(hello::pass_on(Arc::clone(shared), hellos));
         while let Some(Wish { ticket, origin }) = wishes.recv().await {
             let shared = Arc::clone(shared);
             spawn_local(async move {

@@ -18,6 +18,7 @@ use cache::{
 };
 use endpoint::Foreigners;
 use reactor::{Acceptor, Events, Reactor};
+use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use crate::tls;
@@ -26,6 +27,7 @@ use super::{
     Origin, Shared,
     behind::{Behind, original_destination},
     feed::Source,
+    hello::Hello,
     inbox::Note,
     tls::Shaking,
     watch,
@@ -63,6 +65,8 @@ pub struct Listener {
     pub feed: Option<feed::Config>,
     /// Clients connect with TLS.
     pub tls: Option<Arc<tls::Server>>,
+    /// Server names that select it among the listeners of its address; none are any.
+    pub(super) names: Vec<String>,
     /// Limits of each of its sessions.
     pub session: Arc<session::Config>,
     /// Clients served at once; further ones are turned away.
@@ -93,6 +97,7 @@ impl Listener {
             diverted,
             feed,
             tls: None,
+            names: Vec::new(),
             session,
             connections_max,
             address,
@@ -102,10 +107,10 @@ impl Listener {
         }
     }
 
-    /// The same for clients that connect with TLS.
+    /// The same for clients that connect with TLS and want one of `names`, or any if there are none.
     #[must_use]
-    pub fn with_tls(self, tls: Option<Arc<tls::Server>>) -> Self {
-        Self { tls, ..self }
+    pub fn with_tls(self, tls: Option<Arc<tls::Server>>, names: Vec<String>) -> Self {
+        Self { tls, names, ..self }
     }
 
     /// The same for connections which the kernel diverts here: behind each stands the address its
@@ -181,6 +186,7 @@ pub(super) fn accept(
     shared: &Shared,
     reactor: &Reactor,
     mut listeners: Vec<(Acceptor, Arc<Listener>)>,
+    hellos: &mpsc::UnboundedSender<Hello>,
 ) -> io::Result<()> {
     let (mut turn, mut events) = (0, Events::with_capacity(listeners.len().max(1)));
     while !shared.is_draining() {
@@ -197,29 +203,44 @@ pub(super) fn accept(
                     break;
                 }
                 let Some((stream, peer)) = acceptor.accept() else { break };
-                if !listener.enter() {
-                    warn!(%peer, listen = %listener.address, limit = listener.connections_max,
-                        "connection rejected: connections_max is reached");
-                    continue;
-                }
-                let behind = match listener.behind(&stream) {
-                    Ok(behind) => behind,
-                    Err(error) => {
-                        warn!(%peer, listen = %listener.address, "connection closed: cannot set \
-                                                                  up its socket: {error}");
-                        listener.left();
-                        continue;
-                    }
-                };
                 turn = (turn + 1) % shared.post.len();
-                let (shaking, listener) = (Shaking::begin(listener), Arc::clone(listener));
-                let accepted = Accepted { stream, peer, listener, behind, shaking };
-                shared.post.inbox(turn).send(Note::Accepted(Box::new(accepted)));
+                if listener.names.is_empty() {
+                    admit(shared, turn, (stream, peer), listener);
+                } else {
+                    // Its end is reported by the thread itself.
+                    let _ = hellos.send(Hello::new(stream, peer, turn, listener));
+                }
             }
         }
     }
     info!("draining: new connections are no longer accepted");
     Ok(())
+}
+
+/// Gives a client of `listener` to the worker whose `turn` it is.
+pub(super) fn admit(
+    shared: &Shared,
+    turn: usize,
+    (stream, peer): (TcpStream, SocketAddr),
+    listener: &Arc<Listener>,
+) {
+    if !listener.enter() {
+        warn!(%peer, listen = %listener.address, limit = listener.connections_max,
+            "connection rejected: connections_max is reached");
+        return;
+    }
+    match listener.behind(&stream) {
+        Ok(behind) => {
+            let (shaking, listener) = (Shaking::begin(listener), Arc::clone(listener));
+            let accepted = Accepted { stream, peer, listener, behind, shaking };
+            shared.post.inbox(turn).send(Note::Accepted(Box::new(accepted)));
+        }
+        Err(error) => {
+            warn!(%peer, listen = %listener.address,
+                "connection closed: cannot set up its socket: {error}");
+            listener.left();
+        }
+    }
 }
 
 /// Maximum interval of checks whether draining has begun.

@@ -29,6 +29,7 @@ mod behind;
 mod connection;
 mod connector;
 mod feed;
+mod hello;
 mod inbox;
 mod listener;
 mod losses;
@@ -137,12 +138,13 @@ impl Runtime {
             let (shared, stats, wish) = (Arc::clone(&shared), Arc::clone(stats), wish.clone());
             runtime.spawn("worker", move || worker::run(shared, stats, wish, index))?;
         }
+        let (hellos, said) = mpsc::unbounded_channel();
         let connector = Arc::clone(&shared);
-        runtime.spawn("connector", move || connector::run(&connector, wishes))?;
+        runtime.spawn("connector", move || connector::run(&connector, wishes, said))?;
         let acceptors = acceptors.into_iter().zip(listeners).collect();
         let acceptor = Arc::clone(&shared);
         runtime.spawn("acceptor", move || {
-            if let Err(error) = listener::accept(&acceptor, &accepting, acceptors) {
+            if let Err(error) = listener::accept(&acceptor, &accepting, acceptors, &hellos) {
                 tracing::error!("no more connections are accepted: {error}");
             }
         })?;

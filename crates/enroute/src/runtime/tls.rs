@@ -67,13 +67,23 @@ impl Listener {
         self.shaking.load(Relaxed) >= SHAKING_MAX
     }
 
-    /// The address for clients.
+    /// The address for clients, and the server names if they are limited.
     pub fn url(&self) -> String {
-        match (&self.protocol, &self.tls) {
+        let url = match (&self.protocol, &self.tls) {
             (Protocol::Resp(_), Some(_)) => format!("rediss://{}", self.address),
             (Protocol::Mongo(_), Some(_)) => format!("mongodb://{}/?tls=true", self.address),
             (protocol, None) => format!("{}://{}", protocol.name(), self.address),
-        }
+        };
+        url + &self.named()
+    }
+
+    /// The address, and the server names if they are limited: no other listener has the same.
+    pub fn place(&self) -> String {
+        self.address.to_string() + &self.named()
+    }
+
+    fn named(&self) -> String {
+        if self.names.is_empty() { String::new() } else { format!(" ({})", self.names.join(", ")) }
     }
 }
 

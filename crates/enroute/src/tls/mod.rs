@@ -7,16 +7,17 @@
 
 use std::{fs, path::Path, sync::Arc};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     crypto::{
         CryptoProvider,
         aws_lc_rs::{self, Ticketer},
     },
-    pki_types::{CertificateDer, pem::PemObject},
+    pki_types::{CertificateDer, ServerName, pem::PemObject},
     server::{NoServerSessionStorage, WebPkiClientVerifier},
 };
+use webpki::EndEntityCert;
 
 use crate::private_file;
 
@@ -88,6 +89,31 @@ pub(crate) fn server(
         Some(_) => tls.send_tls13_tickets = 0,
     }
     Ok(tls)
+}
+
+/// Checks that the first certificate in a PEM file is valid for all `names`.
+///
+/// # Errors
+/// The first name that it is not valid for; as [`certificates`].
+pub(crate) fn covers(certificate: &Path, names: &[String]) -> anyhow::Result<()> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let chain = certificates(certificate)?;
+    let place = || certificate.display().to_string();
+    let first = EndEntityCert::try_from(&chain[0]).map_err(|why| anyhow!("{why:?}"));
+    let first = first.with_context(place)?;
+    for name in names {
+        let server = ServerName::try_from(name.as_str()).with_context(place)?;
+        if first.verify_is_valid_for_subject_name(&server).is_err() {
+            bail!(
+                "{}: expected a certificate that is valid for {name}, found: {}",
+                place(),
+                first.valid_dns_names().collect::<Vec<_>>().join(", ")
+            );
+        }
+    }
+    Ok(())
 }
 
 fn mismatch(certificate: &Path, key: &Path) -> String {

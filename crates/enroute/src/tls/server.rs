@@ -14,6 +14,8 @@ pub struct Files {
     pub key: PathBuf,
     /// Authorities of clients: each client must have a certificate signed by one of them.
     pub authority: Option<PathBuf>,
+    /// DNS names that `certificate` must be valid for.
+    pub names: Vec<String>,
 }
 
 impl Files {
@@ -22,6 +24,7 @@ impl Files {
     /// # Errors
     /// A file that cannot be read or does not hold what it should.
     pub fn read(&self) -> anyhow::Result<Arc<ServerConfig>> {
+        super::covers(&self.certificate, &self.names)?;
         let authority = self.authority.as_deref();
         Ok(Arc::new(super::server(&self.certificate, &self.key, authority)?))
     }

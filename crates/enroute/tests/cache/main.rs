@@ -49,6 +49,7 @@ mod tls_certificates_are_renewed_while_serving;
 mod tls_connections_take_the_memory_that_the_guide_states;
 mod tls_handshakes_left_open_harm_no_client;
 mod tls_hits_are_served_and_writes_are_seen;
+mod tls_server_names_select_the_origin;
 mod users_without_pttl_are_asked_for_it_once;
 mod web_pages_drive_no_redis_listener;
 mod writes_around_the_cache_are_seen_through_the_feed;

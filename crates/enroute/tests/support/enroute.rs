@@ -58,7 +58,8 @@ impl Cache {
                 let line = enroute.stderr_line(&format!("-> {origin}"));
                 let (listens, _) = line.split_once(" -> ").expect("address and origin");
                 let (_, address) = listens.split_once("://").expect("a scheme");
-                let (address, _) = address.split_once('/').unwrap_or((address, ""));
+                // What follows says that there is TLS, and for which server names.
+                let address = address.split(['/', ' ']).next().unwrap_or_default();
                 address.parse().expect("an address")
             })
             .collect();

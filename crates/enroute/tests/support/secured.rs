@@ -50,6 +50,15 @@ pub fn origin_tls(workshop: &Workshop) -> String {
 /// A redis-server that listens at its address without TLS, and at the one returned with TLS. It is
 /// `NAME.pem`, and requires certificates of clients if `strict`.
 pub fn redis(workshop: &Workshop, name: &str, strict: bool) -> Option<(Redis, SocketAddr)> {
+    redis_with(workshop, name, &["--tls-auth-clients", if strict { "yes" } else { "no" }])
+}
+
+/// The same with more of redis-server's options.
+pub fn redis_with(
+    workshop: &Workshop,
+    name: &str,
+    options: &[&str],
+) -> Option<(Redis, SocketAddr)> {
     let address = free_address();
     let path = |file: String| workshop.path(&file).display().to_string();
     let [port, certificate, key, authority] = [
@@ -58,7 +67,7 @@ pub fn redis(workshop: &Workshop, name: &str, strict: bool) -> Option<(Redis, So
         path(format!("{name}.key")),
         path("authority.pem".into()),
     ];
-    let redis = Redis::start_with(&[
+    let files = [
         "--tls-port",
         &port,
         "--tls-cert-file",
@@ -67,10 +76,8 @@ pub fn redis(workshop: &Workshop, name: &str, strict: bool) -> Option<(Redis, So
         &key,
         "--tls-ca-cert-file",
         &authority,
-        "--tls-auth-clients",
-        if strict { "yes" } else { "no" },
-    ])?;
-    Some((redis, address))
+    ];
+    Some((Redis::start_with(&[&files[..], options].concat())?, address))
 }
 
 /// What redis-cli prints, which connects with TLS and verifies `localhost`.
@@ -115,9 +122,18 @@ pub struct Secured(StreamOwned<ClientConnection, TcpStream>);
 impl Secured {
     /// Shakes hands with `localhost` at `address`.
     pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<Self> {
+        Self::connect_to("localhost", address, config)
+    }
+
+    /// Shakes hands with `name` at `address`.
+    pub fn connect_to(
+        name: &'static str,
+        address: SocketAddr,
+        config: &Arc<ClientConfig>,
+    ) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let name = ServerName::try_from("localhost").expect("a name");
+        let name = ServerName::try_from(name).expect("a name");
         let tls = ClientConnection::new(Arc::clone(config), name).expect("a client");
         let mut secured = Self(StreamOwned::new(tls, stream));
         let StreamOwned { conn, sock } = &mut secured.0;

@@ -44,7 +44,7 @@ impl Arguments {
     /// TLS to clients.
     pub(super) fn clients(&self) -> Option<TlsDocument> {
         let (cert, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
-        Some(TlsDocument { cert, key, ca: self.tls_ca.clone() })
+        Some(TlsDocument { cert, key, ca: self.tls_ca.clone(), names: Vec::new() })
     }
 
     /// TLS to the origin.

@@ -1,0 +1,154 @@
+//! Clients of a port with several origins: the server name in their first message (SNI) selects the
+//! listener.
+//!
+//! The message is left in the socket, and the handshake is that of any client of the listener.
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use rustls::server::Acceptor;
+use tokio::{
+    net::TcpStream,
+    sync::mpsc,
+    task::spawn_local,
+    time::{sleep, timeout},
+};
+use tracing::{debug, warn};
+use wire::detect::Protocol;
+
+use super::{
+    Listener, Shared,
+    listener::admit,
+    tls::{HANDSHAKE_MAX, Shaking},
+};
+
+/// Longest first message of a client; those with post-quantum keys have 2 KiB.
+const HELLO_BYTES_MAX: usize = 8 << 10;
+/// Pauses while a first message is incomplete: from this
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// to this.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// An alert of TLS: fatal, `unrecognized_name` (RFC 8446 §6.2).
+const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
+
+/// A client that was accepted at the port of `listener`. Its place bounds the number of them.
+pub(super) struct Hello {
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    turn: usize,
+    listener: Arc<Listener>,
+    _place: Option<Shaking>,
+}
+
+/// What a client begins with.
+enum First {
+    /// A message of TLS with a server name, or with none.
+    Name(Option<String>),
+    /// Not what TLS begins with.
+    Other,
+    /// The end.
+    Nothing,
+    /// More than the first message may have.
+    Endless,
+}
+
+impl Hello {
+    pub(super) fn new(
+        stream: std::net::TcpStream,
+        peer: SocketAddr,
+        turn: usize,
+        listener: &Arc<Listener>,
+    ) -> Self {
+        let (place, listener) = (Shaking::begin(listener), Arc::clone(listener));
+        Self { stream, peer, turn, listener, _place: place }
+    }
+
+    /// Gives the client to the listener of the name that it requests.
+    async fn answer(self, shared: &Shared) -> io::Result<()> {
+        let Self { stream, peer, turn, listener, _place } = self;
+        stream.set_nonblocking(true)?;
+        let stream = TcpStream::from_std(stream)?;
+        let found = match timeout(HANDSHAKE_MAX, first(&stream)).await {
+            Ok(first) => match first? {
+                First::Name(name) => {
+                    if let Some(chosen) = select(shared, &listener, name.as_deref()) {
+                        admit(shared, turn, (stream.into_std()?, peer), chosen);
+                        return Ok(());
+                    }
+                    // What is read does not keep the alert from the client when the socket is
+                    // closed. The client may be gone.
+                    let _ = stream.try_read(&mut [0; HELLO_BYTES_MAX]);
+                    let _ = stream.try_write(&UNRECOGNIZED_NAME);
+                    name.map_or_else(|| "no server name".to_owned(), |name| format!("\"{name}\""))
+                }
+                First::Other => {
+                    // The handshake states what was expected.
+                    admit(shared, turn, (stream.into_std()?, peer), &listener);
+                    return Ok(());
+                }
+                First::Nothing => return Ok(()),
+                First::Endless => format!("a first message of more than {HELLO_BYTES_MAX} bytes"),
+            },
+            Err(_) => format!("no complete first message within {HANDSHAKE_MAX:?}"),
+        };
+        if let Some(connections) = listener.foreigners.note(Protocol::Tls) {
+            warn!(
+                %peer, listen = %listener.address, connections,
+                "closing: expected a server name (SNI) in `names` of a listener of this address, \
+                 found: {found}"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// The listener of the server name `name`, among those of the address of `listener`.
+fn select<'a>(
+    shared: &'a Shared,
+    listener: &Listener,
+    name: Option<&str>,
+) -> Option<&'a Arc<Listener>> {
+    let name = name?;
+    let has_name = |one: &Listener| one.names.iter().any(|own| own.eq_ignore_ascii_case(name));
+    shared.listeners.iter().find(|one| one.address == listener.address && has_name(one))
+}
+
+/// Passes clients on to the listeners that they want.
+pub(super) async fn pass_on(shared: Arc<Shared>, mut hellos: mpsc::UnboundedReceiver<Hello>) {
+    while let Some(hello) = hellos.recv().await {
+        let shared = Arc::clone(&shared);
+        spawn_local(async move {
+            let peer = hello.peer;
+            if let Err(error) = hello.answer(&shared).await {
+                debug!(%peer, %error, "client connection failed before its first message");
+            }
+        });
+    }
+}
+
+/// Waits for the first message.
+async fn first(stream: &TcpStream) -> io::Result<First> {
+    let (mut bytes, mut pause) = (vec![0; HELLO_BYTES_MAX], PAUSE_MIN);
+    loop {
+        let count = stream.peek(&mut bytes).await?;
+        if count == 0 {
+            return Ok(First::Nothing);
+        }
+        let (mut acceptor, mut rest) = (Acceptor::default(), &bytes[..count]);
+        while !rest.is_empty() {
+            acceptor.read_tls(&mut rest)?;
+            match acceptor.accept() {
+                Ok(None) => {}
+                Ok(Some(accepted)) => {
+                    let hello = accepted.client_hello();
+                    return Ok(First::Name(hello.server_name().map(str::to_owned)));
+                }
+                Err(_) => return Ok(First::Other),
+            }
+        }
+        if count == bytes.len() {
+            return Ok(First::Endless);
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(PAUSE_MAX);
+    }
+}
