@@ -46,6 +46,7 @@ mod strangers_touch_nothing_in_the_redis_cache;
 mod ten_thousand_idle_clients_are_kept;
 mod tls_certificates_are_always_checked;
 mod tls_certificates_are_renewed_while_serving;
+mod tls_clusters_are_reached_by_announced_host_names;
 mod tls_connections_take_the_memory_that_the_guide_states;
 mod tls_handshakes_left_open_harm_no_client;
 mod tls_hits_are_served_and_writes_are_seen;

@@ -31,22 +31,28 @@ pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {
 pub fn even(count: usize, options: &[&str]) -> Option<Vec<Redis>> {
     let all = [&["--cluster-enabled", "yes"], &GONE[..], options].concat();
     let nodes: Vec<Redis> = (0..count).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;
+    spread(&nodes, &nodes.iter().map(Redis::address).collect::<Vec<_>>());
+    Some(nodes)
+}
+
+/// Gives nodes that know nothing of each other the same number of slots each, and has them meet at
+/// these addresses.
+pub fn spread(nodes: &[Redis], addresses: &[SocketAddr]) {
     let cluster = |what: &str| redis::cmd("CLUSTER").arg(what).to_owned();
-    let first = |number: usize| 16_384 * number / count;
+    let first = |number: usize| 16_384 * number / nodes.len();
     for (number, node) in nodes.iter().enumerate() {
         let mut connection = node.connection();
         cluster("SET-CONFIG-EPOCH").arg(number + 1).exec(&mut connection).expect("an epoch");
         let mut slots = cluster("ADDSLOTSRANGE");
         slots.arg(first(number)).arg(first(number + 1) - 1);
         slots.exec(&mut connection).expect("its slots");
-        for other in nodes[..number].iter().map(Redis::address) {
+        for other in &addresses[..number] {
             let mut meet = cluster("MEET");
             meet.arg(other.ip().to_string()).arg(other.port());
             meet.exec(&mut connection).expect("it joins");
         }
     }
     agree(&nodes.iter().map(Redis::address).collect::<Vec<_>>());
-    Some(nodes)
 }
 
 /// Three nodes, each behind a link of its own: only its address is announced for a node, so

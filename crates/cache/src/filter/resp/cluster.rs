@@ -35,12 +35,16 @@ struct Strangers {
 /// Maximum number of reported addresses without a listener.
 const STRANGERS_MAX: usize = 64;
 
+/// Index of the metadata of a node in `CLUSTER SLOTS`.
+const METADATA: usize = 3;
+
 /// A reply that names nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
     /// `CLUSTER SLOTS`: ranges, each with its nodes as arrays of host, port and more.
     Slots,
-    /// `CLUSTER SHARDS`: maps that hold maps with `ip`, `endpoint` and `port`.
+    /// `CLUSTER SHARDS`: maps that hold maps with `ip`, `endpoint`, `hostname`, `port` and
+    /// `tls-port`.
     Shards,
     /// `CLUSTER NODES` and `CLUSTER REPLICAS`: a line of text for each node.
     Nodes,
@@ -78,22 +82,27 @@ impl Addresses {
         mem::take(&mut strangers.untold)
     }
 
-    /// The listener for `host:port`. A node without a host is identified by its port, if that is
-    /// unique.
-    fn find(&self, host: &str, port: u16) -> Option<&Address> {
-        let named = !matches!(host, "" | "?");
-        let mut matching = self
-            .known
-            .iter()
-            .filter(|[node, _]| node.port == port && (!named || node.host == host))
-            .map(|[_, ours]| ours);
+    /// The listener for a node with all these hosts and ports: its address, its announced host name
+    /// (Redis 7), its ports with and without TLS. A node without a host is identified by its port,
+    /// if that is unique.
+    fn find(&self, hosts: &[&str], ports: &[u16]) -> Option<&Address> {
+        let is_host = |host: &&str| !matches!(*host, "" | "?");
+        let named = hosts.iter().any(is_host);
+        let is_at = |address: &Address| {
+            let mut hosts = hosts.iter().filter(|host| is_host(host));
+            ports.contains(&address.port)
+                && (!named || hosts.any(|host| address.host.eq_ignore_ascii_case(host)))
+        };
+        let mut matching = self.known.iter().filter(|[node, _]| is_at(node)).map(|[_, ours]| ours);
         match (matching.next(), matching.next()) {
             (Some(ours), None) => Some(ours),
             (Some(ours), Some(_)) if named => Some(ours),
             // A client that was given a listener's address may send it back.
-            _ if self.known.iter().any(|[_, ours]| ours.host == host && ours.port == port) => None,
+            _ if named && self.known.iter().any(|[_, ours]| is_at(ours)) => None,
             _ => {
-                self.note(host, port);
+                if let (Some(host), Some(port)) = (hosts.first(), ports.first()) {
+                    self.note(host, *port);
+                }
                 None
             }
         }
@@ -138,6 +147,9 @@ impl Addresses {
                 Some((ours, part(topology, place, name?)?))
             });
             match (replaced, ours, topology, place) {
+                (_, Some(ours), Topology::Slots, METADATA) => {
+                    write_metadata(element, ours, out);
+                }
                 (_, Some(ours), Topology::Slots, 0) | (Some((ours, Part::Host)), ..) => {
                     response::write_bulk(out, ours.host.as_bytes());
                 }
@@ -147,20 +159,25 @@ impl Addresses {
         }
     }
 
-    /// Host, port, …: one node in `CLUSTER SLOTS`.
+    /// Host, port, id, metadata: one node in `CLUSTER SLOTS`.
     fn slots_node(&self, elements: &[Frame<'_>]) -> Option<&Address> {
         let [host, port, ..] = elements else { return None };
         let named = host.kind() == Kind::Bulk || host.is_null();
-        self.find(text(host), number(port).filter(|_| named)?)
+        let port = number(port).filter(|_| named)?;
+        let metadata: Vec<_> =
+            elements.get(METADATA).map(|more| more.elements().collect()).unwrap_or_default();
+        let more = ["ip", "hostname"].map(|name| value(&metadata, name).map_or("", text));
+        self.find(&[text(host), more[0], more[1]], &[port])
     }
 
-    /// `id`, `port`, `ip`, `endpoint`, …, names and values in turn: one node in `CLUSTER SHARDS`.
+    /// `id`, `port`, `tls-port`, `ip`, `endpoint`, `hostname`, …, names and values in turn: one node
+    /// in `CLUSTER SHARDS`.
     fn shards_node(&self, elements: &[Frame<'_>]) -> Option<&Address> {
-        let value = |name: &str| {
-            let place = elements.iter().step_by(2).position(|element| text(element) == name)?;
-            elements.get(2 * place + 1)
-        };
-        self.find(text(value("ip")?), number(value("port")?)?)
+        let ports = ["port", "tls-port"].map(|name| value(elements, name).and_then(number));
+        let ports: Vec<u16> = ports.into_iter().flatten().collect();
+        let ip = text(value(elements, "ip")?);
+        let more = ["endpoint", "hostname"].map(|name| value(elements, name).map_or("", text));
+        self.find(&[ip, more[0], more[1]], &ports)
     }
 
     /// `id host:port@bus[,name] flags …` for each node.
@@ -180,8 +197,9 @@ impl Addresses {
         let (place, rest) = rest.split_once(' ')?;
         let (address, bus) = place.split_once('@')?;
         let (host, port) = address.rsplit_once(':')?;
-        let ours = self.find(host, port.parse().ok()?)?;
-        let bus = bus.split(',').next().unwrap_or_default();
+        let (bus, more) = bus.split_once(',').unwrap_or((bus, ""));
+        let name = more.split(',').next().unwrap_or_default();
+        let ours = self.find(&[host, name], &[port.parse().ok()?])?;
         Some(format!("{id} {}:{}@{bus} {rest}", ours.host, ours.port))
     }
 
@@ -195,7 +213,7 @@ impl Addresses {
         }
         let (before, address) = std::str::from_utf8(line).ok()?.rsplit_once(' ')?;
         let (host, port) = address.rsplit_once(':')?;
-        let ours = self.find(host, port.parse().ok()?)?;
+        let ours = self.find(&[host], &[port.parse().ok()?])?;
         Some(format!("-{before} {}:{}\r\n", ours.host, ours.port).into_bytes())
     }
 }
@@ -210,9 +228,34 @@ fn part(topology: Topology, place: usize, before: &Frame<'_>) -> Option<Part> {
     match (topology, text(before)) {
         (Topology::Slots, _) if place == 1 => Some(Part::Port),
         (Topology::Shards, "ip" | "endpoint" | "hostname") if place % 2 == 1 => Some(Part::Host),
-        (Topology::Shards, "port") if place % 2 == 1 => Some(Part::Port),
+        (Topology::Shards, "port" | "tls-port") if place % 2 == 1 => Some(Part::Port),
         _ => None,
     }
+}
+
+/// Writes the metadata of a node in `CLUSTER SLOTS`: its other addresses become that of the
+/// listener, because clients may connect to any of them.
+fn write_metadata(metadata: &Frame<'_>, ours: &Address, out: &mut Vec<u8>) {
+    if !metadata.kind().is_aggregate() {
+        out.extend_from_slice(metadata.bytes());
+        return;
+    }
+    let elements: Vec<_> = metadata.elements().collect();
+    out.extend_from_slice(header(metadata, &elements));
+    let mut name = "";
+    for (place, element) in elements.iter().enumerate() {
+        match (place % 2, name) {
+            (1, "ip" | "hostname") => response::write_bulk(out, ours.host.as_bytes()),
+            _ => out.extend_from_slice(element.bytes()),
+        }
+        name = text(element);
+    }
+}
+
+/// The value behind `name`, of names and values in turn.
+fn value<'a, 'b>(elements: &'b [Frame<'a>], name: &str) -> Option<&'b Frame<'a>> {
+    let place = elements.iter().step_by(2).position(|element| text(element) == name)?;
+    elements.get(2 * place + 1)
 }
 
 /// Returns the bytes of an aggregate before its elements.
@@ -243,7 +286,12 @@ mod tests {
     use super::{Addresses, Topology};
 
     fn addresses() -> Addresses {
-        let pairs = [("10.0.0.1:7000", "127.0.0.1:1"), ("[::1]:7001", "127.0.0.1:2")];
+        let pairs = [
+            ("10.0.0.1:7000", "127.0.0.1:1"),
+            ("[::1]:7001", "127.0.0.1:2"),
+            ("b.node:7002", "ours:3"),
+            ("c.node:7100", "127.0.0.1:4"),
+        ];
         Addresses::new(pairs.map(|(node, ours)| (node.to_owned(), ours.to_owned())))
     }
 
@@ -273,6 +321,41 @@ mod tests {
     }
 
     #[test]
+    fn slots_with_announced_host_names() {
+        // Address and name, either of them preferred, in both versions of the protocol; only one of
+        // them is the origin of a listener.
+        for (host, port, metadata, ours) in [
+            ("$8 10.0.0.1", 7000, "*2 $8 hostname $6 a.node", ["$9 127.0.0.1", ":1"]),
+            ("$6 a.node", 7000, "%1 $2 ip $8 10.0.0.1", ["$9 127.0.0.1", ":1"]),
+            ("$6 B.NODE", 7002, "*2 $2 ip $8 10.9.9.9", ["$4 ours", ":3"]),
+            ("$-1", 7002, "*2 $8 hostname $6 b.node", ["$4 ours", ":3"]),
+            ("$1 ?", 7002, "*2 $8 hostname $6 b.node", ["$4 ours", ":3"]),
+        ] {
+            let reply = format!("*1 *3 :0 :1 *4 {host} :{port} $2 id {metadata} ");
+            let (names, _) = metadata.rsplit_once(" $").unwrap();
+            let [listener, port] = ours;
+            let expected = format!("*1 *3 :0 :1 *4 {listener} {port} $2 id {names} {listener} ");
+            assert_eq!(rewritten(Topology::Slots, &reply), expected);
+        }
+    }
+
+    #[test]
+    fn shards_with_tls_and_announced_host_names() {
+        let node = |ports: &str, ip: &str, host: &str| {
+            format!(
+                "*1 *2 $5 nodes *1 *8 {ports} $2 ip {ip} $8 endpoint {host} $8 hostname {host} "
+            )
+        };
+        for ports in ["$8 tls-port :7100 $2 id $1 a", "$8 tls-port :7100 $4 port :7000"] {
+            let reply = node(ports, "$8 10.9.9.9", "$6 c.node");
+            let ports = ports.replace(":7100", ":4").replace(":7000", ":4");
+            let reply = reply.replace("*8", "*10");
+            let expected = node(&ports, "$9 127.0.0.1", "$9 127.0.0.1").replace("*8", "*10");
+            assert_eq!(rewritten(Topology::Shards, &reply), expected);
+        }
+    }
+
+    #[test]
     fn shards_in_both_versions() {
         for (outer, node) in [("*4", "*8"), ("%2", "%4")] {
             let reply = format!(
@@ -290,9 +373,11 @@ mod tests {
     #[test]
     fn nodes_line_by_line() {
         let lines = "a 10.0.0.1:7000@17000,name myself,master - 0 0 1 connected 0-99\n\
-                     b 10.0.0.9:7000@17000 slave a 0 0 1 connected\nnonsense\n";
+                     b 10.0.0.9:7000@17000 slave a 0 0 1 connected\nnonsense\n\
+                     c 10.0.0.8:7100@17100,c.node master - 0 0 1 connected\n";
         let expected = "a 127.0.0.1:1@17000 myself,master - 0 0 1 connected 0-99\n\
-                        b 10.0.0.9:7000@17000 slave a 0 0 1 connected\nnonsense\n";
+                        b 10.0.0.9:7000@17000 slave a 0 0 1 connected\nnonsense\n\
+                        c 127.0.0.1:4@17100 master - 0 0 1 connected\n";
         assert_eq!(addresses().lines(lines.as_bytes()), expected.as_bytes());
     }
 
@@ -303,6 +388,8 @@ mod tests {
         assert_eq!(moved.as_deref(), Some(&b"-MOVED 3999 127.0.0.1:1\r\n"[..]));
         let ask = redirect(b"-ASK 3999 ::1:7001\r\n");
         assert_eq!(ask.as_deref(), Some(&b"-ASK 3999 127.0.0.1:2\r\n"[..]));
+        let named = redirect(b"-MOVED 3999 B.node:7002\r\n");
+        assert_eq!(named.as_deref(), Some(&b"-MOVED 3999 ours:3\r\n"[..]));
         assert_eq!(redirect(b"-MOVED 3999 10.0.0.9:7000\r\n"), None);
         assert_eq!(redirect(b"-MOVED\r\n"), None);
         assert_eq!(redirect(b"-ERR MOVED 1 10.0.0.1:7000\r\n"), None);
