@@ -69,11 +69,13 @@ pub enum WhyNot {
     Unproven,
     /// The user may not ask when keys expire.
     Expiry,
+    /// The client's TLS is relayed unread; counted once for each connection.
+    PassThrough,
 }
 
 impl WhyNot {
     /// Every reason, in the order of [`Stats::why_not`].
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::NotStored,
         Self::WritePending,
         Self::Quarantine,
@@ -95,6 +97,7 @@ impl WhyNot {
         Self::Unsettled,
         Self::Unproven,
         Self::Expiry,
+        Self::PassThrough,
     ];
 
     /// The reason's name in metrics and logs.
@@ -122,6 +125,7 @@ impl WhyNot {
             Self::Unsettled => "unsettled",
             Self::Unproven => "unproven",
             Self::Expiry => "expiry",
+            Self::PassThrough => "pass-through",
         }
     }
 }

@@ -135,6 +135,7 @@ impl Document {
         );
         let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
         let listener = listener.with_feed(feed).with_tls(written.server_tls()?, written.names());
+        let listener = listener.with_pass_through(written.passes_through());
         Ok((socket, listener.with_diverted(written.origin.is_original())))
     }
 

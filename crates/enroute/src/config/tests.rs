@@ -56,17 +56,24 @@ fn the_guide_shows_every_option() {
         let ListenerDocument { listen: _, origin: _, feed, .. } = listener;
         matches!(feed, Some(FeedDocument { user: Some(_), password_file: Some(_) }))
     }));
-    assert!(any(
-        |listener| matches!(&listener.tls, Some(TlsDocument { ca: Some(_), names, .. }) if !names.is_empty())
-    ));
+    assert!(any(|listener| {
+        let Some(TlsDocument { cert, key, ca, names, pass_through: _ }) = &listener.tls else {
+            return false;
+        };
+        cert.is_some() && key.is_some() && ca.is_some() && !names.is_empty()
+    }));
     assert!(any(|listener| {
         let Some(OriginTlsDocument { ca, cert, key, name }) = &listener.origin_tls else {
             return false;
         };
         ca.is_some() && cert.is_some() && key.is_some() && name.is_some()
     }));
-    let defaults =
-        ["transparent = false", "scripts = \"everything\"", "unknown_expiry = \"not-stored\""];
+    let defaults = [
+        "pass_through = true",
+        "transparent = false",
+        "scripts = \"everything\"",
+        "unknown_expiry = \"not-stored\"",
+    ];
     for shown in defaults {
         assert!(GUIDE.contains(shown), "{shown}");
     }

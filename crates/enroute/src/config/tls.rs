@@ -15,9 +15,9 @@ use crate::tls;
 #[serde(deny_unknown_fields)]
 pub struct TlsDocument {
     /// Certificate and the chain above it.
-    pub cert: PathBuf,
+    pub cert: Option<PathBuf>,
     /// Private key of `cert`.
-    pub key: PathBuf,
+    pub key: Option<PathBuf>,
     /// Authorities: each client must present a certificate signed by one of them. Default: clients
     /// need none.
     pub ca: Option<PathBuf>,
@@ -25,6 +25,9 @@ pub struct TlsDocument {
     /// Listeners with names can have the same address.
     #[serde(default)]
     pub names: Vec<String>,
+    /// The TLS of clients ends at the origin: it is relayed and nothing is cached.
+    #[serde(default)]
+    pub pass_through: bool,
 }
 
 /// TLS towards an origin whose address asks for it; all files are PEM.
@@ -66,8 +69,30 @@ impl ListenerDocument {
         if let Some(name) = self.names().iter().find(|name| DnsName::try_from(&***name).is_err()) {
             return Err(("tls", format!("expected DNS names in `names`, found \"{name}\"")));
         }
+        let Some(written) = self.tls.as_ref() else { return self.find_origin_mistake() };
+        if !written.pass_through {
+            return match (&written.cert, &written.key) {
+                (Some(_), Some(_)) => self.find_origin_mistake(),
+                _ => mistake("tls", "expected `cert` and `key`, or `pass_through = true`"),
+            };
+        }
+        if [&written.cert, &written.key, &written.ca].into_iter().any(Option::is_some) {
+            return mistake("tls", "`pass_through` presents no certificate: remove the files");
+        }
+        if self.origin_tls.is_some() || origin.is_original() || self.feed.is_some() {
+            return mistake(
+                "tls",
+                "`pass_through` cannot be combined with `origin_tls`, `feed` or origin `original`",
+            );
+        }
+        Ok(())
+    }
+
+    /// The first mistake in the options of TLS to its origin.
+    fn find_origin_mistake(&self) -> Result<(), (&'static str, String)> {
+        let mistake = |field, message: &str| Err((field, message.to_owned()));
         let Some(written) = &self.origin_tls else { return Ok(()) };
-        let Some(address) = &origin.tls else {
+        let Some(address) = &self.origin.tls else {
             return mistake(
                 "origin_tls",
                 "the address of the origin does not ask for TLS; write rediss://HOST:PORT or \
@@ -88,6 +113,11 @@ impl ListenerDocument {
         Ok(())
     }
 
+    /// Whether the TLS of its clients ends at the origin.
+    pub(super) fn passes_through(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.pass_through)
+    }
+
     /// Server names of its clients; none are any.
     pub(super) fn names(&self) -> Vec<String> {
         let names = self.tls.iter().flat_map(|tls| &tls.names);
@@ -96,7 +126,7 @@ impl ListenerDocument {
 
     /// The mistake if the certificate is not valid for one of the names.
     pub(super) fn find_wrong_certificate(&self) -> Result<(), (&'static str, String)> {
-        let Some(TlsDocument { cert, .. }) = &self.tls else { return Ok(()) };
+        let Some(TlsDocument { cert: Some(cert), .. }) = &self.tls else { return Ok(()) };
         tls::covers(cert, &self.names()).map_err(|error| ("tls", format!("{error:#}")))
     }
 
@@ -115,7 +145,7 @@ impl ListenerDocument {
     /// All files of TLS that it names, with their fields.
     pub(super) fn tls_files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
         let clients = self.tls.iter().flat_map(|TlsDocument { cert, key, ca, .. }| {
-            [Some(cert), Some(key), ca.as_ref()].map(|path| ("tls", path))
+            [cert.as_ref(), key.as_ref(), ca.as_ref()].map(|path| ("tls", path))
         });
         let origin =
             self.origin_tls.iter().flat_map(|OriginTlsDocument { ca, cert, key, .. }| {
@@ -131,14 +161,16 @@ impl ListenerDocument {
     /// TLS towards its clients.
     pub(super) fn server_tls(&self) -> anyhow::Result<Option<Arc<tls::Server>>> {
         let Some(TlsDocument { cert, key, ca, .. }) = self.tls.clone() else { return Ok(None) };
-        let names = self.names();
-        let files = tls::Files { certificate: cert, key, authority: ca, names };
+        let (Some(certificate), Some(key)) = (cert, key) else { return Ok(None) };
+        let files = tls::Files { certificate, key, authority: ca, names: self.names() };
         Ok(Some(Arc::new(tls::Server::new(files)?)))
     }
 
     /// TLS towards its origin.
     pub(super) fn client_tls(&self) -> anyhow::Result<Option<Arc<tls::Client>>> {
-        let Some(address) = self.origin.tls.clone() else { return Ok(None) };
+        let Some(address) = self.origin.tls.clone().filter(|_| !self.passes_through()) else {
+            return Ok(None);
+        };
         let written = self.origin_tls.clone().unwrap_or_default();
         let (host, _) = self.origin.host_port.rsplit_once(':').unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,12 +1,15 @@
 //! Clients of a port with several origins: the server name in their first message (SNI) selects the
 //! listener.
 //!
-//! The message is left in the socket, and the handshake is that of any client of the listener.
+//! The message is left in the socket, and the handshake is that of any client of the listener; or
+//! the connection is relayed to an origin that decrypts it itself.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
+use cache::stats::WhyNot;
 use rustls::server::Acceptor;
 use tokio::{
+    io::copy_bidirectional,
     net::TcpStream,
     sync::mpsc,
     task::spawn_local,
@@ -36,7 +39,7 @@ pub(super) struct Hello {
     peer: SocketAddr,
     turn: usize,
     listener: Arc<Listener>,
-    _place: Option<Shaking>,
+    place: Option<Shaking>,
 }
 
 /// What a client begins with.
@@ -59,18 +62,26 @@ impl Hello {
         listener: &Arc<Listener>,
     ) -> Self {
         let (place, listener) = (Shaking::begin(listener), Arc::clone(listener));
-        Self { stream, peer, turn, listener, _place: place }
+        Self { stream, peer, turn, listener, place }
     }
 
     /// Gives the client to the listener of the name that it requests.
     async fn answer(self, shared: &Shared) -> io::Result<()> {
-        let Self { stream, peer, turn, listener, _place } = self;
+        let Self { stream, peer, turn, listener, place } = self;
         stream.set_nonblocking(true)?;
         let stream = TcpStream::from_std(stream)?;
+        if listener.names.is_empty() {
+            drop(place);
+            return relay(shared, &listener, stream, peer).await;
+        }
         let found = match timeout(HANDSHAKE_MAX, first(&stream)).await {
             Ok(first) => match first? {
                 First::Name(name) => {
                     if let Some(chosen) = select(shared, &listener, name.as_deref()) {
+                        if chosen.passes {
+                            drop(place);
+                            return relay(shared, chosen, stream, peer).await;
+                        }
                         admit(shared, turn, (stream.into_std()?, peer), chosen);
                         return Ok(());
                     }
@@ -80,6 +91,7 @@ impl Hello {
                     let _ = stream.try_write(&UNRECOGNIZED_NAME);
                     name.map_or_else(|| "no server name".to_owned(), |name| format!("\"{name}\""))
                 }
+                First::Other if listener.passes => "another protocol than TLS".to_owned(),
                 First::Other => {
                     // The handshake states what was expected.
                     admit(shared, turn, (stream.into_std()?, peer), &listener);
@@ -101,6 +113,35 @@ impl Hello {
     }
 }
 
+/// Relays what the client and the origin of `listener` encrypt for each other.
+async fn relay(
+    shared: &Shared,
+    listener: &Listener,
+    mut client: TcpStream,
+    peer: SocketAddr,
+) -> io::Result<()> {
+    if !listener.enter() {
+        listener.report_full(peer);
+        return Ok(());
+    }
+    if let Some(stats) = shared.relay_stats() {
+        stats.why_not(WhyNot::PassThrough);
+    }
+    let relayed = match listener.origin.connect().await {
+        Ok(origin) => {
+            // Without it, messages are late and nothing is wrong.
+            let _ = client.set_nodelay(true);
+            copy_bidirectional(&mut client, &mut origin.into_duplex()).await
+        }
+        Err(error) => {
+            listener.origin.report(&error);
+            Err(error)
+        }
+    };
+    listener.left();
+    relayed.map(|_| ())
+}
+
 /// The listener of the server name `name`, among those of the address of `listener`.
 fn select<'a>(
     shared: &'a Shared,
@@ -119,7 +160,7 @@ pub(super) async fn pass_on(shared: Arc<Shared>, mut hellos: mpsc::UnboundedRece
         spawn_local(async move {
             let peer = hello.peer;
             if let Err(error) = hello.answer(&shared).await {
-                debug!(%peer, %error, "client connection failed before its first message");
+                debug!(%peer, %error, "client connection failed before its handshake, or relayed");
             }
         });
     }

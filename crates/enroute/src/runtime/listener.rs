@@ -65,6 +65,8 @@ pub struct Listener {
     pub feed: Option<feed::Config>,
     /// Clients connect with TLS.
     pub tls: Option<Arc<tls::Server>>,
+    /// The TLS of clients is relayed to the origin as it is.
+    pub(super) passes: bool,
     /// Server names that select it among the listeners of its address; none are any.
     pub(super) names: Vec<String>,
     /// Limits of each of its sessions.
@@ -97,6 +99,7 @@ impl Listener {
             diverted,
             feed,
             tls: None,
+            passes: false,
             names: Vec::new(),
             session,
             connections_max,
@@ -111,6 +114,12 @@ impl Listener {
     #[must_use]
     pub fn with_tls(self, tls: Option<Arc<tls::Server>>, names: Vec<String>) -> Self {
         Self { tls, names, ..self }
+    }
+
+    /// The same for clients whose TLS ends at the origin.
+    #[must_use]
+    pub fn with_pass_through(self, passes: bool) -> Self {
+        Self { passes, ..self }
     }
 
     /// The same for connections which the kernel diverts here: behind each stands the address its
@@ -139,7 +148,7 @@ impl Listener {
     }
 
     /// What the watch of its origin needs to know; none where behind each connection stands
-    /// another.
+    /// another, or where nothing is stored.
     pub(super) fn watch_source(&self) -> Option<watch::Source> {
         let login = self.feed.as_ref().and_then(|config| config.login.clone());
         let (secret, name, speaks) = match &self.protocol {
@@ -148,7 +157,7 @@ impl Listener {
         };
         let (listen, origin) = (self.address, Arc::clone(&self.origin));
         let scope = watch::Source::scope_of(secret, name);
-        (!self.diverted).then_some(watch::Source { listen, origin, scope, speaks })
+        (!self.diverted && !self.passes).then_some(watch::Source { listen, origin, scope, speaks })
     }
 
     fn behind(&self, stream: &TcpStream) -> io::Result<Behind> {
@@ -170,8 +179,13 @@ impl Listener {
         self.connections.fetch_sub(1, Relaxed);
     }
 
+    pub(super) fn report_full(&self, peer: SocketAddr) {
+        warn!(%peer, listen = %self.address, limit = self.connections_max,
+            "connection rejected: connections_max is reached");
+    }
+
     /// Counts a client, unless the limit is reached.
-    fn enter(&self) -> bool {
+    pub(super) fn enter(&self) -> bool {
         let room = |count| (count < self.connections_max).then_some(count + 1);
         self.connections.fetch_update(Relaxed, Relaxed, room).is_ok()
     }
@@ -204,7 +218,7 @@ pub(super) fn accept(
                 }
                 let Some((stream, peer)) = acceptor.accept() else { break };
                 turn = (turn + 1) % shared.post.len();
-                if listener.names.is_empty() {
+                if listener.names.is_empty() && !listener.passes {
                     admit(shared, turn, (stream, peer), listener);
                 } else {
                     // Its end is reported by the thread itself.
@@ -225,8 +239,7 @@ pub(super) fn admit(
     listener: &Arc<Listener>,
 ) {
     if !listener.enter() {
-        warn!(%peer, listen = %listener.address, limit = listener.connections_max,
-            "connection rejected: connections_max is reached");
+        listener.report_full(peer);
         return;
     }
     match listener.behind(&stream) {

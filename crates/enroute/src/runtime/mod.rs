@@ -61,7 +61,7 @@ pub struct Shared {
     pub start: Instant,
     /// The listeners.
     pub listeners: Vec<Arc<Listener>>,
-    /// One set of counters for each worker, and one for the feeds.
+    /// One set of counters for each worker, one for relayed connections, and one for the feeds.
     pub stats: Vec<Arc<Stats>>,
     limits: Limits,
     clients: Clients,
@@ -73,6 +73,11 @@ impl Shared {
     /// Whether a shutdown is requested.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
+    }
+
+    /// Counters of the thread that relays connections; only that thread counts in them.
+    fn relay_stats(&self) -> Option<&Arc<Stats>> {
+        self.stats.get(self.post.len())
     }
 
     /// Connections being served.
@@ -124,7 +129,7 @@ impl Runtime {
             shards: Arc::new(Shards::new(&setup.storage, seed)),
             start: Instant::now(),
             listeners: listeners.clone(),
-            stats: (0..=setup.workers).map(|_| Arc::default()).collect(),
+            stats: (0..setup.workers + 2).map(|_| Arc::default()).collect(),
             limits: setup.limits,
             clients: Clients::new(CLIENTS_BYTES),
             post: Post::new(setup.workers)?,

@@ -27,7 +27,9 @@ pub(super) struct Shaking(Arc<Listener>);
 impl Shaking {
     /// Takes a place; none where clients do not use TLS.
     pub(super) fn begin(listener: &Arc<Listener>) -> Option<Self> {
-        listener.tls.as_ref()?;
+        if listener.tls.is_none() && !listener.passes {
+            return None;
+        }
         listener.shaking.fetch_add(1, Relaxed);
         Some(Self(Arc::clone(listener)))
     }
@@ -69,10 +71,10 @@ impl Listener {
 
     /// The address for clients, and the server names if they are limited.
     pub fn url(&self) -> String {
-        let url = match (&self.protocol, &self.tls) {
-            (Protocol::Resp(_), Some(_)) => format!("rediss://{}", self.address),
-            (Protocol::Mongo(_), Some(_)) => format!("mongodb://{}/?tls=true", self.address),
-            (protocol, None) => format!("{}://{}", protocol.name(), self.address),
+        let url = match (&self.protocol, self.tls.is_some() || self.passes) {
+            (Protocol::Resp(_), true) => format!("rediss://{}", self.address),
+            (Protocol::Mongo(_), true) => format!("mongodb://{}/?tls=true", self.address),
+            (protocol, false) => format!("{}://{}", protocol.name(), self.address),
         };
         url + &self.named()
     }
@@ -96,7 +98,9 @@ impl Shared {
     /// Memory that encrypted connections take beside what the configuration allows for all else.
     pub(super) fn tls_bytes(&self) -> u64 {
         let of = |listener: &Arc<Listener>| {
-            let sides = [listener.tls.is_some(), listener.origin.tls().is_some()];
+            // What is relayed has a buffer of 8 KiB in each direction.
+            let clients = listener.tls.is_some() || listener.passes;
+            let sides = [clients, listener.origin.tls().is_some()];
             listener.connections() * sides.map(usize::from).iter().sum::<usize>() * SESSION_BYTES
         };
         self.listeners.iter().map(of).sum::<usize>() as u64

@@ -50,6 +50,7 @@ mod tls_clusters_are_reached_by_announced_host_names;
 mod tls_connections_take_the_memory_that_the_guide_states;
 mod tls_handshakes_left_open_harm_no_client;
 mod tls_hits_are_served_and_writes_are_seen;
+mod tls_is_passed_through_unread;
 mod tls_server_names_select_the_origin;
 mod users_without_pttl_are_asked_for_it_once;
 mod web_pages_drive_no_redis_listener;

@@ -43,8 +43,9 @@ pub(super) struct Arguments {
 impl Arguments {
     /// TLS to clients.
     pub(super) fn clients(&self) -> Option<TlsDocument> {
-        let (cert, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
-        Some(TlsDocument { cert, key, ca: self.tls_ca.clone(), names: Vec::new() })
+        let (cert, key) = (Some(self.tls_cert.clone()?), self.tls_key.clone());
+        let (ca, names, pass_through) = (self.tls_ca.clone(), Vec::new(), false);
+        Some(TlsDocument { cert, key, ca, names, pass_through })
     }
 
     /// TLS to the origin.
