@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         Command::State(choice) => measure("state", measure::STATE, &choice),
         Command::Switch(choice) => measure("switch", measure::SWITCH, &choice),
         Command::Functions(scenario) => functions(&scenario),
-        Command::Stub { kind } => stub::serve(kind).map_err(Into::into),
+        Command::Stub { kind } => stub::serve(&kind).map_err(Into::into),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

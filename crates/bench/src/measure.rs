@@ -14,6 +14,7 @@ mod redis;
 mod scenario;
 mod state;
 mod switch;
+mod tls;
 
 pub(crate) use state::Scenario;
 
@@ -82,6 +83,8 @@ pub(crate) const CACHE: &[Measurement] = &[
     Measurement { names: &["redis-miss-p50"], seconds: 3.0, rounds: 0.7, run: redis::miss },
     Measurement { names: &["two-workers"], seconds: 2.0, rounds: 2.0, run: redis::two_workers },
     Measurement { names: &["hit-p50-vs-echo"], seconds: 2.0, rounds: 1.0, run: echo::hit },
+    Measurement { names: &["tls-hit-cpu"], seconds: 4.0, rounds: 4.0, run: tls::hit },
+    Measurement { names: &["tls-handshakes"], seconds: 3.0, rounds: 2.0, run: tls::handshakes },
     Measurement {
         names: &["scenario-b-10", "scenario-b-30", "scenario-b-70", "scenario-b-100"],
         seconds: 230.0,

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    path::PathBuf,
     thread,
 };
 
@@ -12,8 +13,10 @@ use rustix::event::epoll;
 
 use crate::resp::{GET_BYTES, KEY_BYTES, write_value};
 
+mod tls;
+
 /// Which server.
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Kind {
     /// Echo server: one reply of the size of a GET reply with 64 bytes for each GET's worth of
     /// bytes read
@@ -32,26 +35,37 @@ pub(crate) enum Kind {
         /// Address of the MongoDB server
         origin: SocketAddr,
     },
+    /// Echo server with TLS: rustls on one thread
+    TlsEcho {
+        /// Certificate and chain, PEM
+        certificate: PathBuf,
+        /// Private key of the certificate, PEM
+        key: PathBuf,
+    },
 }
 
 /// Bytes of the values they answer.
 pub(crate) const VALUE_BYTES: usize = 64;
 
-/// Serves until killed; all but [`Kind::Origin`] with one blocking thread for each connection.
-pub(crate) fn serve(kind: Kind) -> io::Result<()> {
+/// Serves until killed; all but [`Kind::Origin`] and [`Kind::TlsEcho`] with one blocking thread for
+/// each connection.
+pub(crate) fn serve(kind: &Kind) -> io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     eprintln!("listening on {}", listener.local_addr()?);
-    if matches!(kind, Kind::Origin) {
-        return answer_all(&listener);
+    match kind {
+        Kind::Origin => return answer_all(&listener),
+        Kind::TlsEcho { certificate, key } => return tls::serve(listener, certificate, key),
+        Kind::Echo | Kind::Relay { .. } | Kind::Recorder { .. } => {}
     }
     for stream in listener.incoming() {
         let stream = stream?;
         stream.set_nodelay(true)?;
+        let kind = kind.clone();
         thread::spawn(move || {
             // A client that disconnects ends its thread; errors are ignored.
             let _ = match kind {
                 Kind::Echo => echo(stream),
-                Kind::Origin => Ok(()),
+                Kind::Origin | Kind::TlsEcho { .. } => Ok(()),
                 Kind::Relay { to } => relay(stream, to),
                 Kind::Recorder { origin } => record(stream, origin),
             };

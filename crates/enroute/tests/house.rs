@@ -14,7 +14,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
-    ("bench", 5_800),
+    ("bench", 6_000),
     ("cache", 10_000),
     ("content", 2_900),
     ("db", 8_900),

@@ -165,7 +165,7 @@ impl Edge {
 }
 
 /// An authority, and certificates for both ends and for the site.
-fn certificates(directory: &Path) -> anyhow::Result<()> {
+pub(super) fn certificates(directory: &Path) -> anyhow::Result<()> {
     let script = "
         new='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'
         openssl req -x509 $new -keyout ca.key -out ca.pem -days 2 -subj /CN=ca
