@@ -44,7 +44,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (request, response, another) = (Receiver::new(next()), next(), Receiver::new(next()));
     let status = StatusCode::from_u16(STATUSES[usize::from(status) % STATUSES.len()]);
     let status = status.expect("a status");
-    let now = ASKED + Duration::from_secs(u64::from(late));
+    let now = ASKED + Duration::from_nanos(u64::from(late) * 1_234_567_891);
     let Ok(entry) = Entry::admit(&request, status, &response, ASKED, now) else { return };
     assert!(!forbids(&response), "stored although the origin forbids it: {response:?}");
     assert!(!response.contains_key(header::SET_COOKIE), "stored with a cookie");

@@ -8,7 +8,9 @@ use crate::directives::delta_seconds;
 
 /// No response is older. A greater count and an overflow mean this one (RFC 9111 §1.2.2), which
 /// still fits in a stored record.
-const OLDEST: Duration = Duration::from_secs(1 << 31);
+pub(crate) const OLDEST: Duration = Duration::from_secs(1 << 31);
+/// The end of the year 9999, the last that an HTTP date can state.
+const LAST: Duration = Duration::from_secs(253_402_300_799);
 
 /// The corrected initial age of a response asked for at `asked` and received at `received`, in whole
 /// seconds and at most [`OLDEST`].
@@ -41,7 +43,7 @@ pub(crate) fn since_epoch(date: &str) -> Option<Duration> {
     httpdate::parse_http_date(date).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()
 }
 
-/// The other way.
+/// The other way; what is later than [`LAST`] is that.
 pub(crate) fn date(since_epoch: Duration) -> String {
-    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since_epoch)
+    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + since_epoch.min(LAST))
 }

@@ -22,6 +22,7 @@ pub(crate) struct Directives {
     pub(crate) private: bool,
     pub(crate) public: bool,
     pub(crate) must_revalidate: bool,
+    pub(crate) proxy_revalidate: bool,
     pub(crate) only_if_cached: bool,
     pub(crate) max_age: Option<Duration>,
     pub(crate) s_maxage: Option<Duration>,
@@ -73,6 +74,11 @@ impl Directives {
         }
     }
 
+    /// Whether no stale response may be used. This is a shared cache, for which both are one.
+    pub(crate) fn forbids_stale(&self) -> bool {
+        self.must_revalidate || self.proxy_revalidate || self.no_cache
+    }
+
     fn add(&mut self, name: &[u8], value: Option<&[u8]>) {
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         let said_or = |otherwise| seconds(value).unwrap_or(otherwise);
@@ -93,8 +99,7 @@ impl Directives {
             Some(b'p') => {
                 self.private |= is("private");
                 self.public |= is("public");
-                // This is a shared cache, so they are one.
-                self.must_revalidate |= is("proxy-revalidate");
+                self.proxy_revalidate |= is("proxy-revalidate");
             }
             Some(b's') if is("s-maxage") => one(&mut self.s_maxage, said_or(none), none),
             Some(b's') if is("stale-while-revalidate") => {

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::{
-    age::{self, dates},
+    age::{self, OLDEST, dates},
     directives::Directives,
     headers::{end_to_end, value},
     key::Selecting,
@@ -23,7 +23,7 @@ pub struct Entry {
     pub(crate) headers: HeaderMap,
     /// Which requests it answers.
     pub(crate) selecting: Selecting,
-    /// Time of receipt, since the Unix epoch.
+    /// Time of receipt, since the Unix epoch, in whole milliseconds as it is stored.
     pub(crate) received: Duration,
     /// Age at that time.
     pub(crate) initial_age: Duration,
@@ -86,7 +86,7 @@ impl Entry {
             status,
             selecting: Selecting::of(request, headers).ok_or(NotStored::VariesByAnything)?,
             initial_age: age::initial(headers, asked, now),
-            received: now,
+            received: milliseconds(now),
             authorized: request.headers.contains_key(header::AUTHORIZATION),
             with_cookie: request.has_cookie(),
             headers: end_to_end(headers),
@@ -134,7 +134,7 @@ impl Entry {
             }
         }
         entry.initial_age = age::initial(&news, asked, now);
-        entry.received = now;
+        entry.received = milliseconds(now);
         entry.authorized |= request.headers.contains_key(header::AUTHORIZATION);
         entry.with_cookie |= request.has_cookie();
         // It may vary by more than it did.
@@ -194,9 +194,11 @@ impl Entry {
         Directives::of(&self.headers)
     }
 
-    /// Its age at `now`.
+    /// Its age at `now`; unknown, and therefore the greatest, if the clock was set back to before it
+    /// was received.
     pub(crate) fn age(&self, now: Duration) -> Duration {
-        self.initial_age + now.saturating_sub(self.received)
+        let is_known = self.received <= now + CLOCKS_DIFFER;
+        self.initial_age + if is_known { now.saturating_sub(self.received) } else { OLDEST }
     }
 
     pub(crate) fn is_fresh(&self, said: &Directives, now: Duration) -> bool {
@@ -255,6 +257,10 @@ impl Entry {
     }
 }
 
+fn milliseconds(time: Duration) -> Duration {
+    Duration::new(time.as_secs(), time.subsec_millis() * 1_000_000)
+}
+
 /// An entity tag without its mark of weakness.
 fn opaque(tag: &HeaderValue) -> &[u8] {
     let tag = tag.as_bytes();
@@ -263,6 +269,8 @@ fn opaque(tag: &HeaderValue) -> &[u8] {
 
 /// A validator is kept this long beyond freshness: asking costs less than fetching.
 const VALIDATOR_KEPT: Duration = Duration::from_secs(24 * 3600);
+/// The clocks of edges that share a database differ by no more.
+const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 /// Maximum heuristic freshness.
 const GUESSED_MAX: Duration = Duration::from_secs(24 * 3600);
 

@@ -83,6 +83,9 @@ pub fn treatment(name: &HeaderName) -> Treatment {
 /// Whole families of them.
 const DROPPED: [&str; 5] = ["x-forwarded", "x-original", "x-ssl-", "ssl-client", "x-client-cert"];
 
+/// A `HEAD` is about the whole, whatever part it asks for (RFC 9110 §14.2).
+const OF_A_PART: [HeaderName; 2] = [header::RANGE, header::IF_RANGE];
+
 /// Headers that the edge adds to a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Added<'a> {
@@ -109,7 +112,7 @@ pub fn forwarded(method: &Method, headers: &HeaderMap, added: Added<'_>) -> Opti
         .filter(|name| match treatment(name) {
             Treatment::Set | Treatment::Dropped => true,
             Treatment::DroppedFromReads => is_read,
-            Treatment::Passed => false,
+            Treatment::Passed => *method == Method::HEAD && OF_A_PART.contains(name),
         })
         .cloned()
         .collect();

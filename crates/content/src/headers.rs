@@ -5,11 +5,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use crate::{entry::Entry, receiver::Receiver};
 
 /// Headers of one connection, whether it names them or not.
-const HOP_BY_HOP: [HeaderName; 8] = [
+const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
     header::PROXY_AUTHENTICATE,
+    HeaderName::from_static("proxy-authentication-info"),
     header::PROXY_AUTHORIZATION,
     header::TE,
     header::TRANSFER_ENCODING,

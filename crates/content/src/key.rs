@@ -20,7 +20,8 @@ pub struct Selecting(pub(crate) Vec<(HeaderName, Vec<u8>)>);
 
 impl Selecting {
     /// Returns the values in `request` of the headers that `response` names in `Vary`; `None` for
-    /// `Vary: *`, which matches nothing, or for an invalid header name.
+    /// `Vary: *`, which matches nothing, for an invalid header name, and for more than
+    /// [`VARY_NAMES_MAX`].
     pub(crate) fn of(request: &Receiver, response: &HeaderMap) -> Option<Self> {
         let mut names = Vec::new();
         for line in response.get_all(header::VARY) {
@@ -30,7 +31,7 @@ impl Selecting {
         }
         names.sort_by(|a: &HeaderName, b| a.as_str().cmp(b.as_str()));
         names.dedup();
-        if names.iter().any(|name| name.as_str() == "*") {
+        if names.len() > VARY_NAMES_MAX || names.iter().any(|name| name.as_str() == "*") {
             return None;
         }
         Some(Self::from_names(names, request))
@@ -68,6 +69,9 @@ pub fn secondary_key(primary: &[u8], generation: u64, selecting: &Selecting) -> 
     }
     key
 }
+
+/// Names in `Vary`; a response that varies by more is not stored.
+const VARY_NAMES_MAX: usize = 64;
 
 /// Lists, of which it is known that white space around their commas means nothing.
 const LISTS: [HeaderName; 4] =

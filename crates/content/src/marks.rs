@@ -38,7 +38,7 @@ impl Marks {
     pub fn note(&self, target: &[u8], answers: u8, now: Duration) {
         let (tag, word) = self.place(target);
         let before = count(word.load(Relaxed), tag, now);
-        let ends = (now + KEPT_FOR).as_secs() & u64::from(u32::MAX);
+        let ends = u64::from((now + KEPT_FOR).as_secs() as u32);
         let counted = u64::from(before.saturating_add(answers));
         word.store(tag << 40 | counted << 32 | ends, Relaxed);
     }
@@ -65,7 +65,9 @@ impl Marks {
 }
 
 fn count(word: u64, tag: u64, now: Duration) -> u8 {
-    let is_its = word >> 40 == tag && (word & u64::from(u32::MAX)) > now.as_secs();
+    // None that was noted lasts longer, so one that does is of a clock that was set back.
+    let left = (word as u32).wrapping_sub(now.as_secs() as u32);
+    let is_its = word >> 40 == tag && (1..=KEPT_FOR.as_secs()).contains(&left.into());
     if is_its { (word >> 32) as u8 } else { 0 }
 }
 
@@ -82,6 +84,7 @@ mod tests {
         }
         assert!(marks.is_marked(b"a", now) && !marks.is_marked(b"b", now));
         assert!(!marks.is_marked(b"a", now + KEPT_FOR));
+        assert!(!marks.is_marked(b"a", now - KEPT_FOR), "the clock was set back");
         marks.note(b"a", MARKED_AFTER, now);
         marks.clear(b"a", now);
         assert!(!marks.is_marked(b"a", now));

@@ -39,7 +39,7 @@ impl Receiver {
     /// Whether it requires the origin to be asked.
     #[must_use]
     pub fn insists(&self) -> bool {
-        self.said.no_cache || self.said.no_store
+        self.said.no_cache
     }
 
     /// Whether it requires more freshness than the origin stated.

@@ -92,7 +92,7 @@ impl Entry {
         if age < lifetime {
             return wanted.min_fresh.is_none_or(|least| lifetime - age >= least);
         }
-        let insists = own.must_revalidate || own.no_cache || own.s_maxage.is_some();
+        let insists = own.forbids_stale() || own.s_maxage.is_some();
         let accepted = wanted.max_stale.filter(|_| !insists && wanted.min_fresh.is_none());
         accepted.is_some_and(|limit| age - lifetime <= limit)
     }
@@ -103,7 +103,7 @@ impl Entry {
     fn may_be_stale(&self, limit: Option<Duration>, receiver: &Receiver, now: Duration) -> bool {
         let own = self.said();
         let staleness = self.age(now).saturating_sub(self.lifetime(&own));
-        let insists = own.must_revalidate || own.no_cache || receiver.demands();
+        let insists = own.forbids_stale() || receiver.demands();
         !insists && limit.is_some_and(|limit| staleness < limit)
     }
 }

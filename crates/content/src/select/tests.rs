@@ -11,6 +11,7 @@ fn what_a_condition_or_a_range_comes_to() {
         "etag: \"abc\"",
         "last-modified: Sun, 06 Nov 1994 08:49:37 GMT",
         "content-type: text/plain",
+        "date: Sun, 06 Nov 1994 08:49:38 GMT",
     ];
     // Request, status, body of ten bytes.
     let table: &[(&[&str], u16, std::ops::Range<usize>)] = &[

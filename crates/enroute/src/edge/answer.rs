@@ -78,11 +78,6 @@ pub(super) async fn answer(
     let mut response = connection.answer(request).await.unwrap_or_else(|refusal| *refusal);
     if is_head {
         // Its headers describe a body that is not sent.
-        let length = response.body().size_hint().exact();
-        let headers = response.headers_mut();
-        if let Some(length) = length.filter(|_| !headers.contains_key(header::CONTENT_LENGTH)) {
-            headers.insert(header::CONTENT_LENGTH, length.into());
-        }
         *response.body_mut() = full(Bytes::new());
     }
     let response = response.map(|body| body.answers(in_room, &connection.account));
@@ -106,12 +101,15 @@ impl Connection {
             return Err(refuse(StatusCode::METHOD_NOT_ALLOWED, "unsupported method"));
         }
         let target = self.target(&head)?;
-        check_framing(&head.headers, VIA).map_err(|why| {
-            let status = match why {
-                Unforwardable::Loop => StatusCode::LOOP_DETECTED,
-                _ => StatusCode::NOT_IMPLEMENTED,
-            };
-            refuse(status, &why.to_string())
+        check_framing(&head.headers, VIA).map_err(|why| match why {
+            Unforwardable::Loop => refuse(StatusCode::LOOP_DETECTED, &why.to_string()),
+            _ => {
+                let mut refusal = refuse(StatusCode::NOT_IMPLEMENTED, &why.to_string());
+                // Another server may see another end of the body.
+                let close = HeaderValue::from_static("close");
+                refusal.headers_mut().insert(header::CONNECTION, close);
+                refusal
+            }
         })?;
         let limit = self.shared.limits.request_bytes_max;
         if body.size_hint().lower() > limit as u64 {
@@ -377,8 +375,11 @@ fn no_answer(status: StatusCode) -> Box<Response<Body>> {
 }
 
 fn refuse(status: StatusCode, why: &str) -> Box<Response<Body>> {
-    let mut response = Response::new(full(format!("{status}: {why}\n").into()));
+    let text = format!("{status}: {why}\n");
+    let length = text.len();
+    let mut response = Response::new(full(text.into()));
     *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, text);
     Box::new(finish(response, "fwd=bypass; detail=refused"))

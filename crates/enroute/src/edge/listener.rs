@@ -33,7 +33,7 @@ use super::{
     body::RequestBody,
     room::Gate,
     taking::Taking,
-    unread::Unread,
+    unread::{Unread, Watched},
 };
 
 /// Maximum of request body bytes that an HTTP/2 connection may send before they are read.
@@ -163,25 +163,26 @@ async fn serve_requests(
     let Connection { shared, peer, account, .. } = &**connection;
     let requests = Arc::clone(connection);
     let unread = (protocol == Protocol::Http2).then(|| Unread::new(&shared.room, account));
-    let gate = Gate::new(stream, &shared.room, unread.clone());
+    let gate = Gate::new(stream, &shared.room);
+    let of_requests = unread.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         // At once, not when the task is scheduled: many requests may arrive before that.
         let in_room = requests.shared.room.request(&requests.account);
-        let request = request.map(|body| RequestBody::new(body, unread.as_ref()));
+        let request = request.map(|body| RequestBody::new(body, of_requests.as_ref()));
         answer(Arc::clone(&requests), request, in_room)
     });
-    let (limits, stream) = (&shared.limits, TokioIo::new(gate));
+    let limits = &shared.limits;
     let mut ending = shared.ending.subscribe();
-    match protocol {
-        Protocol::Http1 => {
+    match unread {
+        None => {
             let served = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(limits.idle_timeout)
                 .max_buf_size(limits.header_bytes_max.max(HTTP1_BUFFER_BYTES_MIN))
-                .serve_connection(stream, service);
+                .serve_connection(TokioIo::new(gate), service);
             endpoint::until(served, end(&mut ending)).await
         }
-        Protocol::Http2 => {
+        Some(unread) => {
             let served = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(limits.streams_max)
@@ -191,7 +192,7 @@ async fn serve_requests(
                 .max_send_buf_size(SEND_BUFFER_BYTES)
                 .keep_alive_interval(limits.idle_timeout)
                 .keep_alive_timeout(limits.idle_timeout)
-                .serve_connection(stream, service);
+                .serve_connection(TokioIo::new(Watched::new(gate, &unread)), service);
             let over = async {
                 tokio::select! {
                     () = idle(connection, limits.idle_timeout) => {}
@@ -199,7 +200,7 @@ async fn serve_requests(
                 }
             };
             tokio::select! {
-                ended = endpoint::until(served, over) => ended,
+                ended = unread.serve(endpoint::until(served, over)) => ended,
                 () = stalled(connection, limits.idle_timeout) => {
                     info!(%peer, "connection closed: its client reads nothing of a response");
                     Ok(())

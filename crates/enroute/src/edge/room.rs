@@ -32,7 +32,7 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-use super::{Limits, stats::Counter, unread::Unread};
+use super::{Limits, stats::Counter};
 use crate::memory::{self, CLIENTS_BYTES, Clients};
 
 /// The share beside [`CLIENTS_BYTES`]: this part of what content may take.
@@ -212,15 +212,13 @@ impl Peer for edge_tls::TlsStream<TcpStream> {
 pub(super) struct Gate<S> {
     stream: S,
     room: Arc<Room>,
-    /// The request bodies contained in the bytes read, with HTTP/2.
-    unread: Option<Arc<Unread>>,
     /// Time since which the gate is closed, and the timer of the next check.
     closed: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl<S: Peer> Gate<S> {
-    pub(super) fn new(stream: S, room: &Arc<Room>, unread: Option<Arc<Unread>>) -> Self {
-        Self { stream, room: Arc::clone(room), unread, closed: None }
+    pub(super) fn new(stream: S, room: &Arc<Room>) -> Self {
+        Self { stream, room: Arc::clone(room), closed: None }
     }
 
     fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -246,15 +244,7 @@ impl<S: AsyncRead + Peer + Unpin> AsyncRead for Gate<S> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         ready!(self.poll_open(context))?;
-        let before = into.filled().len();
-        let polled = Pin::new(&mut self.stream).poll_read(context, into);
-        if let Some(unread) = &self.unread {
-            match polled {
-                Poll::Ready(_) => unread.read(&into.filled()[before..]),
-                Poll::Pending => unread.is_idle(),
-            }
-        }
-        polled
+        Pin::new(&mut self.stream).poll_read(context, into)
     }
 }
 

@@ -14,10 +14,13 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
+/// The same bit in `SETTINGS` and `PING`.
+const ACK: u8 = 1;
 /// `:method: POST`, `:scheme: https`, `:path: /`, by their places in HPACK's table.
 const REQUEST: &[u8] = &[0x83, 0x87, 0x84];
 
@@ -91,14 +94,21 @@ impl Http2 {
 
     /// Reads a frame, answers it if it is a `PING`; false once the connection has ended.
     pub fn answers_a_frame(&mut self) -> bool {
-        const PING: u8 = 6;
-        const ACK: u8 = 1;
         match self.0.frame() {
             Some((PING, 0, _, payload)) => self.0.send(&frame(PING, ACK, 0, &payload)),
             Some(_) => {}
             None => return false,
         }
         true
+    }
+
+    /// Waits until the other end has read everything that was sent.
+    pub fn is_heard(&mut self) {
+        self.0.send(&frame(PING, 0, 0, b"is heard"));
+        let is_it = |(kind, flags, _, payload): (u8, u8, u32, Vec<u8>)| {
+            kind == PING && flags & ACK != 0 && payload == b"is heard"
+        };
+        while !is_it(self.0.frame().expect("the connection stays open")) {}
     }
 }
 

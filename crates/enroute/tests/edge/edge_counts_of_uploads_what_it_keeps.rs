@@ -1,0 +1,103 @@
+//! Uploads by HTTP/2 are counted while their frames are kept: from the first frame on, and not
+//! after they were refused, whatever else their connection goes on to send.
+use std::{
+    collections::BTreeSet,
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener},
+    thread,
+};
+
+use crate::support::{
+    attacks::{Http2, field},
+    edge::{Edge, until},
+    process::at_once,
+    tls::Tls,
+    workshop::workshop,
+};
+
+const SHOP: &str = "shop.example";
+const KIB: u64 = 1 << 10;
+const RST_STREAM: u8 = 3;
+
+fn with_edge(limits: &str, test: impl FnOnce(&Edge<'_>)) {
+    let Some(workshop) = workshop() else { return };
+    workshop.certificate(SHOP, "ec");
+    let site = workshop.site(SHOP, origin());
+    test(&workshop.start(&format!("[edge.limits]\n{limits}"), &site));
+}
+
+/// It reads everything and answers nothing.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for mut client in listener.incoming().flatten() {
+            thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                while client.read(&mut bytes).is_ok_and(|read| read > 0) {}
+                let _ = client.flush();
+            });
+        }
+    });
+    address
+}
+
+fn post(stream: u32, length: u64) -> Vec<u8> {
+    let target = [field(":path", "/"), field(":authority", SHOP)].concat();
+    let said = field("content-length", &length.to_string());
+    let block = [field(":method", "POST"), field(":scheme", "https"), target, said].concat();
+    Http2::begun(stream, &block, false)
+}
+
+#[test]
+fn refused_uploads_next_to_a_long_one_are_not_counted() {
+    with_edge("request_bytes_max = \"1MiB\"\norigin_timeout = \"10min\"\n", |edge| {
+        let mut client = Http2::connect(edge.address, SHOP, &[]);
+        client.0.send(&post(1, KIB * KIB));
+        let refused: BTreeSet<u32> = (1..=20).map(|number| 2 * number + 1).collect();
+        for &stream in &refused {
+            client.0.send(&[post(stream, 9_000_000), Http2::data(1, b"x")].concat());
+        }
+        let mut still = refused.clone();
+        while !still.is_empty() {
+            let (kind, _, stream, _) = client.0.frame().expect("the connection stays open");
+            if kind == RST_STREAM {
+                still.remove(&stream);
+            }
+        }
+        // On its way before the client knew.
+        for &stream in &refused {
+            for _ in 0..4 {
+                let late = Http2::data(stream, &[b'x'; 2_000]);
+                client.0.send(&[late, Http2::data(1, b"x")].concat());
+            }
+        }
+        client.is_heard();
+        assert!(edge.counted("on_its_way_bytes") > 0, "the long upload is under way");
+        until("the others are not counted", || edge.counted("on_its_way_bytes") < 160 * KIB);
+    });
+}
+
+#[test]
+fn uploads_that_come_with_their_requests_are_counted_while_they_wait() {
+    let limits = "origin_connections_max = 1\norigin_timeout = \"10min\"\n";
+    with_edge(limits, |edge| {
+        let mut first = Tls::connect(edge.address, SHOP, "http/1.1");
+        first.send(format!("GET / HTTP/1.1\r\nHost: {SHOP}\r\n\r\n").as_bytes());
+        until("the origin is asked", || edge.counted("requests") == 1);
+        let before = edge.counted("on_its_way_bytes");
+        const CLIENTS: u64 = 10;
+        // Within the first windows of a connection.
+        const BYTES: u64 = 48_000;
+        let _open = at_once(CLIENTS as usize, |_| {
+            let mut client = Http2::connect(edge.address, SHOP, &[]);
+            let data = vec![Http2::data(1, &[b'x'; 16_000]); BYTES as usize / 16_000].concat();
+            client.0.send(&[post(1, BYTES), data].concat());
+            client
+        });
+        // The room for what is forwarded of a body is beside what is kept of it.
+        until("all are counted", || {
+            edge.counted("on_its_way_bytes") - before >= CLIENTS * 2 * BYTES
+        });
+    });
+}
