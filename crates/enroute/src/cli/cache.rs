@@ -97,8 +97,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
 
-    /// Let a Redis origin report writes that bypass the cache, by CLIENT TRACKING. While the feed
-    /// is down, nothing is cached. A username and password can be set only in --config
+    /// Let the origin report writes that bypass the cache: Redis by CLIENT TRACKING, MongoDB (a
+    /// replica set) by a change stream. While the feed is down, nothing is cached. A username and
+    /// password can be set only in --config
     #[arg(long, requires = "listen")]
     feed: bool,
 

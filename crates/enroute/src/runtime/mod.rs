@@ -179,8 +179,8 @@ impl Runtime {
         let sources = shared.listeners.iter().filter_map(|listener| listener.feed_source());
         let feeds: Vec<_> = sources
             .map(|source| {
-                let settings = Arc::clone(&source.settings);
-                let feed = Feed::new(settings, source.config.clone(), &mut storage);
+                let reporter = source.reporter.clone();
+                let feed = Feed::new(reporter, source.config.clone(), &mut storage);
                 (source, feed)
             })
             .collect();
