@@ -51,5 +51,6 @@ mod tls_hits_are_served_and_writes_are_seen;
 mod users_without_pttl_are_asked_for_it_once;
 mod web_pages_drive_no_redis_listener;
 mod writes_around_the_cache_are_seen_through_the_feed;
+mod writes_around_the_mongodb_cache_are_seen_through_the_feed;
 mod writes_behind_select_drop_only_their_keys;
 mod wrong_protocol_is_named_and_answered;
