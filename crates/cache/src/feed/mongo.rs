@@ -382,7 +382,9 @@ impl Feed {
             dropped(self.everything(), storage);
         }
         let time = marks::reached(hello, self.origin.sharded)?;
-        self.marks.note(time, asked_at);
+        // mongos learns the time of each shard with every reply to the stream's own questions.
+        let behind = if self.origin.sharded { self.config.ping_interval } else { Duration::ZERO };
+        self.marks.note(time, asked_at.saturating_sub(behind));
         Ok(())
     }
 

@@ -28,7 +28,10 @@ const RESUMABLE: [i64; 17] =
 pub(super) fn failed(step: Step, reply: &Response<'_>) -> Ended {
     let failure = reply.failure;
     let expected = match step {
-        Step::Greeting | Step::Position(_) => "an origin that answers hello",
+        Step::Greeting | Step::Position(_) => {
+            "an origin that answers hello, since no other server reports how far it has come; remove \
+             `feed` to cache with the bound `ttl`"
+        }
         Step::Login => "an origin that lets the feed log in with SCRAM-SHA-256",
         Step::Open => {
             "an origin that opens a change stream of all databases (role `read` on any database)"

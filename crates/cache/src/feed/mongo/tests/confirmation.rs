@@ -87,6 +87,11 @@ fn of_several_shards_an_empty_batch_is_no_end_of_a_moment() {
     assert!(!world.feed.is_open());
     world.batch(&[], &token(20));
     assert!(world.feed.is_open());
+    // The time that mongos knows of a shard is up to one question of the stream old.
+    let bound = world.now + SILENCE_MAX - Duration::from_secs(1);
+    assert_eq!(world.feed.poll_timeout(), bound);
+    world.feed.handle_timeout(&mut world.storage, bound);
+    assert!(!world.feed.is_open());
 }
 
 #[test]
