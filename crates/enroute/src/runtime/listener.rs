@@ -121,6 +121,12 @@ impl Listener {
         Self { feed, ..self }
     }
 
+    /// Longest time for which a write that bypasses the cache can stay unseen, if entries are kept
+    /// for up to `ttl`.
+    pub fn staleness_bound(&self, ttl: Duration) -> Duration {
+        self.feed.as_ref().map_or(ttl, |feed| feed.silence_max.min(ttl))
+    }
+
     /// Settings of the listener's feed, if it has one.
     pub(super) fn feed_source(&self) -> Option<Source> {
         let config = self.feed.clone()?;

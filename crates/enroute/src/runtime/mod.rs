@@ -60,6 +60,8 @@ pub struct Shared {
     pub start: Instant,
     /// The listeners.
     pub listeners: Vec<Arc<Listener>>,
+    /// Maximum age of an entry.
+    pub ttl: Duration,
     /// One set of counters for each worker, and one for the feeds.
     pub stats: Vec<Arc<Stats>>,
     limits: Limits,
@@ -123,6 +125,7 @@ impl Runtime {
             shards: Arc::new(Shards::new(&setup.storage, seed)),
             start: Instant::now(),
             listeners: listeners.clone(),
+            ttl: setup.storage.ttl,
             stats: (0..=setup.workers).map(|_| Arc::default()).collect(),
             limits: setup.limits,
             clients: Clients::new(CLIENTS_BYTES),

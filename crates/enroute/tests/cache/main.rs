@@ -16,6 +16,7 @@ mod config_check_names_file_line_and_column;
 mod demo_leaves_no_process_behind;
 mod demo_shows_what_capacity_saves;
 mod drivers_learn_no_other_way_to_a_replica_set;
+mod each_listener_states_its_staleness_bound;
 mod every_origin_stores_and_returns_a_value;
 mod feed_that_is_refused_backs_off;
 mod half_closed_client_still_gets_its_replies;
