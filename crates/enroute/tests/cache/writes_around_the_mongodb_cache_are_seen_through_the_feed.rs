@@ -7,10 +7,11 @@ use bson::{Document, doc};
 use mongodb::sync::Collection;
 
 use crate::support::{
-    enroute::Cache,
+    enroute::{Cache, Enroute},
     origins::Mongo,
     process::PATIENCE,
     replica::{Kind, Replica},
+    secured::{certificates, tls},
 };
 
 /// Retries until the condition holds; the limit only ends a broken run.
@@ -135,6 +136,34 @@ fn a_lost_history_drops_what_was_stored() {
 }
 
 #[test]
+fn a_feed_over_tls_reports_as_well() {
+    let Some(workshop) = certificates() else { return };
+    let origin = Replica::start(Kind::Primary);
+    // The origin with TLS is another cache, which stores nothing.
+    let options = [&tls(&workshop), "exclude = [\"*\"]\n"].concat();
+    let inner = Cache::start_all(&[("mongodb", origin.address(), &options)], "");
+    let text = format!(
+        "[[listener]]\nlisten = \"mongodb://127.0.0.1:0\"\nfeed = {{}}\n\
+         origin = \"mongodb://localhost:{}/?tls=true&tlsCAFile={}\"\n",
+        inner.address().port(),
+        workshop.path("authority.pem").display()
+    );
+    let cache = Enroute::start_with_config(&["cache"], &text);
+    let through = Replica::client(cache.listen_address("mongodb"));
+    let around = Replica::client(origin.address());
+    let (through, around) = (users(&through), users(&around));
+    for round in 0..10 {
+        write(&around, round);
+        eventually("the new value is read", || value(&through) == Some(round));
+        becomes_a_hit(&through, &origin);
+    }
+    assert_eq!(inner.hits() as u64, 0);
+    origin.cut_streams();
+    write(&around, 10);
+    eventually("the write during the loss is seen", || value(&through) == Some(10));
+}
+
+#[test]
 fn an_origin_that_cannot_report_is_told_of_and_nothing_is_cached() {
     for (kind, why) in [
         (Kind::Standalone, "standalone server; remove `feed`"),
@@ -148,7 +177,8 @@ fn an_origin_that_cannot_report_is_told_of_and_nothing_is_cached() {
     }
 }
 
-/// mongo-java-server has neither `hello` nor a stream of the whole deployment.
+/// mongo-java-server has neither `hello` nor a stream of the whole deployment, with or without its
+/// oplog; its streams of one collection have no positions, and its events name no collection.
 #[test]
 fn mongo_java_server_gets_no_feed() {
     let Some(origin) = Mongo::start_java() else { return };
