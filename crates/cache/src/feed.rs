@@ -1,30 +1,27 @@
-//! Feed: reports of a Redis origin about writes that bypass the cache.
+//! Feed: reports of an origin about writes that bypass the cache.
 //!
-//! One connection of our own asks for `CLIENT TRACKING ON BCAST`: the origin then reports every key
-//! that is written, expires or is evicted, by any client. Each name is an invalidation like any
-//! write that passed: it drops the key and revokes its leases, so a reply that was read before it
-//! and arrives after it is not stored.
+//! One connection of our own asks the origin to report every write, by any client: Redis by
+//! `CLIENT TRACKING` ([`redis`]), MongoDB by a change stream ([`mongo`]). Each report is an
+//! invalidation like any write that passed: it drops what it names and revokes the leases there, so a
+//! reply that was read before it and arrives after it is not stored.
 //!
-//! **Fail closed.** While there is no feed – before the first, after a loss, when it falls silent –
-//! the origin's databases are closed as by an unsettled write: nothing is stored, everything is
-//! asked of the origin. A feed that was lost may have missed anything, so closing drops all.
+//! **Fail closed.** While there is no feed – before the first, after a loss, when it falls silent or
+//! behind – the origin is closed as by an unsettled write: nothing is stored, everything is asked of
+//! the origin.
 //!
-//! Tracking does not report the database of a written key, so the key is dropped from all of them.
-//! The lag of a feed is the one-way delay: a bypassing write is seen that much later.
+//! The lag of a feed is how much later a bypassing write is seen.
 
 use std::{sync::Arc, time::Duration};
 
-use smallvec::SmallVec;
-use wire::resp::{Frame, Kind, frame, request};
-
 use crate::{
     Error, Output,
-    filter::resp::{FEED_DATABASES, Settings, namespace},
-    input::Input,
-    key::{Key, Scope},
-    lease::Outcome,
-    storage::{Storage, Write},
+    filter::{mongo::Settings as MongoSettings, resp::Settings as RespSettings},
+    key::Scope,
+    storage::Storage,
 };
+
+pub mod mongo;
+pub mod redis;
 
 /// How a feed detects its own loss.
 #[derive(Debug, Clone)]
@@ -33,7 +30,8 @@ pub struct Config {
     pub login: Option<(Option<String>, String)>,
     /// Interval of liveness checks of the origin.
     pub ping_interval: Duration,
-    /// Time of silence after which a feed is considered lost.
+    /// Time of silence after which a feed is considered lost, and age of its last confirmation from
+    /// which on nothing is served.
     pub silence_max: Duration,
 }
 
@@ -47,52 +45,43 @@ impl Default for Config {
     }
 }
 
+/// The origin that reports, as its sessions name it.
+#[derive(Debug, Clone)]
+pub enum Reporter {
+    /// Redis or Valkey.
+    Redis(Arc<RespSettings>),
+    /// MongoDB.
+    Mongo(Arc<MongoSettings>),
+}
+
 /// The feed of one origin.
 #[derive(Debug)]
-pub struct Feed {
-    settings: Arc<Settings>,
-    config: Config,
-    input: Input,
-    output: Output,
-    /// The origin's databases, closed while there is no feed.
-    closed: SmallVec<[Write; 16]>,
-    /// Number of replies to our commands still missing before the feed is established.
-    awaited: u32,
-    heard_at: Duration,
-    pinged_at: Duration,
+pub enum Feed {
+    /// Redis or Valkey.
+    Redis(Box<redis::Feed>),
+    /// MongoDB.
+    Mongo(Box<mongo::Feed>),
 }
 
 impl Feed {
     /// A feed that is not connected: nothing of the origin is stored until it is.
-    pub fn new<S: Storage>(settings: Arc<Settings>, config: Config, storage: &mut S) -> Self {
-        let mut feed = Self {
-            settings,
-            config,
-            input: Input::default(),
-            output: Output::default(),
-            closed: SmallVec::new(),
-            awaited: 0,
-            heard_at: Duration::ZERO,
-            pinged_at: Duration::ZERO,
-        };
-        feed.close(storage);
-        feed
-    }
-
-    /// A new connection to the origin was made.
-    pub fn connected(&mut self, now: Duration) {
-        let out = self.output.buffer();
-        let command = |words: &[&str], out: &mut Vec<u8>| request::write_command(out, words);
-        match &self.config.login {
-            None => command(&["HELLO", "3"], out),
-            Some((user, password)) => {
-                let user = user.as_deref().unwrap_or("default");
-                command(&["HELLO", "3", "AUTH", user, password], out);
+    pub fn new<S: Storage>(reporter: Reporter, config: Config, storage: &mut S) -> Self {
+        match reporter {
+            Reporter::Redis(settings) => {
+                Self::Redis(Box::new(redis::Feed::new(settings, config, storage)))
+            }
+            Reporter::Mongo(settings) => {
+                Self::Mongo(Box::new(mongo::Feed::new(settings, config, storage)))
             }
         }
-        command(&["CLIENT", "TRACKING", "ON", "BCAST"], out);
-        self.awaited = 2;
-        (self.heard_at, self.pinged_at) = (now, now);
+    }
+
+    /// A new connection to the origin was made. `nonce` is random and used once.
+    pub fn connected(&mut self, nonce: u128, now: Duration) {
+        match self {
+            Self::Redis(feed) => feed.connected(now),
+            Self::Mongo(feed) => feed.connected(nonce, now),
+        }
     }
 
     /// Takes bytes of the origin.
@@ -106,108 +95,52 @@ impl Feed {
         storage: &mut S,
         now: Duration,
     ) -> Result<(), Error> {
-        self.heard_at = now;
-        let all = self.input.take_with(bytes);
-        let mut taken = 0;
-        while let Some((message, length)) =
-            frame::decode(all.waiting().get(taken..).unwrap_or_default(), &self.settings.limits)
-                .map_err(Error::Server)?
-        {
-            taken += length;
-            match message.kind() {
-                Kind::Push => self.invalidate(&message, storage),
-                _ => self.answered(&message, storage)?,
-            }
+        match self {
+            Self::Redis(feed) => feed.receive(bytes, storage, now),
+            Self::Mongo(feed) => feed.receive(bytes, storage, now),
         }
-        self.input.put_back(all, taken);
-        Ok(())
     }
 
     /// What is to be written to the origin.
     pub fn output(&mut self) -> &mut Output {
-        &mut self.output
+        match self {
+            Self::Redis(feed) => feed.output(),
+            Self::Mongo(feed) => feed.output(),
+        }
     }
 
     /// When [`Self::handle_timeout`] must be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
-        (self.pinged_at + self.config.ping_interval).min(self.heard_at + self.config.silence_max)
+        match self {
+            Self::Redis(feed) => feed.poll_timeout(),
+            Self::Mongo(feed) => feed.poll_timeout(),
+        }
     }
 
     /// Handles elapsed time; returns whether the feed is still valid. If not, close the connection
     /// and call [`Self::lost`].
-    pub fn handle_timeout(&mut self, now: Duration) -> bool {
-        if now >= self.heard_at + self.config.silence_max {
-            return false;
+    pub fn handle_timeout<S: Storage>(&mut self, storage: &mut S, now: Duration) -> bool {
+        match self {
+            Self::Redis(feed) => feed.handle_timeout(now),
+            Self::Mongo(feed) => feed.handle_timeout(storage, now),
         }
-        if now >= self.pinged_at + self.config.ping_interval {
-            request::write_command(self.output.buffer(), &["PING"]);
-            self.pinged_at = now;
-        }
-        true
     }
 
     /// The connection is lost, and with it any further reports.
     pub fn lost<S: Storage>(&mut self, storage: &mut S) {
-        self.input = Input::default();
-        self.output.clear();
-        self.awaited = 0;
-        self.close(storage);
+        match self {
+            Self::Redis(feed) => feed.lost(storage),
+            Self::Mongo(feed) => feed.lost(storage),
+        }
     }
 
     /// Whether the feed is established.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.closed.is_empty()
-    }
-
-    fn close<S: Storage>(&mut self, storage: &mut S) {
-        if !self.closed.is_empty() {
-            return;
-        }
-        for database in 0..FEED_DATABASES {
-            let namespace = namespace(&self.settings, database);
-            self.closed.push(storage.write_sent(namespace.whole_database().into()));
-        }
-    }
-
-    fn answered<S: Storage>(&mut self, reply: &Frame<'_>, storage: &mut S) -> Result<(), Error> {
-        if let Some(error) = reply.error() {
-            return Err(Error::Server(wire::Error::Malformed {
-                protocol: "redis",
-                offset: 0,
-                expected: "an origin that lets the feed log in and track",
-                got: String::from_utf8_lossy(error).into_owned(),
-            }));
-        }
-        if self.awaited > 0 {
-            self.awaited -= 1;
-            if self.awaited == 0 {
-                // From here on the origin names every write, so reads may be stored again.
-                for write in std::mem::take(&mut self.closed) {
-                    storage.write_settled(write, Outcome::Applied);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// `>2 invalidate [key …]`, or null instead of the keys when everything was flushed.
-    fn invalidate<S: Storage>(&self, push: &Frame<'_>, storage: &mut S) {
-        let mut elements = push.elements();
-        if elements.next().and_then(|name| name.payload()) != Some(b"invalidate") {
-            return;
-        }
-        let Some(keys) = elements.next() else { return };
-        for database in self.settings.databases.numbers() {
-            let namespace = namespace(&self.settings, database);
-            if keys.is_null() {
-                dropped(namespace.whole_database(), storage);
-                continue;
-            }
-            for key in keys.elements().filter_map(|key| key.payload()) {
-                dropped(Scope::Key(Key::new(namespace, key)), storage);
-            }
+        match self {
+            Self::Redis(feed) => feed.is_open(),
+            Self::Mongo(feed) => feed.is_open(),
         }
     }
 }
@@ -216,6 +149,3 @@ fn dropped<S: Storage>(scope: Scope<'_>, storage: &mut S) {
     storage.stats().fed.add(1);
     storage.written_elsewhere(scope);
 }
-
-#[cfg(test)]
-mod tests;

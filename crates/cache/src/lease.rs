@@ -93,7 +93,8 @@ pub enum Character {
     Unknown,
     /// Plain records under plain equality: cacheable.
     Plain,
-    /// A view, a collation or a time series: a write elsewhere can change its results.
+    /// A view, a collation, a time series or a capped collection: a write that does not name a
+    /// record can change it.
     Derived,
 }
 

@@ -215,7 +215,7 @@ fn redis_identity(info: &[u8]) -> Identity {
 }
 
 /// Returns the process and the election of a `hello` reply; `None` if it names no process.
-fn mongo_identity(hello: &Document<'_>) -> Option<Vec<u8>> {
+pub(crate) fn mongo_identity(hello: &Document<'_>) -> Option<Vec<u8>> {
     let version = hello.element("topologyVersion").ok()??.document()?;
     let mut identity = version.element("processId").ok()??.value().to_vec();
     if let Ok(Some(election)) = hello.element("electionId") {

@@ -15,7 +15,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_000),
-    ("cache", 10_000),
+    ("cache", 10_800),
     ("content", 2_900),
     ("db", 8_900),
     ("edge-tls", 900),
@@ -31,7 +31,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("store", 12_800),
     ("switch", 4_000),
     ("testbed", 9_100),
-    ("wire", 8_100),
+    ("wire", 8_300),
 ];
 
 /// Epoll is used by crate `reactor`, and where its documentation says why

@@ -75,7 +75,7 @@ fn storage(text: &mut Exposition, storage: &Storage) {
 }
 
 fn listeners(text: &mut Exposition, listeners: &[Listener]) {
-    let each = |mut samples: Samples<'_>, value: fn(&Listener) -> u64| {
+    let each = |mut samples: Samples<'_>, value: fn(&Listener) -> f64| {
         for listener in listeners {
             let labels = [
                 ("listener", listener.listen.as_str()),
@@ -85,10 +85,12 @@ fn listeners(text: &mut Exposition, listeners: &[Listener]) {
             samples.labelled(&labels, value(listener));
         }
     };
-    each(text.gauge("connections", "Connected clients."), |listener| listener.connections as u64);
+    each(text.gauge("connections", "Connected clients."), |listener| listener.connections as f64);
     let limit = text.gauge("connections_limit", "Maximum number of connected clients.");
-    each(limit, |listener| listener.connections_max as u64);
+    each(limit, |listener| listener.connections_max as f64);
     let failures =
         text.counter("origin_connect_failures_total", "Failed connections to the origin.");
-    each(failures, |listener| listener.origin_connect_failures);
+    each(failures, |listener| listener.origin_connect_failures as f64);
+    let help = "Longest time for which a write that bypasses the cache can stay unseen.";
+    each(text.gauge("staleness_bound_seconds", help), |listener| listener.staleness_bound_seconds);
 }

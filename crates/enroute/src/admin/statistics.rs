@@ -1,6 +1,8 @@
 //! All statistics of the endpoint, as one value. Its JSON has a stable schema, described in
 //! `docs/guide/admin.md`.
 
+use std::time::Duration;
+
 use cache::stats::{self, Counter, NotFilled, WhyNot};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -127,6 +129,8 @@ pub struct Listener {
     pub connections_max: usize,
     /// Number of failed connections to the origin.
     pub origin_connect_failures: u64,
+    /// Longest time for which a write that bypasses the cache can stay unseen.
+    pub staleness_bound_seconds: f64,
     /// Lost writes that caused a quarantine.
     pub quarantine_causes: Vec<QuarantineCause>,
 }
@@ -203,15 +207,15 @@ impl Statistics {
             listeners: shared
                 .listeners
                 .iter()
-                .map(|listener| Listener::from(&**listener))
+                .map(|listener| Listener::of(listener, shared.ttl))
                 .collect(),
             process: Process { resident_bytes: resident_bytes() },
         }
     }
 }
 
-impl From<&crate::runtime::Listener> for Listener {
-    fn from(listener: &crate::runtime::Listener) -> Self {
+impl Listener {
+    fn of(listener: &crate::runtime::Listener, ttl: Duration) -> Self {
         Self {
             protocol: listener.protocol.name(),
             listen: listener.place(),
@@ -219,6 +223,7 @@ impl From<&crate::runtime::Listener> for Listener {
             connections: listener.connections(),
             connections_max: listener.connections_max,
             origin_connect_failures: listener.origin.failures(),
+            staleness_bound_seconds: listener.staleness_bound(ttl).as_secs_f64(),
             quarantine_causes: listener.origin.quarantine_causes().iter().map(Into::into).collect(),
         }
     }

@@ -97,8 +97,9 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
 
-    /// Let a Redis origin report writes that bypass the cache, by CLIENT TRACKING. While the feed
-    /// is down, nothing is cached. A username and password can be set only in --config
+    /// Let the origin report writes that bypass the cache: Redis by CLIENT TRACKING, MongoDB (a
+    /// replica set) by a change stream. While the feed is down, nothing is cached. A username and
+    /// password can be set only in --config
     #[arg(long, requires = "listen")]
     feed: bool,
 
@@ -173,6 +174,15 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for listener in &runtime.shared().listeners {
         let tls = if listener.origin.tls().is_some() { " (TLS)" } else { "" };
         eprintln!("{} -> {}{tls}", listener.url(), listener.origin);
+        let bound = listener.staleness_bound(runtime.shared().ttl);
+        let why = match listener.feed {
+            Some(_) => "feed; while it is down, nothing is cached",
+            None => "no feed: the bound is `ttl`",
+        };
+        eprintln!(
+            "{}: a write that bypasses the cache is visible after at most {bound:?} ({why})",
+            listener.url()
+        );
     }
     let shared = Arc::clone(runtime.shared());
     let admin = admin.map(|admin| admin.serve(shared)).transpose()?;

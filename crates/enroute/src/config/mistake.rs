@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Document, ListenerDocument, Scheme};
+use super::{Document, FeedDocument, ListenerDocument, Scheme};
 
 impl Document {
     /// The first mistake that no check of a single value can find.
@@ -107,19 +107,20 @@ impl ListenerDocument {
         }
         self.find_tls_mistake()?;
         match listen.scheme {
-            Scheme::Mongodb if self.feed.is_some() => {
-                mistake("feed", "`feed` is for Redis listeners only; remove it")
-            }
+            _ if self.feed.is_some() && origin.is_original() => mistake(
+                "feed",
+                "`feed` cannot be combined with origin `original`: a feed covers one origin only",
+            ),
+            Scheme::Mongodb if self.feed.as_ref().is_some_and(FeedDocument::lacks_user) => mistake(
+                "feed",
+                "expected `user` beside `password_file`: MongoDB has no default user",
+            ),
             Scheme::Mongodb if self.cluster.is_some() => {
                 mistake("cluster", "`cluster` is for Redis listeners only; remove it")
             }
             Scheme::Redis if self.cluster.is_some() && self.feed.is_some() => mistake(
                 "feed",
                 "`feed` cannot be combined with `cluster`: a feed covers one node only",
-            ),
-            Scheme::Redis if self.feed.is_some() && origin.is_original() => mistake(
-                "feed",
-                "`feed` cannot be combined with origin `original`: a feed covers one origin only",
             ),
             Scheme::Redis if !self.unique_fields.is_empty() => {
                 mistake("unique_fields", "`unique_fields` is for MongoDB listeners only; remove it")

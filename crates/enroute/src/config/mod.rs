@@ -145,8 +145,8 @@ pub struct ListenerDocument {
     /// stored.
     #[serde(default)]
     pub unknown_expiry: UnknownExpiry,
-    /// Redis: the origin reports writes that bypass the cache (`CLIENT TRACKING`); while it does
-    /// not, nothing is cached. Default: no feed.
+    /// The origin reports writes that bypass the cache (Redis: `CLIENT TRACKING`, MongoDB: a change
+    /// stream); while it does not, nothing is cached. Default: no feed.
     pub feed: Option<FeedDocument>,
     /// Clients connect with TLS; default: without.
     pub tls: Option<TlsDocument>,
@@ -154,11 +154,11 @@ pub struct ListenerDocument {
     pub origin_tls: Option<OriginTlsDocument>,
 }
 
-/// Login of the feed of a Redis origin; `feed = {}` if the origin needs no password.
+/// Login of the feed of an origin; `feed = {}` if the origin needs no password.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeedDocument {
-    /// Username; default: the user `default`.
+    /// Username; default for Redis: the user `default`.
     pub user: Option<String>,
     /// File that contains the password and nothing else.
     pub password_file: Option<PathBuf>,

@@ -233,6 +233,10 @@ impl ListenerDocument {
 }
 
 impl FeedDocument {
+    pub(super) fn lacks_user(&self) -> bool {
+        self.password_file.is_some() && self.user.is_none()
+    }
+
     fn config(&self) -> anyhow::Result<feed::Config> {
         let login = match &self.password_file {
             None => None,

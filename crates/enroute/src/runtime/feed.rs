@@ -4,8 +4,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use cache::{
-    feed::{Config, Feed},
-    filter::resp::Settings,
+    feed::{Config, Feed, Reporter},
     lease::Ticket,
     stats::Stats,
 };
@@ -21,10 +20,11 @@ use super::{
     reached::Duplex,
     watch::{self, Watcher},
 };
+use crate::random;
 
 /// Settings of a feed.
 pub(super) struct Source {
-    pub(super) settings: Arc<Settings>,
+    pub(super) reporter: Reporter,
     pub(super) origin: Arc<Origin>,
     pub(super) config: Config,
 }
@@ -58,7 +58,8 @@ pub(super) fn run(
     }
     for (source, feed) in sources {
         let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(stats));
-        tasks.spawn_local(follow(Arc::clone(shared), storage, source, feed));
+        let shared = Arc::clone(shared);
+        tasks.spawn_local(Follower { shared, storage, source, feed, stood: false }.follow());
     }
     tasks.block_on(&runtime, async {
         while !shared.is_draining() {
@@ -67,70 +68,106 @@ pub(super) fn run(
     });
 }
 
-/// Keeps one feed connected.
-async fn follow(shared: Arc<Shared>, mut storage: Handle, source: Source, mut feed: Feed) {
-    let mut pause = RETRY;
-    let mut told = None;
-    loop {
-        match source.origin.connect().await {
-            Ok(reached) => {
-                let stream = reached.into_duplex();
-                let ended = listen(&shared, &mut storage, &mut feed, stream).await;
-                if feed.is_open() {
-                    (pause, told) = (RETRY, None);
+/// A feed, and the storage it keeps right.
+struct Follower {
+    shared: Arc<Shared>,
+    storage: Handle,
+    source: Source,
+    feed: Feed,
+    /// The feed was established on the present connection.
+    stood: bool,
+}
+
+impl Follower {
+    /// Keeps the feed connected.
+    async fn follow(mut self) {
+        let mut pause = RETRY;
+        let mut told = None;
+        loop {
+            let stream = match self.source.origin.connect().await {
+                Ok(reached) => reached.into_duplex(),
+                Err(error) => {
+                    self.source.origin.report(&error);
+                    tokio::time::sleep(RETRY).await;
+                    continue;
                 }
-                feed.lost(&mut storage);
-                inbox::deliver(&shared.post, storage.woken());
-                let why = ended.err().map_or_else(String::new, |error| error.to_string());
-                // An origin that refuses the feed does so each time.
-                if told.as_ref() != Some(&why) {
-                    warn!(
-                        origin = %source.origin,
-                        "feed lost, nothing is cached until it is re-established: {why}; retrying after \
-                         {RETRY:?}, then at growing intervals of up to {RETRY_MAX:?}"
-                    );
-                    told = Some(why);
-                }
-                tokio::time::sleep(pause).await;
-                pause = (2 * pause).min(RETRY_MAX);
+            };
+            self.stood = false;
+            let ended = self.listen(stream).await;
+            if self.stood {
+                (pause, told) = (RETRY, None);
             }
-            Err(error) => {
-                source.origin.report(&error);
-                tokio::time::sleep(RETRY).await;
+            self.feed.lost(&mut self.storage);
+            inbox::deliver(&self.shared.post, self.storage.woken());
+            let why = ended.err().map_or_else(String::new, |error| error.to_string());
+            // An origin that refuses the feed does so each time.
+            if told.as_ref() != Some(&why) {
+                warn!(
+                    origin = %self.source.origin,
+                    "feed lost, nothing is cached until it is re-established: {why}; retrying after \
+                     {RETRY:?}, then at growing intervals of up to {RETRY_MAX:?}"
+                );
+                told = Some(why);
             }
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(RETRY_MAX);
         }
+    }
+
+    /// Reads from the origin until it closes, is silent for too long, or violates the protocol.
+    async fn listen(&mut self, mut stream: Box<dyn Duplex>) -> anyhow::Result<()> {
+        let start = self.shared.start;
+        let mut buffer = vec![0; READ_BYTES];
+        self.feed.connected(nonce(), start.elapsed());
+        loop {
+            let was_open = self.feed.is_open();
+            let output = self.feed.output();
+            let pending = output.bytes().to_vec();
+            output.advance(pending.len());
+            stream.write_all(&pending).await?;
+            stream.flush().await?;
+            let alarm = self.feed.poll_timeout();
+            tokio::select! {
+                read = stream.read(&mut buffer) => match read? {
+                    0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                    count => {
+                        self.feed.receive(&buffer[..count], &mut self.storage, start.elapsed())?;
+                    }
+                },
+                () = tokio::time::sleep_until(start + alarm) => {
+                    let now = start.elapsed().max(alarm);
+                    let stands = self.feed.handle_timeout(&mut self.storage, now);
+                    anyhow::ensure!(stands, "no reply on the feed connection");
+                }
+            }
+            inbox::deliver(&self.shared.post, self.storage.woken());
+            self.tell(was_open);
+        }
+    }
+
+    /// Logs that the feed is established, or suspended.
+    fn tell(&mut self, was_open: bool) {
+        let (origin, bound) = (&self.source.origin, self.source.config.silence_max);
+        match (was_open, self.feed.is_open()) {
+            (false, true) => info!(
+                %origin,
+                "feed established: the origin reports writes that bypass the cache; one is visible after at \
+                 most {bound:?}"
+            ),
+            (true, false) => warn!(
+                %origin,
+                "feed suspended, nothing is cached until it has caught up: the origin has not reported all \
+                 writes of {bound:?} ago"
+            ),
+            _ => {}
+        }
+        self.stood |= self.feed.is_open();
     }
 }
 
-/// Reads from the origin until it closes, is silent for too long, or violates the protocol.
-async fn listen(
-    shared: &Shared,
-    storage: &mut Handle,
-    feed: &mut Feed,
-    mut stream: Box<dyn Duplex>,
-) -> anyhow::Result<()> {
-    let now = || shared.start.elapsed();
-    let mut buffer = vec![0; READ_BYTES];
-    feed.connected(now());
-    loop {
-        let stood = feed.is_open();
-        let output = feed.output();
-        let pending = output.bytes().to_vec();
-        output.advance(pending.len());
-        stream.write_all(&pending).await?;
-        stream.flush().await?;
-        tokio::select! {
-            read = stream.read(&mut buffer) => match read? {
-                0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                count => feed.receive(&buffer[..count], storage, now())?,
-            },
-            () = tokio::time::sleep_until(shared.start + feed.poll_timeout()) => {
-                anyhow::ensure!(feed.handle_timeout(now().max(feed.poll_timeout())), "no reply on the feed connection");
-            }
-        }
-        inbox::deliver(&shared.post, storage.woken());
-        if feed.is_open() && !stood {
-            info!("feed established: the origin reports writes that bypass the cache");
-        }
-    }
+/// A random number for one login.
+fn nonce() -> u128 {
+    let mut bytes = [0; 16];
+    random::fill(&mut bytes);
+    u128::from_ne_bytes(bytes)
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use cache::{
-    feed,
+    feed::{self, Reporter},
     filter::{mongo, resp},
     session,
     watch::Speaks,
@@ -61,7 +61,7 @@ pub struct Listener {
     pub origin: Arc<Origin>,
     /// The origin of each connection is its original destination, not `origin`.
     pub diverted: bool,
-    /// Lets a Redis origin report writes that bypass the cache.
+    /// Lets the origin report writes that bypass the cache.
     pub feed: Option<feed::Config>,
     /// Clients connect with TLS.
     pub tls: Option<Arc<tls::Server>>,
@@ -135,16 +135,20 @@ impl Listener {
         Self { feed, ..self }
     }
 
+    /// Longest time for which a write that bypasses the cache can stay unseen, if entries are kept
+    /// for up to `ttl`.
+    pub fn staleness_bound(&self, ttl: Duration) -> Duration {
+        self.feed.as_ref().map_or(ttl, |feed| feed.silence_max.min(ttl))
+    }
+
     /// Settings of the listener's feed, if it has one.
     pub(super) fn feed_source(&self) -> Option<Source> {
-        match (&self.protocol, &self.feed) {
-            (Protocol::Resp(settings), Some(config)) => Some(Source {
-                settings: Arc::clone(settings),
-                origin: Arc::clone(&self.origin),
-                config: config.clone(),
-            }),
-            _ => None,
-        }
+        let config = self.feed.clone()?;
+        let reporter = match &self.protocol {
+            Protocol::Mongo(settings) => Reporter::Mongo(Arc::clone(settings)),
+            Protocol::Resp(settings) => Reporter::Redis(Arc::clone(settings)),
+        };
+        Some(Source { reporter, origin: Arc::clone(&self.origin), config })
     }
 
     /// What the watch of its origin needs to know; none where behind each connection stands

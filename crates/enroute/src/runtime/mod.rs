@@ -61,6 +61,8 @@ pub struct Shared {
     pub start: Instant,
     /// The listeners.
     pub listeners: Vec<Arc<Listener>>,
+    /// Maximum age of an entry.
+    pub ttl: Duration,
     /// One set of counters for each worker, one for relayed connections, and one for the feeds.
     pub stats: Vec<Arc<Stats>>,
     limits: Limits,
@@ -129,6 +131,7 @@ impl Runtime {
             shards: Arc::new(Shards::new(&setup.storage, seed)),
             start: Instant::now(),
             listeners: listeners.clone(),
+            ttl: setup.storage.ttl,
             stats: (0..setup.workers + 2).map(|_| Arc::default()).collect(),
             limits: setup.limits,
             clients: Clients::new(CLIENTS_BYTES),
@@ -186,8 +189,8 @@ impl Runtime {
         let sources = shared.listeners.iter().filter_map(|listener| listener.feed_source());
         let feeds: Vec<_> = sources
             .map(|source| {
-                let settings = Arc::clone(&source.settings);
-                let feed = Feed::new(settings, source.config.clone(), &mut storage);
+                let reporter = source.reporter.clone();
+                let feed = Feed::new(reporter, source.config.clone(), &mut storage);
                 (source, feed)
             })
             .collect();

@@ -64,6 +64,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "5:8",
         "a feed covers one node only",
     ),
+    (
+        "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://h:2\"\n\
+         feed = { password_file = \"f\" }\n",
+        "4:8",
+        "expected `user` beside `password_file`",
+    ),
     ("[storage]\nmemory = \"900000GB\"\n", "2:10", "the machine has"),
     ("[admin]\nlisten = \"127.0.0.1:0\"\nname = []\n", "3:1", "`names`"),
     (

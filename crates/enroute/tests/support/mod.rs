@@ -40,6 +40,7 @@ pub mod placers;
 pub mod process;
 pub mod raw;
 pub mod redis_history;
+pub mod replica;
 pub mod script;
 pub mod scripted;
 pub mod secured;

@@ -3,7 +3,8 @@
 //! **What it is.** [`frame`] cuts a byte stream into frames that keep their original bytes;
 //! [`request`] gives a frame its command, namespace and document sequences; [`command`] is the
 //! table of what each command does; [`touch`] names what a request writes to; [`response`] reads
-//! and writes replies; [`key`] makes equal values equal bytes.
+//! and writes replies; [`key`] makes equal values equal bytes; [`change`] reads the events of a
+//! change stream; [`scram`] logs in connections of our own.
 //!
 //! **What it is not.** Not a driver and not a general BSON library: documents are read in place and
 //! only as deep as requested. What a cache may answer is decided in `cache`.
@@ -12,6 +13,7 @@
 //! The protocol's picture is in `docs/protocols/mongodb.md`.
 
 pub mod bson;
+pub mod change;
 pub mod command;
 pub mod compressed;
 #[cfg(test)]
@@ -24,4 +26,5 @@ pub mod message;
 mod reader;
 pub mod request;
 pub mod response;
+pub mod scram;
 pub mod touch;

@@ -68,7 +68,7 @@ pub fn touches<'a>(request: &Request<'a>, visit: &mut dyn FnMut(Touch<'a>)) -> R
 
 /// A collection that is not named (or by UUID) could be any of its database, and so could one that
 /// a `system.` collection stands for: `system.views` defines views, `system.buckets.c` holds `c`.
-fn widen(touch: Touch<'_>) -> Touch<'_> {
+pub(super) fn widen(touch: Touch<'_>) -> Touch<'_> {
     let (Touch::Document { namespace, .. }
     | Touch::Filter { namespace, .. }
     | Touch::Collection(namespace)) = touch

@@ -5,6 +5,7 @@ use wire::{
     Result,
     mongo::{
         bson::{Document, Element},
+        change,
         command::Effect,
         frame::{Body, Frame},
         key,
@@ -101,6 +102,20 @@ impl Mongo {
         let mut touched = Touched::default();
         touched.visit(self, Touch::Collection(command.namespace), &mut Scratch::new());
         touched.scopes(self.origin, &NO_KEYS)
+    }
+
+    /// What an event of a change stream reports as written, and whether the stream goes on.
+    ///
+    /// # Errors
+    /// The event is malformed.
+    pub(crate) fn reported<'m>(
+        &self,
+        event: &Document<'_>,
+        scratch: &'m mut Scratch,
+    ) -> Result<(SmallVec<[Scope<'m>; 1]>, bool)> {
+        let mut touched = Touched::default();
+        let goes_on = change::touches(event, &mut |touch| touched.visit(self, touch, scratch))?;
+        Ok((touched.scopes(self.origin, scratch), goes_on))
     }
 
     /// The flow of a command that may write.

@@ -62,7 +62,8 @@ pub(super) fn character(reply: &[u8], limits: &Limits) -> Result<Character, NotF
         let options = element("options")?.and_then(|options| options.document());
         let derives = |name| options.is_some_and(|o| !matches!(o.element(name), Ok(None)));
         let plain = kind.is_none_or(|kind| kind == "collection");
-        if plain && !["viewOn", "collation", "timeseries"].into_iter().any(derives) {
+        // A capped collection drops its oldest records with an insert that does not name them.
+        if plain && !["viewOn", "collation", "timeseries", "capped"].into_iter().any(derives) {
             Ok(Character::Plain)
         } else {
             Err(NotFilled::Derived)

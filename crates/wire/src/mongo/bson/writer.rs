@@ -67,6 +67,15 @@ impl<'a> Writer<'a> {
         patch(self.out, start, length);
     }
 
+    /// Binary data of subtype 0.
+    pub fn binary(&mut self, name: &str, value: &[u8]) {
+        self.head(Kind::Binary, name.as_bytes());
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; 5]);
+        self.out.extend_from_slice(value);
+        patch(self.out, start, value.len());
+    }
+
     /// An embedded document that exists already.
     pub fn document(&mut self, name: &str, value: Document<'_>) {
         self.fixed(Kind::Document, name, value.bytes());

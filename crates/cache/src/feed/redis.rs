@@ -1,0 +1,188 @@
+//! Reports of a Redis origin, by `CLIENT TRACKING ON BCAST`: every key that is written, expires or is
+//! evicted, by any client.
+//!
+//! A feed that was lost may have missed anything, so closing drops all. Tracking does not report the
+//! database of a written key, so the key is dropped from all of them.
+
+use std::{sync::Arc, time::Duration};
+
+use smallvec::SmallVec;
+use wire::resp::{Frame, Kind, frame, request};
+
+use super::{Config, dropped};
+use crate::{
+    Error, Output,
+    filter::resp::{FEED_DATABASES, Settings, namespace},
+    input::Input,
+    key::{Key, Scope},
+    lease::Outcome,
+    storage::{Storage, Write},
+};
+
+/// The feed of one Redis origin.
+#[derive(Debug)]
+pub struct Feed {
+    settings: Arc<Settings>,
+    config: Config,
+    input: Input,
+    output: Output,
+    /// The origin's databases, closed while there is no feed.
+    closed: SmallVec<[Write; 16]>,
+    /// Number of replies to our commands still missing before the feed is established.
+    awaited: u32,
+    heard_at: Duration,
+    pinged_at: Duration,
+}
+
+impl Feed {
+    /// A feed that is not connected: nothing of the origin is stored until it is.
+    pub fn new<S: Storage>(settings: Arc<Settings>, config: Config, storage: &mut S) -> Self {
+        let mut feed = Self {
+            settings,
+            config,
+            input: Input::default(),
+            output: Output::default(),
+            closed: SmallVec::new(),
+            awaited: 0,
+            heard_at: Duration::ZERO,
+            pinged_at: Duration::ZERO,
+        };
+        feed.close(storage);
+        feed
+    }
+
+    /// A new connection to the origin was made.
+    pub fn connected(&mut self, now: Duration) {
+        let out = self.output.buffer();
+        let command = |words: &[&str], out: &mut Vec<u8>| request::write_command(out, words);
+        match &self.config.login {
+            None => command(&["HELLO", "3"], out),
+            Some((user, password)) => {
+                let user = user.as_deref().unwrap_or("default");
+                command(&["HELLO", "3", "AUTH", user, password], out);
+            }
+        }
+        command(&["CLIENT", "TRACKING", "ON", "BCAST"], out);
+        self.awaited = 2;
+        (self.heard_at, self.pinged_at) = (now, now);
+    }
+
+    /// Takes bytes of the origin.
+    ///
+    /// # Errors
+    /// The origin refuses the feed, or does not speak the protocol. Close the connection and call
+    /// [`Self::lost`].
+    pub fn receive<S: Storage>(
+        &mut self,
+        bytes: &[u8],
+        storage: &mut S,
+        now: Duration,
+    ) -> Result<(), Error> {
+        self.heard_at = now;
+        let all = self.input.take_with(bytes);
+        let mut taken = 0;
+        while let Some((message, length)) =
+            frame::decode(all.waiting().get(taken..).unwrap_or_default(), &self.settings.limits)
+                .map_err(Error::Server)?
+        {
+            taken += length;
+            match message.kind() {
+                Kind::Push => self.invalidate(&message, storage),
+                _ => self.answered(&message, storage)?,
+            }
+        }
+        self.input.put_back(all, taken);
+        Ok(())
+    }
+
+    /// What is to be written to the origin.
+    pub fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    /// When [`Self::handle_timeout`] must be called.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Duration {
+        (self.pinged_at + self.config.ping_interval).min(self.heard_at + self.config.silence_max)
+    }
+
+    /// Handles elapsed time; returns whether the feed is still valid. If not, close the connection
+    /// and call [`Self::lost`].
+    pub fn handle_timeout(&mut self, now: Duration) -> bool {
+        if now >= self.heard_at + self.config.silence_max {
+            return false;
+        }
+        if now >= self.pinged_at + self.config.ping_interval {
+            request::write_command(self.output.buffer(), &["PING"]);
+            self.pinged_at = now;
+        }
+        true
+    }
+
+    /// The connection is lost, and with it any further reports.
+    pub fn lost<S: Storage>(&mut self, storage: &mut S) {
+        self.input = Input::default();
+        self.output.clear();
+        self.awaited = 0;
+        self.close(storage);
+    }
+
+    /// Whether the feed is established.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.closed.is_empty()
+    }
+
+    fn close<S: Storage>(&mut self, storage: &mut S) {
+        if !self.closed.is_empty() {
+            return;
+        }
+        for database in 0..FEED_DATABASES {
+            let namespace = namespace(&self.settings, database);
+            self.closed.push(storage.write_sent(namespace.whole_database().into()));
+        }
+    }
+
+    fn answered<S: Storage>(&mut self, reply: &Frame<'_>, storage: &mut S) -> Result<(), Error> {
+        if let Some(error) = reply.error() {
+            return Err(Error::Server(wire::Error::Malformed {
+                protocol: "redis",
+                offset: 0,
+                expected: "an origin that lets the feed log in and track",
+                got: String::from_utf8_lossy(error).into_owned(),
+            }));
+        }
+        if self.awaited > 0 {
+            self.awaited -= 1;
+            if self.awaited == 0 {
+                // From here on the origin names every write, so reads may be stored again.
+                for write in std::mem::take(&mut self.closed) {
+                    storage.write_settled(write, Outcome::Applied);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// `>2 invalidate [key …]`, or null instead of the keys when everything was flushed.
+    fn invalidate<S: Storage>(&self, push: &Frame<'_>, storage: &mut S) {
+        let mut elements = push.elements();
+        if elements.next().and_then(|name| name.payload()) != Some(b"invalidate") {
+            return;
+        }
+        let Some(keys) = elements.next() else { return };
+        for database in self.settings.databases.numbers() {
+            let namespace = namespace(&self.settings, database);
+            if keys.is_null() {
+                dropped(namespace.whole_database(), storage);
+                continue;
+            }
+            for key in keys.elements().filter_map(|key| key.payload()) {
+                dropped(Scope::Key(Key::new(namespace, key)), storage);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,325 @@
+//! The primary of a replica set, in memory: what a feed needs and no server here offers, namely a
+//! change stream of the whole deployment whose position can be compared with the server's own.
+//!
+//! Records are found, inserted, replaced and deleted by `_id`, by any driver. Tests can hold its
+//! stream back, cut it, make it forget its history and refuse it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bson::{Bson, Document, Timestamp, doc};
+
+use super::message::Message;
+
+/// A running primary. It ends with the process.
+pub struct Replica {
+    address: SocketAddr,
+    stage: Arc<Stage>,
+}
+
+#[derive(Default)]
+struct Stage {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// By namespace and `_id`.
+    records: BTreeMap<(String, String), Document>,
+    /// All events, each at a time of its own: the first has 1.
+    events: Vec<Document>,
+    /// Events up to this time are gone.
+    forgotten: usize,
+    /// A majority is missing: later events are not reported.
+    held_at: Option<usize>,
+    streams: Vec<TcpStream>,
+    /// How each stream was opened.
+    opened: Vec<Document>,
+    /// Reads by `_id` that reached it.
+    reads: usize,
+    kind: Kind,
+}
+
+/// What it says to a feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kind {
+    #[default]
+    Primary,
+    /// It belongs to no replica set.
+    Standalone,
+    /// It lets no user open a change stream.
+    Forbidding,
+}
+
+impl Replica {
+    /// Listens on a free loopback port.
+    pub fn start(kind: Kind) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let state = Mutex::new(State { kind, ..State::default() });
+        let stage = Arc::new(Stage { state, changed: Condvar::new() });
+        let theirs = Arc::clone(&stage);
+        thread::spawn(move || {
+            for connection in listener.incoming().map_while(Result::ok) {
+                let stage = Arc::clone(&theirs);
+                // A connection that breaks is the test's doing.
+                thread::spawn(move || drop(stage.serve(connection)));
+            }
+        });
+        Self { address, stage }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A driver's client of `address`: its own, or that of a cache before it.
+    pub fn client(address: SocketAddr) -> mongodb::sync::Client {
+        let url = format!("mongodb://{address}/?directConnection=true&retryWrites=false");
+        mongodb::sync::Client::with_uri_str(url).expect("a URL")
+    }
+
+    /// Reports nothing that is written from now on.
+    pub fn hold_stream(&self) {
+        let mut state = self.stage.lock();
+        state.held_at = Some(state.events.len());
+    }
+
+    /// Reports everything again.
+    pub fn release_stream(&self) {
+        self.stage.lock().held_at = None;
+        self.stage.changed.notify_all();
+    }
+
+    /// Closes the connections that have a stream.
+    pub fn cut_streams(&self) {
+        for stream in self.stage.lock().streams.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Forgets all events so far.
+    pub fn forget_history(&self) {
+        let mut state = self.stage.lock();
+        state.forgotten = state.events.len();
+    }
+
+    /// Reports a command on a collection, or on the whole database.
+    pub fn report(&self, operation: &str, namespace: Document) {
+        let mut state = self.stage.lock();
+        let event = doc! { "operationType": operation, "ns": namespace };
+        state.write(event);
+        drop(state);
+        self.stage.changed.notify_all();
+    }
+
+    /// The stage `$changeStream` of every stream that was opened.
+    pub fn opened(&self) -> Vec<Document> {
+        self.stage.lock().opened.clone()
+    }
+
+    /// Reads by `_id` that reached it.
+    pub fn reads(&self) -> usize {
+        self.stage.lock().reads
+    }
+}
+
+impl Stage {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn serve(&self, mut connection: TcpStream) -> io::Result<()> {
+        connection.set_nodelay(true)?;
+        let mut position = 0;
+        while let Some(message) = Message::read(&mut connection)? {
+            let reply = match message.command() {
+                "getMore" => self.get_more(&message.body, &mut position),
+                "aggregate" => {
+                    let mut state = self.lock();
+                    state.streams.push(connection.try_clone()?);
+                    state.open(&message.body, &mut position)
+                }
+                _ => self.lock().answer(&message.body),
+            };
+            self.changed.notify_all();
+            let reply = Message {
+                response_to: message.request_id,
+                legacy: message.legacy,
+                ..Message::new(1, reply)
+            };
+            reply.write(&mut connection)?;
+        }
+        Ok(())
+    }
+
+    /// The events behind `position`, or what there is of them after `maxTimeMS`.
+    fn get_more(&self, request: &Document, position: &mut usize) -> Document {
+        let patience = request.get_i64("maxTimeMS").expect("a feed says how long it waits");
+        let until = Instant::now() + Duration::from_millis(patience.try_into().expect("positive"));
+        let mut state = self.lock();
+        loop {
+            if *position < state.forgotten {
+                return doc! { "ok": 0.0, "code": 286, "codeName": "ChangeStreamHistoryLost",
+                "errmsg": "the resume point may no longer be in the oplog" };
+            }
+            let end = state.held_at.unwrap_or(state.events.len());
+            let left = until.saturating_duration_since(Instant::now());
+            if *position < end || left.is_zero() {
+                // Two at most, so that a batch often ends in the middle.
+                let end = end.min(*position + 2);
+                let batch = state.events[*position..end].to_vec();
+                let reached = match end > *position {
+                    true => event_token(end),
+                    false => token(end),
+                };
+                *position = end;
+                return cursor("nextBatch", batch, reached);
+            }
+            state = self.changed.wait_timeout(state, left).expect("no thread panicked").0;
+        }
+    }
+}
+
+impl State {
+    fn answer(&mut self, request: &Document) -> Document {
+        let database = request.get_str("$db").unwrap_or_default();
+        let (command, first) = request.iter().next().expect("a command");
+        let namespace = format!("{database}.{}", first.as_str().unwrap_or_default());
+        let id = |document: &Document| document.get("_id").map(Bson::to_string);
+        let list = |name: &str| request.get_array(name).expect("a list").iter();
+        let document = |bson: &Bson| bson.as_document().cloned().expect("a document");
+        match command.as_str() {
+            "hello" | "isMaster" | "ismaster" => return self.greeting(request),
+            "find" => {
+                let key = request.get_document("filter").ok().and_then(id).unwrap_or_default();
+                self.reads += usize::from(namespace != "enroute.enroute");
+                let found = self.records.get(&(namespace, key)).cloned();
+                return doc! { "ok": 1.0, "cursor": { "id": 0_i64, "ns": "shop.users",
+                "firstBatch": found.into_iter().collect::<Vec<_>>() } };
+            }
+            "listCollections" => {
+                let name = request.get_document("filter").and_then(|filter| filter.get_str("name"));
+                let name = name.expect("the name of a collection");
+                return doc! { "ok": 1.0, "cursor": { "id": 0_i64, "ns": "shop.$cmd",
+                "firstBatch": [{ "name": name, "type": "collection", "options": {} }] } };
+            }
+            "insert" => {
+                for record in list("documents").map(document) {
+                    self.put("insert", &namespace, record);
+                }
+            }
+            "update" => {
+                for update in list("updates").map(document) {
+                    let mut record = document(update.get("u").expect("a replacement"));
+                    let filter = update.get_document("q").expect("a filter");
+                    record.insert("_id", filter.get("_id").expect("a key").clone());
+                    self.put("replace", &namespace, record);
+                }
+            }
+            "delete" => {
+                for delete in list("deletes").map(document) {
+                    let filter = delete.get_document("q").expect("a filter").clone();
+                    self.records.remove(&(namespace.clone(), id(&filter).expect("a key")));
+                    self.write_record("delete", &namespace, &filter);
+                }
+            }
+            "ping" | "endSessions" | "killCursors" => {}
+            "connectionStatus" => {
+                return doc! { "ok": 1.0, "authInfo": { "authenticatedUsers": [] } };
+            }
+            other => {
+                let errmsg = format!("no such command: '{other}'");
+                return doc! { "ok": 0.0, "code": 59, "codeName": "CommandNotFound", "errmsg": errmsg };
+            }
+        }
+        doc! { "ok": 1.0, "n": 1, "nModified": 1 }
+    }
+
+    fn greeting(&self, request: &Document) -> Document {
+        let process = bson::oid::ObjectId::from_bytes([7; 12]);
+        let time = timestamp(self.events.len());
+        let mut hello = doc! { "ok": 1.0, "helloOk": true, "isWritablePrimary": true,
+        "ismaster": true, "minWireVersion": 0, "maxWireVersion": 21, "maxBsonObjectSize": 16_777_216,
+        "maxMessageSizeBytes": 48_000_000, "maxWriteBatchSize": 100_000 };
+        if self.kind != Kind::Standalone {
+            hello.insert("setName", "rs");
+            // A driver that gets one leaves a question open, which this origin does not.
+            if request.contains_key("comment") {
+                hello.insert("topologyVersion", doc! { "processId": process, "counter": 6_i64 });
+            }
+            let date = bson::DateTime::from_millis(1_000_000);
+            let last = doc! { "opTime": { "ts": time, "t": 1_i64 }, "lastWriteDate": date };
+            hello.insert("lastWrite", last);
+        }
+        hello
+    }
+
+    fn put(&mut self, operation: &str, namespace: &str, record: Document) {
+        self.write_record(operation, namespace, &record);
+        let key = record.get("_id").expect("a key").to_string();
+        self.records.insert((namespace.to_owned(), key), record);
+    }
+
+    fn write_record(&mut self, operation: &str, namespace: &str, record: &Document) {
+        let (database, collection) = namespace.split_once('.').expect("two parts");
+        let id = record.get("_id").expect("a key").clone();
+        self.write(
+            doc! { "operationType": operation, "ns": { "db": database, "coll": collection },
+            "documentKey": { "_id": id } },
+        );
+    }
+
+    fn write(&mut self, mut event: Document) {
+        event.insert("_id", event_token(self.events.len() + 1));
+        self.events.push(event);
+    }
+
+    fn open(&mut self, request: &Document, position: &mut usize) -> Document {
+        if self.kind == Kind::Forbidding {
+            return doc! { "ok": 0.0, "code": 13, "codeName": "Unauthorized",
+            "errmsg": "not authorized on admin to execute command" };
+        }
+        let stages = request.get_array("pipeline").expect("a pipeline");
+        let stage =
+            stages[0].as_document().and_then(|stage| stage.get_document("$changeStream").ok());
+        let stage = stage.expect("a change stream").clone();
+        let after = stage.get_document("resumeAfter").ok().map(time_of);
+        self.opened.push(stage);
+        *position = after.unwrap_or(self.held_at.unwrap_or(self.events.len()));
+        if *position < self.forgotten {
+            return doc! { "ok": 0.0, "code": 286, "codeName": "ChangeStreamHistoryLost",
+            "errmsg": "the resume point may no longer be in the oplog" };
+        }
+        cursor("firstBatch", Vec::new(), token(*position))
+    }
+}
+
+fn cursor(name: &str, batch: Vec<Document>, token: Document) -> Document {
+    doc! { "ok": 1.0, "cursor": {
+        "id": 99_i64, "ns": "admin.$cmd.aggregate", name: batch, "postBatchResumeToken": token,
+    } }
+}
+
+fn timestamp(time: usize) -> Timestamp {
+    Timestamp { time: 1_000, increment: time.try_into().expect("few events") }
+}
+
+/// The token of a stream that has nothing more up to `time`.
+fn token(time: usize) -> Document {
+    doc! { "_data": format!("82{:08X}{time:08X}2B0229296E04", 1_000) }
+}
+
+fn event_token(time: usize) -> Document {
+    doc! { "_data": format!("82{:08X}{time:08X}2B042C0100296E5A04", 1_000) }
+}
+
+fn time_of(token: &Document) -> usize {
+    let data = token.get_str("_data").expect("a token");
+    usize::from_str_radix(&data[10..18], 16).expect("a time")
+}
