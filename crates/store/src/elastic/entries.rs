@@ -60,6 +60,7 @@ impl Elastic {
     pub fn fetch(&mut self, key: &[u8], now: Duration) -> Fetch<'_> {
         let hash = self.hash(key);
         if self.recent.is_empty()
+            && !self.staging.has_key(hash, key)
             && let Some(at) = self.memory.find_used(hash, key)
             && !Body::read(self.memory.value_at(at)).expires_at.is_over(now)
         {
@@ -109,11 +110,15 @@ impl Elastic {
     }
 
     fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
-        if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key) {
-            self.note_hit(hash, value_bytes);
+        // A command that resumes finds in memory what was read for it: no second lookup, and no use.
+        let is_staged = self.staging.has_key(hash, key);
+        if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key, !is_staged) {
+            if !is_staged {
+                self.note_hit(hash, value_bytes);
+            }
             return self.present_until(expires_at, hash, key, now);
         }
-        if self.staging.of_key(key).is_some() {
+        if is_staged {
             return self.load_staged(hash, key, now);
         }
         match self.locate(hash, key) {
@@ -129,11 +134,13 @@ impl Elastic {
         }
     }
 
-    fn expiry_in_memory(&mut self, hash: u64, key: &[u8]) -> Option<(Expiry, usize)> {
+    fn expiry_in_memory(&mut self, hash: u64, key: &[u8], is_use: bool) -> Option<(Expiry, usize)> {
         let body = if let Some(location) = self.recent.location(&self.log, hash, key) {
             self.log.buffered_record(location)?.body
-        } else {
+        } else if is_use {
             Body::read(self.memory.lookup(hash, key, NEVER)?)
+        } else {
+            Body::read(self.memory.peek(hash, key, NEVER)?.value)
         };
         Some((body.expires_at, body.value.len()))
     }

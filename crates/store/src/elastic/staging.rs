@@ -3,13 +3,15 @@
 //! A staged entry stays readable until its last ticket is released, however little memory is free;
 //! so a command whose keys do not fit memory together still runs.
 
+mod hashes;
+mod state;
+
 use std::collections::VecDeque;
 use std::io;
-use std::ops::Range;
 
 use hashbrown::HashMap;
 
-use super::entries::{NEVER, body_bytes};
+use super::entries::NEVER;
 use super::key_hash::KeyHasher;
 use super::ledger::Ledger;
 use super::log::Log;
@@ -21,6 +23,9 @@ use super::usage::Usage;
 use super::{Error, Ticket};
 use crate::device::FileName;
 use crate::memory::Memory;
+use hashes::Hashes;
+use state::BodyBytes;
+pub(super) use state::State;
 
 /// The data that a ticket waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -32,45 +37,6 @@ pub(super) enum StagedKey {
     Slot { hash: u64, location: Location, address: Address },
     /// A page of the storage table.
     Page(u32),
-}
-
-/// A body inside the bytes it was read with.
-#[derive(Debug)]
-pub(super) struct BodyBytes {
-    bytes: Vec<u8>,
-    range: Range<usize>,
-}
-
-impl BodyBytes {
-    pub(super) fn body(&self) -> Body<'_> {
-        Body::read(&self.bytes[self.range.clone()])
-    }
-
-    fn of(body: Body<'_>) -> Self {
-        let bytes = body_bytes(body);
-        Self { range: 0..bytes.len(), bytes }
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum State {
-    /// The disk is being asked; these records were not it.
-    Reading { tried: Vec<Address> },
-    /// The entry, and which record it is.
-    Body { bytes: BodyBytes, location: Location },
-    /// The key of a record.
-    Found { key: Box<[u8]>, over_at: Expiry },
-    /// The entry does not exist; or the page is in memory.
-    Absent,
-    /// Reading failed. If the record of the key is permanently damaged, `location` is the record to
-    /// replace.
-    Failed { error: Error, location: Option<Location> },
-}
-
-impl State {
-    pub(super) fn is_known(&self) -> bool {
-        !matches!(self, Self::Reading { .. })
-    }
 }
 
 #[derive(Debug)]
@@ -90,6 +56,7 @@ struct Staged {
 #[derive(Debug, Default)]
 pub(super) struct Staging {
     staged: HashMap<StagedKey, Staged>,
+    hashes: Hashes,
     bytes: usize,
     tickets: HashMap<Ticket, StagedKey>,
     loaded: VecDeque<Ticket>,
@@ -107,7 +74,7 @@ pub(super) struct Borrows<'a> {
     /// Brings back pages of the table that are not in memory.
     pub(super) paging: &'a mut Paging,
     pub(super) outbox: &'a mut Outbox,
-    /// Counts a lookup that found its entry on disk.
+    /// Counts the lookups that wait for a record.
     pub(super) usage: &'a mut Usage,
     pub(super) ledger: &'a mut Ledger,
     pub(super) hasher: &'a KeyHasher,
@@ -136,9 +103,10 @@ impl Staging {
         staged.holders -= 1;
         staged.waiting.retain(|waiting| *waiting != ticket);
         if staged.holders == 0
-            && let Some(Staged { state, pinned, .. }) = self.staged.remove(&key)
+            && let Some(Staged { hash, state, pinned, .. }) = self.staged.remove(&key)
         {
-            self.bytes -= state_bytes(&state);
+            self.hashes.remove(hash);
+            self.bytes -= state.held_bytes();
             if let Some(page) = pinned {
                 table.unpin(page);
             }
@@ -164,7 +132,13 @@ impl Staging {
         self.of(&StagedKey::Key(key.into()))
     }
 
-    /// The same for anything that a ticket is for.
+    /// True if a ticket for the key is held. Its lookup is counted when its record is read.
+    #[inline]
+    pub(super) fn has_key(&self, hash: u64, key: &[u8]) -> bool {
+        self.hashes.may_have(hash) && self.of_key(key).is_some()
+    }
+
+    /// Returns the state of anything that a ticket is for.
     pub(super) fn of(&self, key: &StagedKey) -> Option<&State> {
         self.staged.get(key).map(|staged| &staged.state)
     }
@@ -193,6 +167,7 @@ impl Staging {
             _ => self.loaded.push_back(ticket),
         }
         if is_new {
+            self.hashes.add(hash);
             self.advance(key, borrows);
         }
         ticket
@@ -201,7 +176,7 @@ impl Staging {
     /// Reads again for a key whose page or record has moved since.
     pub(super) fn restart(&mut self, key: &StagedKey, borrows: &mut Borrows<'_>) {
         if let Some(staged) = self.staged.get_mut(key) {
-            self.bytes -= state_bytes(&staged.state);
+            self.bytes -= staged.state.held_bytes();
             staged.state = State::Reading { tried: Vec::new() };
             self.advance(key, borrows);
         }
@@ -331,10 +306,12 @@ impl Staging {
             StagedKey::Key(wanted) if **wanted == *record.key => {
                 let range = record.body_range();
                 let hash = borrows.hasher.hash(wanted);
-                borrows.usage.note(hash, range.len(), borrows.table, borrows.memory);
+                for _ in 0..self.staged.get(key).map_or(0, |staged| staged.waiting.len()) {
+                    borrows.usage.note(hash, range.len(), borrows.table, borrows.memory);
+                }
                 // Refused for its size, it is read from disk again.
                 let _ = borrows.memory.insert(hash, wanted, &bytes[range.clone()], None, NEVER);
-                let bytes = BodyBytes { bytes, range };
+                let bytes = BodyBytes::new(bytes, range);
                 self.resolve(key, State::Body { bytes, location: slot.location }, borrows.table);
             }
             _ => {
@@ -351,8 +328,8 @@ impl Staging {
     /// Ends the wait for `key`.
     pub(super) fn resolve(&mut self, key: &StagedKey, state: State, table: &mut Table) {
         let Some(staged) = self.staged.get_mut(key) else { return };
-        self.bytes += state_bytes(&state);
-        self.bytes -= state_bytes(&staged.state);
+        self.bytes += state.held_bytes();
+        self.bytes -= staged.state.held_bytes();
         staged.state = state;
         self.loaded.extend(staged.waiting.drain(..));
         self.pin(key, table);
@@ -419,18 +396,10 @@ impl Staging {
     pub(super) fn record_gone(&mut self, gone: Location) {
         for staged in self.staged.values_mut() {
             if matches!(&staged.state, State::Body { location, .. } if *location == gone) {
-                self.bytes -= state_bytes(&staged.state);
+                self.bytes -= staged.state.held_bytes();
                 staged.state = State::Absent;
             }
         }
-    }
-}
-
-fn state_bytes(state: &State) -> usize {
-    match state {
-        State::Body { bytes, .. } => bytes.bytes.len() + size_of::<Staged>(),
-        State::Found { key, .. } => key.len() + size_of::<Staged>(),
-        _ => 0,
     }
 }
 

@@ -1,0 +1,60 @@
+//! What is known of an entry that commands wait for.
+
+use std::ops::Range;
+
+use crate::elastic::Error;
+use crate::elastic::entries::body_bytes;
+use crate::elastic::record::{Address, Body, Expiry};
+use crate::elastic::table::Location;
+
+/// A body inside the bytes it was read with.
+#[derive(Debug)]
+pub(in crate::elastic) struct BodyBytes {
+    bytes: Vec<u8>,
+    range: Range<usize>,
+}
+
+impl BodyBytes {
+    pub(super) fn new(bytes: Vec<u8>, range: Range<usize>) -> Self {
+        Self { bytes, range }
+    }
+
+    pub(super) fn of(body: Body<'_>) -> Self {
+        let bytes = body_bytes(body);
+        Self { range: 0..bytes.len(), bytes }
+    }
+
+    pub(in crate::elastic) fn body(&self) -> Body<'_> {
+        Body::read(&self.bytes[self.range.clone()])
+    }
+}
+
+#[derive(Debug)]
+pub(in crate::elastic) enum State {
+    /// The disk is being asked; these records were not it.
+    Reading { tried: Vec<Address> },
+    /// The entry, and which record it is.
+    Body { bytes: BodyBytes, location: Location },
+    /// The key of a record.
+    Found { key: Box<[u8]>, over_at: Expiry },
+    /// The entry does not exist; or the page is in memory.
+    Absent,
+    /// Reading failed. If the record of the key is permanently damaged, `location` is the record to
+    /// replace.
+    Failed { error: Error, location: Option<Location> },
+}
+
+impl State {
+    pub(in crate::elastic) fn is_known(&self) -> bool {
+        !matches!(self, Self::Reading { .. })
+    }
+
+    /// Bytes of memory held.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Body { bytes, .. } => bytes.bytes.len() + size_of::<super::Staged>(),
+            Self::Found { key, .. } => key.len() + size_of::<super::Staged>(),
+            _ => 0,
+        }
+    }
+}
