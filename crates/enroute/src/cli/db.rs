@@ -24,7 +24,7 @@ use super::{
     signal::{EndSignal, on_hangup},
 };
 use crate::{
-    config::{AdminDocument, Bytes},
+    config::{AdminDocument, Bytes, machine},
     database::{Database, Setup, Shared, orchestrator::Place},
     private_file, tls,
 };
@@ -215,6 +215,9 @@ impl Arguments {
             bail!(
                 "memory: expected at least 32MiB for the whole process, got {memory_bytes} bytes"
             );
+        }
+        if let Some(lacks) = machine::lacks_process(memory_bytes) {
+            bail!("memory: {lacks}");
         }
         let named = document.sync.as_ref().unwrap_or(&self.sync);
         let Some(sync) = parse_sync(named) else {

@@ -42,17 +42,27 @@ impl Document {
     }
 
     fn find_missing_memory(&self) -> Result<(), Mistake> {
-        match self.storage.memory.and_then(lacks) {
-            Some(message) => Err(Mistake { at: Some(Place::Storage("memory")), message }),
-            None => Ok(()),
+        let content = self.edge.as_ref().and_then(|edge| edge.content.memory);
+        for (memory, at) in
+            [(self.storage.memory, Place::Storage("memory")), (content, Place::Edge("content"))]
+        {
+            if let Some(message) = memory.and_then(lacks) {
+                return Err(Mistake { at: Some(at), message });
+            }
         }
+        Ok(())
     }
 }
 
 /// Error if the machine has too little memory for a process with `memory` for items; `None` if it
 /// has enough.
 pub(crate) fn lacks(memory: Bytes) -> Option<String> {
-    let (machine, process) = (memory_bytes()?, process_bytes(memory.count() as u64));
+    lacks_process(process_bytes(memory.count() as u64))
+}
+
+/// Error if the machine has too little memory for a process of this size; `None` if it has enough.
+pub(crate) fn lacks_process(process: u64) -> Option<String> {
+    let machine = memory_bytes()?;
     (process > machine).then(|| {
         format!(
             "the process would use up to {process} bytes with this value, the machine has {machine}; \

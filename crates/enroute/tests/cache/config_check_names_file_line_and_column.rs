@@ -131,6 +131,7 @@ fn a_mistake_in_an_edge_is_found_where_it_is() {
         (format!("{EDGE}{SITE}{SITE}"), "9:10", "twice"),
         (format!("{EDGE}[edge.limits]\nhandshakes_max = 0\n{SITE}"), "4:18", "at least 1"),
         (format!("{EDGE}[edge.content]\nmemory = \"much\"\n{SITE}"), "4:10", "64MiB"),
+        (format!("{EDGE}{SITE}[edge.content]\nmemory = \"900000GB\"\n"), "8:1", "the machine has"),
     ];
     for (text, place, said) in table {
         let (code, answer) = check(&text);

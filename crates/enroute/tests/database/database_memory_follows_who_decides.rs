@@ -11,7 +11,7 @@ use crate::support::cgroup::Cgroup;
 use crate::support::database::Database;
 use crate::support::directory::TemporaryDirectory;
 use crate::support::enroute::{Enroute, admin, admin_post};
-use crate::support::process::PATIENCE;
+use crate::support::process::{PATIENCE, Process};
 
 const MIB: u64 = 1 << 20;
 
@@ -38,6 +38,19 @@ fn becomes(database: &Database, mebibytes: u64) {
         );
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn more_than_the_machine_has_is_refused_at_the_start() {
+    let directory = TemporaryDirectory::create();
+    let mut command = std::process::Command::new(crate::support::enroute::program());
+    command.args(["db", "--listen", "127.0.0.1:0", "--memory", "900000GB", "--dir"]);
+    let ended = Process::start(command.arg(directory.path().join("data"))).wait();
+    assert!(
+        !ended.status.success() && ended.stderr.contains("the machine has"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]

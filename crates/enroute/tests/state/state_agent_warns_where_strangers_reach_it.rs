@@ -20,3 +20,12 @@ fn an_agent_that_other_machines_reach_warns() {
     assert_eq!(told.matches("does not authenticate").count(), 1, "once is enough: {told}");
     assert!(!started("127.0.0.1:0").contains("does not authenticate"));
 }
+
+#[test]
+fn an_agent_with_more_memory_than_the_machine_has_does_not_start() {
+    let nodes = ["127.0.0.1:1".parse().expect("an address")];
+    let options = ["agent", "--listen", "127.0.0.1:0", "--memory", "900000GB"];
+    let ended = Process::start(&mut by_hand(&nodes, &options)).wait();
+    let told = &ended.stderr;
+    assert!(!ended.status.success() && told.contains("the machine has"), "{told}");
+}

@@ -123,6 +123,11 @@ impl<'a> Record<'a> {
         record_bytes(self.key.len(), self.body.value.len())
     }
 
+    /// The segment was durable up to this offset when the record was appended.
+    pub(super) fn durable_bytes(&self) -> u64 {
+        u64::from(self.durable) * UNIT_BYTES as u64
+    }
+
     fn bytes_unpadded(&self) -> usize {
         HEADER_BYTES + self.key.len() + BODY_BYTES + self.body.value.len()
     }
@@ -180,7 +185,7 @@ impl<'a> Record<'a> {
     }
 
     /// Returns the end of the record at the start of `bytes`, without padding, whatever its kind.
-    fn parse_any(bytes: &[u8]) -> Option<usize> {
+    pub(super) fn parse_any(bytes: &[u8]) -> Option<usize> {
         let header = bytes.get(..HEADER_BYTES)?;
         let key_bytes = u16::from_le_bytes([header[6], header[7]]) as usize;
         let value_bytes = u32_at(header, 8) as usize;

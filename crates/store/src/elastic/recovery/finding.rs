@@ -195,7 +195,9 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         while at < limit {
             match Record::read(Address::new(number, at as u64), &bytes[at..]) {
                 Ok(record) => {
-                    let begun = step.unwrap_or((scanned.lines.len(), at as u64));
+                    // Nothing of a step is durable before its last record is appended.
+                    let same = step.filter(|(_, begun)| record.durable_bytes() <= *begun);
+                    let begun = same.unwrap_or((scanned.lines.len(), at as u64));
                     step = record.more.then_some(begun);
                     self.recovery.records_scanned += 1;
                     scanned.version_max = scanned.version_max.max(record.body.version);
@@ -205,7 +207,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                 Err(broken) => {
                     let next = behind_damage(number, &bytes[..limit], at, !is_last)
                         .or(sealed.map(|_| limit))
-                        .or_else(|| behind_whole(number, &bytes[..limit], at));
+                        .or_else(|| behind_whole(number, &mut bytes[..limit], at));
                     let Some(next) = next else {
                         if is_last && !bytes[at..limit].iter().all(|byte| *byte == 0) {
                             self.recovery.cut = Some((file, at as u64));
@@ -213,13 +215,16 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                         break;
                     };
                     self.damaged(number, at as u64, &broken.to_string());
-                    step = None;
                     let address = Address::new(number, at as u64);
                     let mut by_parity = |bytes: &mut [u8]| {
                         parity.as_mut().is_some_and(|parity| parity.mend(address, bytes, next))
                     };
+                    // One that is mended is read as any other.
                     if !by_parity(bytes) && !mending::mend_byte(address, bytes, next) {
-                        self.name_damaged(&mut scanned.lines, address, &bytes[..next]);
+                        let begun = step.unwrap_or((scanned.lines.len(), at as u64));
+                        // Without a header the step goes on if it had begun.
+                        let more = self.name_damaged(&mut scanned.lines, address, &bytes[..next]);
+                        step = more.map_or(step, |more| more.then_some(begun));
                         at = next;
                     }
                 }
@@ -235,15 +240,15 @@ impl<D: Device + ?Sized> Opening<'_, D> {
     }
 
     /// Adds what the header of a damaged record says, if the record ends where it should: then a
-    /// lookup of its key reports the damage.
-    fn name_damaged(&self, lines: &mut Vec<Line>, address: Address, bytes: &[u8]) {
+    /// lookup of its key reports the damage. Returns whether its step goes on, if the header says so.
+    fn name_damaged(&self, lines: &mut Vec<Line>, address: Address, bytes: &[u8]) -> Option<bool> {
         let at = address.offset() as usize;
-        if let Ok(record) = Record::parse(&bytes[at..])
-            && record.kind == Kind::Put
-            && at + record.bytes() == bytes.len()
-        {
+        let record = Record::parse(&bytes[at..]).ok();
+        let record = record.filter(|record| at + record.bytes() == bytes.len())?;
+        if record.kind == Kind::Put {
             add_lines(lines, &record, at as u64, |key| self.hasher.hash(key));
         }
+        Some(record.more)
     }
 
     /// Data for repairing records of a segment without footer lines.
@@ -329,16 +334,16 @@ impl<D: Device + ?Sized> Opening<'_, D> {
 ///
 /// A segment is made of zeroes and every place is written once, so a sector that a crash lost is
 /// zero where the record should be. One that is not was written, and what is wrong in it is damage.
-fn behind_whole(number: u64, bytes: &[u8], at: usize) -> Option<usize> {
+fn behind_whole(number: u64, bytes: &mut [u8], at: usize) -> Option<usize> {
     let next = behind_damage(number, bytes, at, true);
     // The footer of a segment whose trailer was lost begins at a block boundary, and no record
     // follows it.
     if next.is_none() && at.is_multiple_of(BLOCK_BYTES) {
         return None;
     }
-    let sector_end = |at: usize| ((at / SECTOR_BYTES + 1) * SECTOR_BYTES).min(bytes.len());
-    let parsed = Record::parse(&bytes[at..]).ok().map(|record| at + record.bytes());
-    let end = parsed.filter(|end| next.is_none_or(|next| *end <= next));
+    let sector_end = |at: usize| (at / SECTOR_BYTES + 1) * SECTOR_BYTES;
+    // Records lie one after another; the last ends where it states.
+    let end = next.or_else(|| mending::stated_end(Address::new(number, at as u64), bytes));
     let end = end.unwrap_or_else(|| sector_end(at)).min(bytes.len());
     let mut begin = at;
     while begin < end {
@@ -348,7 +353,7 @@ fn behind_whole(number: u64, bytes: &[u8], at: usize) -> Option<usize> {
         }
         begin = until;
     }
-    Some(next.unwrap_or(end))
+    Some(end)
 }
 
 /// Returns the offset of the next record after bytes that are no record; `None` if the log ends
@@ -360,7 +365,7 @@ fn behind_damage(number: u64, bytes: &[u8], damage: usize, promised: bool) -> Op
         match Record::read(Address::new(number, at as u64), &bytes[at..]) {
             Ok(record) => {
                 let next = *first.get_or_insert(at);
-                if promised || record.durable as usize * UNIT_BYTES > damage {
+                if promised || record.durable_bytes() > damage as u64 {
                     return Some(next);
                 }
                 at += record.bytes();

@@ -4,7 +4,7 @@
 //! byte it is and its right value. That yields the key of the damaged record and the record that it
 //! kills. The data on disk stays damaged, and is not served.
 
-use crate::elastic::record::{Address, Record};
+use crate::elastic::record::{Address, Record, UNIT_BYTES};
 
 /// Mends the record at `address` in `segment` if one byte of it is wrong; false otherwise. The next
 /// record begins at `next`.
@@ -15,7 +15,9 @@ pub(super) fn mend_byte(address: Address, segment: &mut [u8], next: usize) -> bo
         Some((bytes, difference)) => changed_byte(bytes, difference),
         None => None,
     };
-    let Some((place, change)) = change.or_else(|| changed_length(address, record)) else {
+    let ends = record.len();
+    let is_end = |end: usize| end == ends;
+    let Some((place, change)) = change.or_else(|| changed_length(address, record, is_end)) else {
         return false;
     };
     record[place] ^= change;
@@ -24,6 +26,23 @@ pub(super) fn mend_byte(address: Address, segment: &mut [u8], next: usize) -> bo
         record[place] ^= change;
     }
     is_whole
+}
+
+/// Where in `segment` the record at `address` ends, with padding: as its lengths state, with one
+/// byte of them changed if that makes the record whole. `None` if that is beyond the segment.
+pub(super) fn stated_end(address: Address, segment: &mut [u8]) -> Option<usize> {
+    let at = address.offset() as usize;
+    // What is zero to the end was not written, or is padding.
+    let written = segment.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let written = (written + UNIT_BYTES).min(segment.len());
+    let record = segment.get_mut(at..written)?;
+    if let Some((place, change)) = changed_length(address, record, |_| true) {
+        record[place] ^= change;
+        let end = Record::parse_any(record);
+        record[place] ^= change;
+        return end.map(|end| at + end.next_multiple_of(UNIT_BYTES));
+    }
+    Record::parse_any(&segment[at..]).map(|end| at + end.next_multiple_of(UNIT_BYTES))
 }
 
 /// The byte that is wrong in a record of that length, checksum included, and by what, if changing
@@ -52,15 +71,20 @@ fn changed_byte(bytes: usize, difference: u32) -> Option<(usize, u8)> {
     found
 }
 
-/// The same if the byte is one of a length, so that the record seems to end elsewhere.
-fn changed_length(address: Address, record: &mut [u8]) -> Option<(usize, u8)> {
+/// The same if the byte is one of a length, so that the record seems to end elsewhere than where
+/// `is_end`.
+fn changed_length(
+    address: Address,
+    record: &mut [u8],
+    is_end: impl Fn(usize) -> bool,
+) -> Option<(usize, u8)> {
     if record.len() < LENGTHS.end {
         return None;
     }
     LENGTHS.flat_map(|place| (1..=u8::MAX).map(move |change| (place, change))).find(
         |&(place, change)| {
             record[place] ^= change;
-            let ends = Record::parse(record).is_ok_and(|read| read.bytes() == record.len());
+            let ends = Record::parse(record).is_ok_and(|read| is_end(read.bytes()));
             let is_whole = ends && Record::read(address, record).is_ok();
             record[place] ^= change;
             is_whole
