@@ -1,4 +1,4 @@
-//! A client that reads one document at a time, and checks what it gets.
+//! A client that reads one document at a time and checks the replies.
 
 use std::{
     io::{Read, Write},

@@ -1,7 +1,7 @@
 //! Experiments with the simulator: files in, runs on all cores, results out.
 //!
-//! `::fabric` simulates packets. This module adds what it must not depend on: files, memory, time,
-//! threads, and a solver.
+//! `::fabric` simulates packets. This module adds what that crate must not depend on: files,
+//! memory, time, threads, and a solver.
 //!
 //! Read first: [`experiment`], one run; then [`sweep`], many.
 //!
@@ -13,7 +13,7 @@
 //! | [`experiment`] | one run: inputs, progress and cancellation |
 //! | [`memory`] | whether a run fits, before it starts |
 //! | [`controller`] | the Controller's integer program (Appendix A.1) and its solver |
-//! | [`results`] | what a run found, as JSON lines and CSV |
+//! | [`results`] | results of a run, as JSON lines and CSV |
 //! | [`series`] | a run over time, as JSON lines |
 //! | [`sweep`] | a grid of runs: on all cores, resumed after a stop |
 //! | [`page`] | a run as one HTML page that plays it |

@@ -127,7 +127,7 @@ impl Default for Roles {
 }
 
 impl Document {
-    /// Or the invalid key, and what was expected.
+    /// The topology, or the invalid key and what was expected.
     fn topology(&self) -> Result<Topology, (&'static str, String)> {
         let gateways = self.gateway_racks.iter();
         let gateways = gateways

@@ -1,4 +1,4 @@
-//! How fast one core does each operation, and how well RSA decryption hides the padding: measured
+//! Speed of each operation on one core, and how well RSA decryption hides the padding. Measure both
 //! before a machine is given keys.
 
 use std::time::Duration;
@@ -14,10 +14,10 @@ use wire::ski::{KeyKind, Operation, PREMASTER_BYTES, Scheme, TranscriptHash};
 
 use crate::services::Random;
 
-/// Operations between two looks at the clock.
+/// Number of operations between two readings of the clock.
 const BATCH: u64 = 16;
 
-/// Operations a second of processor time, and the padding's trace.
+/// Operations per second of processor time, and the timing of invalid padding.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// ECDSA P-256 CertificateVerify signatures.
@@ -30,27 +30,28 @@ pub struct Report {
     pub rsa2048: f64,
     /// RSA-2048 premaster decryptions.
     pub rsa2048_premaster: f64,
-    /// Good padding against each kind of bad, in time.
+    /// Decryption time of valid padding beside each kind of invalid padding.
     pub padding: Vec<Padding>,
 }
 
-/// Decryption of premasters with one fault beside that of good ones, in random order.
+/// Decryption of premasters with one fault and of valid ones, in random order.
 #[derive(Debug, Serialize)]
 pub struct Padding {
-    /// What is wrong with these.
+    /// The fault in the padding.
     pub fault: &'static str,
-    /// Each kind's decryptions at least.
+    /// Minimum number of decryptions of each kind.
     pub samples: usize,
-    /// Median time of good ones, ns.
+    /// Median time of valid ones, in ns.
     pub good_ns: f64,
-    /// Median time of bad ones, ns.
+    /// Median time of invalid ones, in ns.
     pub bad_ns: f64,
     /// Welch's t of the means without the slowest tenth; below 4.5 there is no evidence of a
     /// difference (the usual bound of leakage tests).
     pub t: f64,
 }
 
-/// Measures on the core it is on, `each` per operation, `samples` decryptions for each fault.
+/// Measures on the current core: `each` of processor time per operation, `samples` decryptions per
+/// fault.
 ///
 /// # Errors
 /// The thread cannot be pinned to a core, or the cryptographic library fails.
@@ -111,7 +112,7 @@ fn processor_ns() -> f64 {
 
 #[derive(Clone, Copy)]
 enum Fault {
-    /// None: how far two measurements of the same differ.
+    /// No fault: the difference between two measurements of the same.
     None,
     Version,
     Length,
@@ -129,7 +130,7 @@ impl Fault {
     }
 }
 
-/// A cipher text, a new one each time, so that no cache knows it.
+/// A new ciphertext each time, so that no cache contains it.
 fn encrypted(key: &SigningKey, fault: Fault, random: Random) -> anyhow::Result<Vec<u8>> {
     let mut secret = [0; PREMASTER_BYTES];
     random(&mut secret);
@@ -137,7 +138,7 @@ fn encrypted(key: &SigningKey, fault: Fault, random: Random) -> anyhow::Result<V
     let length = if matches!(fault, Fault::Length) { PREMASTER_BYTES - 1 } else { PREMASTER_BYTES };
     let mut encrypted = key::encrypt_premaster(&key.public_key()?, &secret[..length])?;
     if matches!(fault, Fault::Padding) {
-        // Any other number below the modulus: its block begins with 00 02 once in 65,536 times.
+        // Any other number below the modulus: its block begins with 00 02 in one of 65,536 cases.
         let last = encrypted.len() - 1;
         encrypted[last] ^= 1;
     }
@@ -166,7 +167,7 @@ fn compare(
     let [good, bad] = &mut times;
     for kind in [&mut *good, &mut *bad] {
         kind.sort_by(f64::total_cmp);
-        // The slowest are the machine's doing.
+        // The slowest are due to other load on the machine.
         kind.truncate(kind.len() - kind.len() / 10);
     }
     let (good_mean, good_error) = mean(good);

@@ -26,7 +26,7 @@ struct Side {
     first: u32,
     op: Op,
     value_bytes: usize,
-    /// Of each pair of a put and its update, the update.
+    /// Whether the update of each pair of put and update is measured, not the put.
     updates: bool,
 }
 

@@ -46,7 +46,7 @@ const FIRST: f64 = 0.25;
 /// Results of the queries of some period.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Second {
-    /// Asked.
+    /// Queries sent.
     pub asked: u64,
     /// Answered by the switch.
     pub switch: u64,
