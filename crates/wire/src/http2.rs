@@ -1,5 +1,5 @@
-//! HTTP/2, as far as the memory of a connection is concerned: how many frames of bodies it has
-//! brought (RFC 9113 §4.1, §6.1).
+//! HTTP/2, only to bound the memory of a connection: counts the DATA frames received (RFC 9113
+//! §4.1, §6.1).
 
 const PREFACE_BYTES: usize = 24;
 const HEAD_BYTES: usize = 9;
@@ -16,14 +16,14 @@ pub struct Frames {
 }
 
 impl Default for Frames {
-    /// A connection that begins.
+    /// The state at the start of a connection.
     fn default() -> Self {
         Self { head: [0; HEAD_BYTES], come: 0, before: PREFACE_BYTES }
     }
 }
 
 impl Frames {
-    /// The client's next bytes: how many frames of bodies begin in them, without empty ones.
+    /// Takes the client's next bytes; returns how many non-empty DATA frames begin in them.
     pub fn bodies(&mut self, mut bytes: &[u8]) -> usize {
         let mut begun = 0;
         while !bytes.is_empty() {
