@@ -1,4 +1,4 @@
-//! TLS of a listener and of its origin, as people write it.
+//! TLS of a listener and of its origin, as written in the file.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::ListenerDocument;
 use crate::tls;
 
-/// TLS towards clients; all files are PEM.
+/// TLS to clients; all files are PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsDocument {
@@ -22,13 +22,13 @@ pub struct TlsDocument {
     pub ca: Option<PathBuf>,
 }
 
-/// TLS towards an origin whose address asks for it; all files are PEM.
+/// TLS to an origin whose address requires it; all files are PEM.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OriginTlsDocument {
-    /// Authorities that may have signed the certificate of the origin; default: those of the system.
+    /// Authorities that may have signed the origin's certificate; default: those of the system.
     pub ca: Option<PathBuf>,
-    /// Certificate for an origin that requires one of its clients.
+    /// Client certificate for an origin that requires one.
     pub cert: Option<PathBuf>,
     /// Private key of `cert`.
     pub key: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct OriginTlsDocument {
 }
 
 impl ListenerDocument {
-    /// The first mistake in its options of TLS.
+    /// The first mistake in the TLS options of a listener.
     pub(super) fn find_tls_mistake(&self) -> Result<(), (&'static str, String)> {
         let mistake = |field, message: &str| Err((field, message.to_owned()));
         let Self { listen, origin, .. } = self;
@@ -80,7 +80,7 @@ impl ListenerDocument {
         Ok(())
     }
 
-    /// All files of TLS that it names, with their fields.
+    /// All TLS files that it names, with their fields.
     pub(super) fn tls_files(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
         let clients = self.tls.iter().flat_map(|TlsDocument { cert, key, ca }| {
             [Some(cert), Some(key), ca.as_ref()].map(|path| ("tls", path))
@@ -96,14 +96,14 @@ impl ListenerDocument {
         all.filter_map(|(field, path)| Some((field, path?)))
     }
 
-    /// TLS towards its clients.
+    /// TLS to its clients.
     pub(super) fn server_tls(&self) -> anyhow::Result<Option<Arc<tls::Server>>> {
         let Some(TlsDocument { cert, key, ca }) = self.tls.clone() else { return Ok(None) };
         let files = tls::Files { certificate: cert, key, authority: ca };
         Ok(Some(Arc::new(tls::Server::new(files)?)))
     }
 
-    /// TLS towards its origin.
+    /// TLS to its origin.
     pub(super) fn client_tls(&self) -> anyhow::Result<Option<Arc<tls::Client>>> {
         let Some(address) = self.origin.tls.clone() else { return Ok(None) };
         let written = self.origin_tls.clone().unwrap_or_default();
