@@ -176,7 +176,7 @@ impl Feed {
             return Err(Error::Server(wire::Error::Malformed {
                 protocol: "redis",
                 offset: 0,
-                expected: "an origin that lets the feed log in and track",
+                expected: "an origin that accepts the login and CLIENT TRACKING of the feed",
                 got: String::from_utf8_lossy(error).into_owned(),
             }));
         }

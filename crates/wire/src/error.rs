@@ -29,7 +29,7 @@ pub enum Error {
         first: [u8; LOOK_BYTES],
     },
     /// A declared length exceeds the configured limit.
-    #[error("{protocol}: at byte {offset}: {what} of {got} passes the limit of {limit}")]
+    #[error("{protocol}: at byte {offset}: {what}: expected at most {limit}, got {got}")]
     TooLarge {
         /// The codec.
         protocol: &'static str,

@@ -182,7 +182,7 @@ impl Service {
         let (own, operation) = (Arc::clone(key), request.operation.clone());
         match self.lane.run(move || own.perform(&operation)).await {
             Some(outcome) => outcome.map_err(refused),
-            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait")),
+            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations are queued")),
         }
     }
 
@@ -198,10 +198,15 @@ impl Service {
         let record = match database.ask(&[b"GET", record::name(id).as_bytes()]).await {
             Ok(Reply::Bytes(record)) => record,
             Ok(Reply::Null) => return Err(Failure::new(Refusal::NotFound, &"no such key")),
-            Ok(_) => return Err(Failure::new(Refusal::Unspecified, &"the database answers oddly")),
+            Ok(_) => {
+                return Err(Failure::new(
+                    Refusal::Unspecified,
+                    &"unexpected reply of the database",
+                ));
+            }
             Err(error) => {
                 warn!("cannot fetch a key from the database: {error:#}");
-                return Err(Failure::new(Refusal::Unspecified, &"the database does not answer"));
+                return Err(Failure::new(Refusal::Unspecified, &"the database does not reply"));
             }
         };
         let opened = if record.len() <= QUICK_RECORD_BYTES_MAX {
@@ -216,7 +221,7 @@ impl Service {
                 error!("{error}");
                 Err(Failure::new(Refusal::Unspecified, &error))
             }
-            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait")),
+            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations are queued")),
         }
     }
 

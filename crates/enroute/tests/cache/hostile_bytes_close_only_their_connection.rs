@@ -21,7 +21,7 @@ fn of_redis_clients() {
         ("*1\r\n+PING\r\n", "-ERR Protocol error: expected '$', got '+'\r\n", "got '+'"),
         ("*99999999999\r\n", "-ERR Protocol error: invalid multibulk length\r\n", "99999999999"),
         ("*1\r\n$999999999999\r\n", "-ERR Protocol error: invalid bulk length\r\n", "limit"),
-        ("*2\r\n$3\r\nGET\r\n$2000000\r\n", "-ERR Protocol error", "passes the limit of 1048576"),
+        ("*2\r\n$3\r\nGET\r\n$2000000\r\n", "-ERR Protocol error", "expected at most 1048576"),
         ("*2\r\n$3\r\nGET\r\n$1\r\nkxx", "-ERR Protocol error", "expected CR LF"),
         ("GET \"k\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n", "at byte"),
     ];

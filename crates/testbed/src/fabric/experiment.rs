@@ -203,7 +203,7 @@ pub fn progress_line(what: &str, share: f64, elapsed: Duration) -> String {
         let seconds = elapsed.as_secs_f64() * (1.0 - share) / share;
         format!("{}:{:02} left", seconds as u64 / 60, seconds as u64 % 60)
     } else {
-        "time left unknown yet".to_owned()
+        "remaining time unknown".to_owned()
     };
     format!("[{bar}] {:>3.0} %  {what}  {left}", share * 100.0)
 }

@@ -52,8 +52,8 @@ fn unpacked(path: &Path) -> anyhow::Result<Vec<u8>> {
     read.with_context(|| format!("cannot read the trace {name}"))?;
     ensure!(
         text.len() as u64 <= most,
-        "{name}: expected at most {most} bytes unpacked, what fits into memory with everything \
-         made of it; got more"
+        "{name}: expected at most {most} bytes unpacked, which fit into the available memory; \
+         got more"
     );
     Ok(text)
 }

@@ -98,7 +98,9 @@ impl Outcomes {
     }
 
     fn add(&mut self, other: Self) -> anyhow::Result<()> {
-        self.latencies_ns.add(&other.latencies_ns).context("latencies")?;
+        self.latencies_ns
+            .add(&other.latencies_ns)
+            .context("cannot add the latencies of two threads")?;
         self.refused += other.refused;
         self.refusal = self.refusal.take().or(other.refusal);
         self.errors += other.errors;
@@ -162,7 +164,9 @@ fn run_thread<C: KeyClient>(load: &Load, threads: usize) -> anyhow::Result<Outco
         }
     }
     drop(runtime);
-    Arc::try_unwrap(outcomes).map(Mutex::into_inner).map_err(|_| anyhow::anyhow!("a task is left"))
+    Arc::try_unwrap(outcomes)
+        .map(Mutex::into_inner)
+        .map_err(|_| anyhow::anyhow!("a task has not ended"))
 }
 
 /// Sends one request on each connection before the measurement. Otherwise requests due while

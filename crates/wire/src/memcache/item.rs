@@ -32,7 +32,7 @@ pub fn answer(payload: &[u8], number: u64) -> Result<Option<Item>> {
     read(payload, number).map(Some).ok_or_else(|| Error::Malformed {
         protocol: PROTOCOL,
         offset: 0,
-        expected: "VA, a size, O with the number of the question, t and f, the value, or EN",
+        expected: "EN, or VA with a size, the O of the request, t and f, and a value",
         got: String::from_utf8_lossy(payload.get(..40).unwrap_or(payload))
             .escape_debug()
             .to_string(),

@@ -54,7 +54,7 @@ impl Pipeline {
             return Err(Error::TooLarge {
                 protocol: PROTOCOL,
                 offset: 0,
-                what: "commands without a reply",
+                what: "outstanding commands",
                 limit: self.outstanding_max as u64,
                 got: self.outstanding as u64 + 1,
             });
@@ -87,7 +87,7 @@ impl Pipeline {
             return Err(Error::Malformed {
                 protocol: PROTOCOL,
                 offset: 0,
-                expected: "no reply, as no command waits for one",
+                expected: "no reply, because no command is outstanding",
                 got: shown.escape_ascii().to_string(),
             });
         }

@@ -70,7 +70,7 @@ impl Params {
             .ok_or_else(|| wrong(1, "curve 23, 24 or 29", number.to_string()))?;
         if usize::from(*length) != curve.point_bytes() || point.len() != curve.point_bytes() {
             let got = format!("a length of {length} before {} bytes", point.len());
-            return Err(wrong(3, "a point as long as its curve's are", got));
+            return Err(wrong(3, "a point with the length that its curve requires", got));
         }
         if curve != Curve::X25519 && point.first() != Some(&UNCOMPRESSED) {
             return Err(wrong(

@@ -70,7 +70,7 @@ pub fn decode(body: &[u8]) -> Result<Response> {
         return Err(Error::TooLarge {
             protocol: PROTOCOL,
             offset: 0,
-            what: "answer bytes",
+            what: "reply bytes",
             limit: RESPONSE_BYTES_MAX as u64,
             got: body.len() as u64,
         });

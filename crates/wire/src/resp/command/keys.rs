@@ -83,7 +83,7 @@ impl Command {
         self.keys.select(request).ok_or_else(|| Error::Malformed {
             protocol: PROTOCOL,
             offset: 0,
-            expected: "arguments that say which are keys",
+            expected: "arguments from which the keys can be determined",
             got: format!("`{}` with {} arguments", self.name, request.len()),
         })
     }
