@@ -1,11 +1,7 @@
 //! One request from its bytes to the bytes of its answer: understood, allowed, done, logged. Every
 //! failure on the way is a refusal.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{fmt, sync::Arc, time::Instant};
 
 use keyserver::{
     Keyring, Policy, SigningKey,
@@ -24,6 +20,7 @@ use wire::{
 use zeroize::Zeroizing;
 
 use super::{audit::Log, database::Database, lane::Lane};
+use crate::wall_clock;
 
 /// Records longer than this hold RSA keys, which take long to parse.
 const QUICK_RECORD_BYTES_MAX: usize = 640;
@@ -231,9 +228,8 @@ impl Service {
         request: Option<&Request>,
         outcome: &str,
     ) -> std::io::Result<()> {
-        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let entry = Entry {
-            at,
+            at: wall_clock::now(),
             edge,
             method: request.map(|request| request.operation.method().name()),
             key: request.map(|request| request.key),
