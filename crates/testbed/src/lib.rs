@@ -9,6 +9,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | `clock` | clocks of the kernel |
 //! | [`command`] | the subcommands of the laboratory: arguments and help |
 //! | [`demo`] | demonstrations on one machine: the program, an emulated path, clients |
 //! | [`fabric`] | experiments with simulated data-center fabrics |
@@ -23,6 +24,7 @@
 // Allowed again in `demo/program.rs`, `link/tunnel/device.rs` and `rack/arrival.rs`.
 #![deny(unsafe_code)]
 
+mod clock;
 pub mod command;
 pub mod demo;
 pub mod fabric;

@@ -29,6 +29,31 @@ pub mod sweep;
 pub mod topology;
 pub mod trace;
 
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::Path,
+};
+
+use anyhow::Context;
+
+/// Writes a file completely, or leaves the one that is there.
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".part");
+    let written = File::create(&unfinished).and_then(|file| {
+        let mut file = BufWriter::new(file);
+        write(&mut file)?;
+        file.flush()
+    });
+    written
+        .and_then(|()| fs::rename(&unfinished, path))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
 /// A mistake in the text of a file, with its position: `name:line:column: message`.
 fn mistake(name: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
     anyhow::anyhow!("{name}:{}: {}", notation::place(text, error.span()), error.message())

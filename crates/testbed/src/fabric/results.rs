@@ -1,7 +1,7 @@
 //! Results of a run, as a line of JSON and a line of CSV.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::Path,
 };
@@ -297,11 +297,7 @@ pub fn write_all(records: &[&Record], json: &Path, csv: &Path) -> anyhow::Result
         table.push('\n');
     }
     for (path, text) in [(json, lines), (csv, table)] {
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".part");
-        fs::write(&unfinished, text)
-            .and_then(|()| fs::rename(&unfinished, path))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        super::write_whole(path, |file| file.write_all(text.as_bytes()))?;
     }
     Ok(())
 }

@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use keyserver::{SigningKey, key};
-use rustix::{
-    thread::{CpuSet, sched_getcpu, sched_setaffinity},
-    time::{ClockId, clock_gettime},
-};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use serde::Serialize;
 use wire::ski::{KeyKind, Operation, PREMASTER_BYTES, Scheme, TranscriptHash};
 
-use crate::services::Random;
+use crate::{clock::processor_time, services::Random};
 
 /// Number of operations between two readings of the clock.
 const BATCH: u64 = 16;
@@ -86,15 +83,15 @@ fn make(kind: KeyKind) -> anyhow::Result<SigningKey> {
 }
 
 fn rate(key: &SigningKey, operation: &Operation, each: Duration) -> anyhow::Result<f64> {
-    let (began, mut done) = (processor_ns(), 0);
+    let (began, mut done) = (processor_time(), 0);
     loop {
         for _ in 0..BATCH {
             perform(key, operation)?;
         }
         done += BATCH;
-        let spent = processor_ns() - began;
-        if spent >= each.as_nanos() as f64 {
-            return Ok(done as f64 * 1e9 / spent);
+        let spent = processor_time() - began;
+        if spent >= each {
+            return Ok(done as f64 / spent.as_secs_f64());
         }
     }
 }
@@ -102,12 +99,6 @@ fn rate(key: &SigningKey, operation: &Operation, each: Duration) -> anyhow::Resu
 fn perform(key: &SigningKey, operation: &Operation) -> anyhow::Result<()> {
     std::hint::black_box(key.perform(operation)?);
     Ok(())
-}
-
-/// Processor time of this thread.
-fn processor_ns() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 #[derive(Clone, Copy)]
@@ -160,9 +151,9 @@ fn compare(
         let is_bad = coin[0] & 1 == 1;
         let fault = if is_bad { fault } else { Fault::None };
         let operation = Operation::Premaster { encrypted: encrypted(key, fault, random)? };
-        let began = processor_ns();
+        let began = processor_time();
         perform(key, &operation)?;
-        times[usize::from(is_bad)].push(processor_ns() - began);
+        times[usize::from(is_bad)].push((processor_time() - began).as_nanos() as f64);
     }
     let [good, bad] = &mut times;
     for kind in [&mut *good, &mut *bad] {

@@ -27,10 +27,8 @@ use switch::{
 use wire::memcache::frame::Frame;
 
 use crate::{
-    rack::{
-        namespaces::{End, Namespaces},
-        now,
-    },
+    clock::now,
+    rack::namespaces::{End, Namespaces},
     services::Switch,
 };
 

@@ -27,10 +27,8 @@ use super::{
     host::{KEYS, Memcached, PORT, at_switch, beside, key, stay_on},
 };
 use crate::{
-    rack::{
-        namespaces::{End, GATEWAY, Namespaces, station},
-        now,
-    },
+    clock::now,
+    rack::namespaces::{End, GATEWAY, Namespaces, station},
     services::Switch,
 };
 
