@@ -217,7 +217,7 @@ gateways_per_rack = 10
             (
                 "gateway_racks = [0, 10, 20, 31]",
                 "gateway_racks = [32]",
-                "x.toml:7:17: gateway_racks: expected a rack below 32, got 32",
+                "x.toml:7:17: gateway_racks: expected a rack number below 32, got 32",
             ),
             (
                 "gateways_per_rack = 10",
