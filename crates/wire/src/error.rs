@@ -29,7 +29,7 @@ pub enum Error {
         first: [u8; LOOK_BYTES],
     },
     /// A declared length exceeds the configured limit.
-    #[error("{protocol}: at byte {offset}: {what}: expected at most {limit}, got {got}")]
+    #[error("{protocol}: at byte {offset}: expected at most {limit} {what}, got {got}")]
     TooLarge {
         /// The codec.
         protocol: &'static str,
