@@ -114,7 +114,7 @@ install_python() {
             -r origins/python/requirements.txt
 }
 
-# The source package of the installed redis-server; where sources come from is what apt already knows.
+# The source package of the installed redis-server, from the package sources configured in apt.
 install_redis_tests() {
     local work=$deps/redis-tests.work target=$deps/redis-tests file
     rm -rf "$work" "$target" && mkdir -p "$work"/{lists/partial,sources} "$target/src"

@@ -12,8 +12,8 @@ pub(crate) const OLDEST: Duration = Duration::from_secs(1 << 31);
 /// The end of the year 9999, the last that an HTTP date can state.
 const LAST: Duration = Duration::from_secs(253_402_300_799);
 
-/// The corrected initial age of a response asked for at `asked` and received at `received`, in whole
-/// seconds and at most [`OLDEST`].
+/// The corrected initial age of a response to a request sent at `asked`, received at `received`: in
+/// whole seconds, at most [`OLDEST`].
 pub(crate) fn initial(headers: &HeaderMap, asked: Duration, received: Duration) -> Duration {
     let date = dates(headers, &header::DATE).flatten().min();
     let apparent = date.map_or(Duration::ZERO, |date| received.saturating_sub(date));

@@ -30,7 +30,7 @@ fn admit(request: &[&[u8]], response: &[&[u8]]) -> Result<Entry, NotStored> {
     Entry::admit(&receiver, StatusCode::OK, &headers(response), NOW, NOW)
 }
 
-/// A response, and what becomes of it: stored for this number of seconds, or not.
+/// A response, and whether it is stored: for how many seconds, or why not.
 type Response = (&'static [&'static [u8]], Result<u64, NotStored>);
 
 const RESPONSES: &[Response] = &[
@@ -54,11 +54,11 @@ const RESPONSES: &[Response] = &[
     (&[b"cache-control: max-age=60, x, y=z, z=\"\xe9, \\\", no-store\""], Ok(60)),
     (&[b"cache-control: max-age=99999999999999999999"], Ok(u32::MAX as u64)),
     (&[b"cache-control: max-age=4294967296"], Ok(u32::MAX as u64)),
-    // Directives within a quoted string are none.
+    // Text within a quoted string is no directive.
     (&[b"cache-control: x=\"max-age=60\"", b"etag: \"a\""], Ok(0)),
     (&[b"cache-control: x=\"a, max-age=60, b\"", b"etag: \"a\""], Ok(0)),
     (&[b"cache-control: max-age=0, x=\"max-age=60\"", b"etag: \"a\""], Ok(0)),
-    // No number of seconds.
+    // The argument is no number of seconds.
     (&[b"cache-control: max-age"], Err(NeverFresh)),
     (&[b"cache-control: max-age="], Err(NeverFresh)),
     (&[b"cache-control: max-age=-60"], Err(NeverFresh)),
@@ -117,14 +117,14 @@ const RESPONSES: &[Response] = &[
     (&[b"pragma: \xe9", b"expires: Sun, 06 Nov 1994 08:50:37 GMT"], Err(NeverFresh)),
     (&[b"pragma: x", b"expires: Sun, 06 Nov 1994 08:50:37 GMT"], Ok(60)),
     (&[b"pragma: no-cache", b"cache-control: max-age=60"], Ok(60)),
-    // Age: the first number counts; what is none does not (RFC 9111 §5.1).
+    // Age: the first value counts; a value that is no number is ignored (RFC 9111 §5.1).
     (&[b"cache-control: max-age=60", b"age: 20, 0"], Ok(40)),
     (&[b"cache-control: max-age=60", b"age: 20", b"age: 0"], Ok(40)),
     (&[b"cache-control: max-age=60", b"age: -20"], Ok(60)),
     (&[b"cache-control: max-age=60", b"age: old"], Ok(60)),
     (&[b"cache-control: max-age=60", b"age: 4294967296"], Err(NeverFresh)),
     (&[b"cache-control: max-age=60", b"age: 99999999999999999999"], Err(NeverFresh)),
-    // Date: the oldest says how old it is.
+    // Date: the oldest determines the age.
     (
         &[
             b"cache-control: max-age=60",
@@ -134,7 +134,7 @@ const RESPONSES: &[Response] = &[
         Ok(40),
     ),
     (&[b"cache-control: max-age=60", b"date: \xe9"], Ok(60)),
-    // Last-Modified: a guess needs one date.
+    // Last-Modified: heuristic freshness needs exactly one date.
     (&[b"last-modified: Sun, 06 Nov 1994 08:39:37 GMT"], Ok(60)),
     (&[b"last-modified: yesterday"], Ok(0)),
     (&[b"last-modified: Sun, 06 Nov 1994 09:49:37 GMT"], Ok(0)),
@@ -159,7 +159,8 @@ fn what_cannot_be_read_is_the_most_restrictive() {
     }
 }
 
-/// Request directives, and whether a response with 40 of 60 seconds of freshness satisfies them.
+/// Request directives, and whether a response with 40 of its 60 seconds of freshness left satisfies
+/// them.
 const REQUESTS: &[(&[&[u8]], bool)] = &[
     (&[], true),
     (&[b"cache-control: max-age=20"], true),
@@ -227,7 +228,8 @@ fn a_stale_response_is_accepted_only_where_the_origin_lets_it() {
     }
 }
 
-/// The answer to a request with a cookie is shared only where the origin says so, not by a guess.
+/// The response to a request with a cookie is shared only if the origin says so, never by heuristic
+/// freshness.
 #[test]
 fn nothing_is_guessed_of_what_came_with_a_cookie() {
     let cookie: &[&[u8]] = &[b"cookie: user=1"];
@@ -238,7 +240,7 @@ fn nothing_is_guessed_of_what_came_with_a_cookie() {
     let tagged = admit(cookie, &[dated[0], b"etag: \"a\""]).expect("stored");
     let anyone = Receiver::new(HeaderMap::new());
     assert!(tagged.release(&anyone, Ground::Stored, NOW).is_err());
-    // Two users' pages may well have one date.
+    // The pages of two users often have the same date.
     let asked = crate::for_the_origin(&anyone, Some(&tagged));
     assert!(asked.contains_key(header::IF_NONE_MATCH));
     assert!(!asked.contains_key(header::IF_MODIFIED_SINCE));
@@ -246,7 +248,7 @@ fn nothing_is_guessed_of_what_came_with_a_cookie() {
 
 #[test]
 fn a_304_is_about_the_response_it_names() {
-    // Stored header, header of the 304, whether the 304 is about the stored response.
+    // Stored header, header of the 304, whether the 304 refers to the stored response.
     let table: &[(&[u8], &[u8], bool)] = &[
         (b"etag: \"a\"", b"etag: \"a\"", true),
         (b"etag: \"a\"", b"etag: W/\"a\"", true),

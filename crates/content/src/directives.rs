@@ -1,4 +1,4 @@
-//! `Cache-Control` (RFC 9111 §5.2), read once and for all.
+//! `Cache-Control` (RFC 9111 §5.2), parsed once.
 //!
 //! Input that cannot be parsed is not skipped: a line that does not match the grammar counts as the
 //! most restrictive directive, and so does a directive that is given twice with different values or
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, header};
 
-/// A number of seconds that does not fit is this long (RFC 9111 §1.2.2).
+/// Used for a number of seconds that does not fit (RFC 9111 §1.2.2).
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// The combination of all `Cache-Control` lines of a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Directives {
-    /// A line is no list of directives.
+    /// A line is not a list of directives.
     pub(crate) unreadable: bool,
     pub(crate) no_store: bool,
     pub(crate) no_cache: bool,
@@ -37,7 +37,7 @@ impl Directives {
         let mut said = Self::default();
         let mut lines = headers.get_all(header::CACHE_CONTROL).into_iter().peekable();
         if lines.peek().is_none() {
-            // RFC 9111 §5.4: counts where there is no Cache-Control.
+            // RFC 9111 §5.4: used if there is no Cache-Control.
             said.no_cache = headers.get_all(header::PRAGMA).into_iter().any(says_no_cache);
         }
         let readable = |line: &HeaderValue| said.read(line.as_bytes()).is_some();
@@ -47,7 +47,7 @@ impl Directives {
         said
     }
 
-    /// Adds the directives of a line; `None` when it is no list of directives.
+    /// Adds the directives of a line; `None` if it is not a list of directives.
     fn read(&mut self, line: &[u8]) -> Option<()> {
         let mut rest = line;
         loop {
@@ -113,7 +113,7 @@ impl Directives {
     }
 }
 
-/// Two different values are none that counts (RFC 9111 §4.2.1).
+/// Sets `place`; if it has another value already, sets it to `strictest` (RFC 9111 §4.2.1).
 fn one(place: &mut Option<Duration>, value: Duration, strictest: Duration) {
     let agrees = place.is_none_or(|before| before == value);
     *place = Some(if agrees { value } else { strictest });
@@ -141,7 +141,7 @@ fn argument(text: &[u8]) -> Option<(&[u8], &[u8])> {
     loop {
         match quoted.get(at)? {
             b'"' => return Some((&quoted[..at], &quoted[at + 1..])),
-            // Escaped text is no number and no name that is known here.
+            // Escaped text is neither a number nor a known name.
             b'\\' => at += 2,
             _ => at += 1,
         }

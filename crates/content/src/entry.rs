@@ -1,6 +1,6 @@
-//! A stored response: what may become one, and for how long it is fresh.
+//! A stored response: which responses may be stored, and for how long they are fresh.
 //!
-//! Nothing outside of this crate reads one; [`Entry::release`] is its only way to a client.
+//! Code outside this crate cannot read an entry; [`Entry::release`] is its only way to a client.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub(crate) status: StatusCode,
-    /// Without those of the connection it came on.
+    /// Without the headers of the connection it was received on.
     pub(crate) headers: HeaderMap,
     /// Which requests it answers.
     pub(crate) selecting: Selecting,
     /// Time of receipt, since the Unix epoch, in whole milliseconds as it is stored.
     pub(crate) received: Duration,
-    /// Age at that time.
+    /// Age when it was received.
     pub(crate) initial_age: Duration,
     /// The request carried `Authorization`.
     pub(crate) authorized: bool,
     /// The request carried `Cookie`.
     pub(crate) with_cookie: bool,
-    /// All of it.
+    /// The whole body.
     pub(crate) body: Bytes,
 }
 
@@ -42,13 +42,13 @@ pub enum NotStored {
     /// Its `Cache-Control`, its status, or credentials in the request forbid it.
     #[error("the response or the request forbids storing (Cache-Control, Authorization)")]
     Forbidden,
-    /// A `Cache-Control` line is outside of the grammar, so it may forbid it.
+    /// A `Cache-Control` line does not match the grammar, so it may forbid storing.
     #[error("its Cache-Control is not a valid list of directives")]
     Unreadable,
-    /// It would be stale at once, and nothing could make it fresh again.
+    /// It would be stale at once, and has no validator to make it fresh again.
     #[error("it is neither fresh for any time nor has a validator")]
     NeverFresh,
-    /// It sets a cookie, which is for one client.
+    /// It sets a cookie, which belongs to one client.
     #[error("it sets a cookie")]
     SetsCookie,
     /// `Vary: *`, or a `Vary` that cannot be read.
@@ -61,17 +61,17 @@ pub enum NotStored {
 pub enum Refreshed {
     /// It is fresh again.
     Storable(Entry),
-    /// It is right for the client that asked; it may no longer be stored or shared.
+    /// It is correct for the client that asked, but may no longer be stored or shared.
     Personal(Entry),
-    /// The 304 is about another response.
+    /// The 304 refers to another response.
     Another,
 }
 
 impl Entry {
-    /// Judges the answer to a `GET` of this receiver, asked for at `asked`.
+    /// Decides whether the response to a `GET` of this receiver, sent at `asked`, is stored.
     ///
     /// # Errors
-    /// Why it is not to be stored.
+    /// Why it is not stored.
     pub fn admit(
         request: &Receiver,
         status: StatusCode,
@@ -110,8 +110,8 @@ impl Entry {
         Self { body, ..self }
     }
 
-    /// The same response after the origin said 304 to its validators in a request of this receiver
-    /// (RFC 9111 §4.3.4).
+    /// The same response after the origin answered 304 to its validators in a request of this
+    /// receiver (RFC 9111 §4.3.4).
     #[must_use]
     pub fn refreshed(
         &self,
@@ -125,7 +125,7 @@ impl Entry {
         }
         let mut entry = self.clone();
         let mut news = end_to_end(not_modified);
-        // It is only for the client whose request began the fetch.
+        // The cookie is only for the client whose request began the fetch.
         news.remove(header::SET_COOKIE);
         for name in news.keys().filter(|name| !DESCRIBES_THE_BODY.contains(name)) {
             entry.headers.remove(name);
@@ -137,7 +137,7 @@ impl Entry {
         entry.received = milliseconds(now);
         entry.authorized |= request.headers.contains_key(header::AUTHORIZATION);
         entry.with_cookie |= request.has_cookie();
-        // It may vary by more than it did.
+        // `Vary` may name more headers than before.
         let Some(selecting) = Selecting::of(request, &entry.headers) else {
             return Refreshed::Personal(entry);
         };
@@ -158,8 +158,8 @@ impl Entry {
         &self.selecting
     }
 
-    /// Returns how long from `now` on it can be of use: fresh, stale but allowed, or at least as
-    /// something to validate.
+    /// Returns how long after `now` it can be used: fresh, stale where that is allowed, or for
+    /// revalidation.
     #[must_use]
     pub fn useful_for(&self, now: Duration) -> Duration {
         let said = self.said();
@@ -168,8 +168,8 @@ impl Entry {
         self.lifetime(&said).saturating_sub(self.age(now)) + stale.max(validated)
     }
 
-    /// Validators for a conditional request to the origin. A date is none for what came of a
-    /// request with a cookie: pages of two users often have the same.
+    /// Validators for a conditional request to the origin. A date is no validator if the request
+    /// had a cookie: the pages of two users often have the same date.
     #[must_use]
     pub fn has_validator(&self) -> bool {
         self.headers.contains_key(header::ETAG) || self.dated().is_some()
@@ -180,7 +180,7 @@ impl Entry {
         self.headers.get(header::LAST_MODIFIED).filter(|_| !self.with_cookie)
     }
 
-    /// Its headers as they are sent at `now`: with the `Age` of RFC 9111 §5.1.
+    /// Its headers as sent at `now`, with the `Age` of RFC 9111 §5.1.
     pub(crate) fn headers_at(&self, now: Duration) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.insert(header::AGE, self.age(now).as_secs().into());
@@ -214,7 +214,7 @@ impl Entry {
         said.or_else(|| self.expires_after()).unwrap_or_else(|| self.guessed())
     }
 
-    /// The value of `Expires`; of several, one that is no date, or else the earliest, counts.
+    /// The value of `Expires`. Of several, one that is no date counts, otherwise the earliest.
     fn expires_after(&self) -> Option<Duration> {
         let earliest = dates(&self.headers, &header::EXPIRES).min()?;
         Some(earliest.unwrap_or_default().saturating_sub(self.date()))
@@ -228,7 +228,7 @@ impl Entry {
         (since.unwrap_or_default() / 10).min(GUESSED_MAX)
     }
 
-    /// Returns the time at which the origin generated it, as far as that is known.
+    /// Returns the time at which the origin generated it: its `Date`, or else when it was received.
     fn date(&self) -> Duration {
         dates(&self.headers, &header::DATE).flatten().max().unwrap_or(self.received)
     }
@@ -245,7 +245,7 @@ impl Entry {
             && (BY_DEFAULT.contains(&status) || explicit && IF_SAID.contains(&status))
     }
 
-    /// Returns whether a 304 with these headers is about this response (RFC 9111 §4.3.4).
+    /// Returns whether a 304 with these headers refers to this response (RFC 9111 §4.3.4).
     fn is_meant_by<'a>(&'a self, not_modified: &'a HeaderMap) -> bool {
         let tag = |headers: &'a HeaderMap| headers.get(header::ETAG).map(opaque);
         let modified = |headers: &'a HeaderMap| headers.get(header::LAST_MODIFIED);
@@ -267,18 +267,19 @@ fn opaque(tag: &HeaderValue) -> &[u8] {
     tag.strip_prefix(b"W/").unwrap_or(tag)
 }
 
-/// A validator is kept this long beyond freshness: asking costs less than fetching.
+/// An entry with a validator is kept for this time after it becomes stale: revalidating costs less
+/// than fetching.
 const VALIDATOR_KEPT: Duration = Duration::from_secs(24 * 3600);
 /// The clocks of edges that share a database differ by no more.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 /// Maximum heuristic freshness.
 const GUESSED_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Statuses that may be stored by default (RFC 9110 §15.1), but 206, which is not whole.
+/// Statuses that may be stored by default (RFC 9110 §15.1), except 206, which is incomplete.
 const BY_DEFAULT: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501];
-/// Others that may be stored where the origin says for how long.
+/// Further statuses that may be stored if the origin states for how long.
 const IF_SAID: [u16; 3] = [302, 303, 307];
 
-/// Headers that a 304 must not change, because the body stays.
+/// Headers that a 304 must not change, because the body stays the same.
 const DESCRIBES_THE_BODY: [header::HeaderName; 4] =
     [header::CONTENT_LENGTH, header::CONTENT_ENCODING, header::CONTENT_RANGE, header::CONTENT_TYPE];

@@ -1,8 +1,8 @@
-//! Which headers of a client's request its origin is shown: the table.
+//! Table of the request headers that are forwarded to the origin.
 //!
-//! An answer is stored under the site, the host, the target and what `Vary` names, so whatever else
-//! the origin looks at must not be a client's to choose. Headers by which proxies tell origins of
-//! the client, the host, the scheme, the path or the method are therefore never a client's.
+//! A response is stored under the site, the host, the target and the headers in `Vary`, so a client
+//! must not be able to choose anything else that the origin may use. Headers by which proxies state
+//! the client, host, scheme, path or method are therefore never accepted from a client.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
@@ -11,25 +11,25 @@ use crate::headers::end_to_end;
 /// Handling of a request header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
-    /// The edge sets it; the client's value counts only where it is checked.
+    /// The edge sets it; a client's value is used only if it was checked.
     Set,
-    /// It ends at the edge.
+    /// It is dropped.
     Dropped,
-    /// It ends at the edge in a `GET` or `HEAD`, whose answers may be shared; otherwise it passes.
+    /// It is dropped from a `GET` or `HEAD`, whose response may be shared; otherwise it passes.
     DroppedFromReads,
-    /// It goes on as it came. The origin names it in `Vary`, or its answer does not depend on it.
+    /// It passes unchanged. The origin names it in `Vary`, or its response does not depend on it.
     Passed,
 }
 
-/// The table. Headers of one connection ([`end_to_end`]) end here before it is asked.
+/// The table. Headers of one connection have already been removed ([`end_to_end`]).
 #[must_use]
 pub fn treatment(name: &HeaderName) -> Treatment {
     use Treatment::{Dropped, DroppedFromReads, Passed, Set};
     match name.as_str() {
-        // The host of the target, checked and part of the key; what the edge knows of the client;
-        // all cookies in one line.
+        // The host of the target, which is checked and part of the key; the client's address and
+        // scheme; all cookies in one line.
         "host" | "x-forwarded-for" | "x-forwarded-proto" | "cookie" => Set,
-        // Another host, port, scheme or path than those of the target.
+        // They could name another host, port, scheme or path than those of the target.
         "forwarded"
         | "x-host"
         | "x-http-host-override"
@@ -41,7 +41,7 @@ pub fn treatment(name: &HeaderName) -> Treatment {
         | "x-envoy-original-path"
         | "x-envoy-original-host"
         | "x-arr-ssl" => Dropped,
-        // Another client than the one that asks.
+        // They could name another client.
         "x-real-ip"
         | "x-client-ip"
         | "x-cluster-client-ip"
@@ -57,30 +57,30 @@ pub fn treatment(name: &HeaderName) -> Treatment {
         | "x-envoy-external-address"
         | "x-appengine-user-ip"
         | "x-azure-clientip" => Dropped,
-        // Another user: headers by which a proxy in front of an origin names the authenticated
-        // user.
+        // They could name another user: by these headers a proxy in front of an origin states the
+        // authenticated user.
         "x-remote-user"
         | "remote-user"
         | "x-authenticated-user"
         | "x-webauth-user"
         | "client-cert"
         | "client-cert-chain" => Dropped,
-        // Read by CGI programs as the address of their own proxy (CVE-2016-5385).
+        // CGI programs read it as the address of their own proxy (CVE-2016-5385).
         "proxy" => Dropped,
-        // Of the client's connection, like those of `end_to_end`: no upgrade goes on, there is no
-        // early data, and the edge answers `Expect` itself.
+        // They belong to the client's connection, like those of `end_to_end`: upgrades are not
+        // forwarded, there is no early data, and the edge answers `Expect` itself.
         "http2-settings" | "early-data" | "expect" => Dropped,
-        // Another method than the one by which the edge decides.
+        // They could name another method than the one the edge sees.
         "x-http-method-override" | "x-http-method" | "x-method-override" => DroppedFromReads,
         name if DROPPED.iter().any(|prefix| name.starts_with(prefix)) => Dropped,
-        // Origins that read headers as environment variables take `_` or `.` for `-`, so that these
-        // would be one of those above.
+        // Origins that read headers as environment variables treat `_` and `.` like `-`, so such a
+        // name could stand for one of those above.
         name if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') => Dropped,
         _ => Passed,
     }
 }
 
-/// Whole families of them.
+/// Prefixes of headers that are dropped.
 const DROPPED: [&str; 5] = ["x-forwarded", "x-original", "x-ssl-", "ssl-client", "x-client-cert"];
 
 /// A `HEAD` is about the whole, whatever part it asks for (RFC 9110 §14.2).
@@ -93,11 +93,11 @@ pub struct Added<'a> {
     pub host: &'a str,
     /// The address of the client.
     pub client: &'a str,
-    /// Its own name for `Via`.
+    /// The name of the edge in `Via`.
     pub via: &'static str,
 }
 
-/// The headers of a request as its origin is to see them; `None` where what is added is no header
+/// The headers of a request as forwarded to its origin; `None` if an added value is no valid header
 /// value.
 #[must_use]
 pub fn forwarded(method: &Method, headers: &HeaderMap, added: Added<'_>) -> Option<HeaderMap> {
@@ -105,7 +105,8 @@ pub fn forwarded(method: &Method, headers: &HeaderMap, added: Added<'_>) -> Opti
     let mut headers = end_to_end(headers);
     let cookies: Vec<&[u8]> =
         headers.get_all(header::COOKIE).into_iter().map(HeaderValue::as_bytes).collect();
-    // HTTP/2 clients send one line for each cookie; HTTP/1.1 knows one for all (RFC 9113 §8.2.3).
+    // HTTP/2 clients send one line for each cookie; HTTP/1.1 has one line for all (RFC 9113
+    // §8.2.3).
     let cookies = HeaderValue::from_bytes(&cookies.join(b"; ".as_slice())).ok()?;
     let ending: Vec<HeaderName> = headers
         .keys()
@@ -135,10 +136,10 @@ pub fn forwarded(method: &Method, headers: &HeaderMap, added: Added<'_>) -> Opti
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unforwardable {
-    /// Its body is coded in a way that ends with its connection.
+    /// Its body has a transfer coding that cannot be forwarded.
     #[error("expected the transfer coding chunked")]
     Coding,
-    /// It has passed this cache too often.
+    /// It has passed a cache of this name more than [`HOPS_MAX`] times.
     #[error("the request has passed this edge before (Via)")]
     Loop,
 }
@@ -150,7 +151,7 @@ const HOPS_MAX: usize = 8;
 /// Whether a request with these headers can be forwarded by the cache whose name in `Via` is `via`.
 ///
 /// # Errors
-/// Why not.
+/// Why it cannot be forwarded.
 pub fn check_framing(headers: &HeaderMap, via: &str) -> Result<(), Unforwardable> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).into_iter();
     let is_plain = codings.next().is_none_or(is_chunked) && codings.next().is_none();
@@ -165,8 +166,8 @@ pub fn check_framing(headers: &HeaderMap, via: &str) -> Result<(), Unforwardable
     Ok(())
 }
 
-/// Why an answer cannot be passed on: its connection became another, or its body is coded in a way
-/// that ends with this connection.
+/// Why a response cannot be passed on: its connection was upgraded, or its body has a transfer
+/// coding that cannot be forwarded.
 #[must_use]
 pub fn unusable_answer(status: StatusCode, headers: &HeaderMap) -> Option<&'static str> {
     if status.is_informational() {

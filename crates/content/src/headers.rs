@@ -1,10 +1,10 @@
-//! Which headers go on, and which end here (RFC 9110 §7.6.1).
+//! Which headers are forwarded and which belong to one connection (RFC 9110 §7.6.1).
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::{entry::Entry, receiver::Receiver};
 
-/// Headers of one connection, whether it names them or not.
+/// Headers of one connection, even if `Connection` does not name them.
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -17,7 +17,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-/// Headers by which a client asks for less than the whole.
+/// Headers by which a client asks for less than the whole response.
 const PARTIAL: [HeaderName; 6] = [
     header::IF_NONE_MATCH,
     header::IF_MODIFIED_SINCE,
@@ -27,8 +27,8 @@ const PARTIAL: [HeaderName; 6] = [
     header::RANGE,
 ];
 
-/// Headers that are never of one connection, regardless of `Connection`: those by which caches
-/// decide.
+/// Headers that are always forwarded, even if `Connection` names them: the decisions of caches
+/// depend on them.
 const OF_ALL: [HeaderName; 9] = [
     header::AGE,
     header::AUTHORIZATION,
@@ -41,7 +41,7 @@ const OF_ALL: [HeaderName; 9] = [
     header::VARY,
 ];
 
-/// The headers of a message that are meant for whatever is behind the next hop.
+/// The headers of a message that are forwarded beyond the next hop.
 #[must_use]
 pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     let named: Vec<HeaderName> = headers
@@ -58,8 +58,8 @@ pub fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     kept.collect()
 }
 
-/// The headers of a request for the whole response, to fill the cache with; with the validators of
-/// a stored response, for a new one or "not modified".
+/// The headers of a request for the whole response, to fill the cache. With the validators of a
+/// stored response the origin answers with a new response or with 304.
 #[must_use]
 pub fn for_the_origin(request: &Receiver, stored: Option<&Entry>) -> HeaderMap {
     let mut headers = request.headers.clone();

@@ -1,15 +1,15 @@
-//! Under which key a response lies (RFC 9111 §4.1).
+//! Keys of stored responses (RFC 9111 §4.1).
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 
 use crate::receiver::Receiver;
 
-/// The key of a target of a site: the site, host, path and query, byte for byte. All its variants
-/// are found from here. The scheme is `https` always.
+/// The key of a target of a site: the site, host, path and query, byte for byte. All variants of
+/// the target are found through it. The scheme is always `https`.
 #[must_use]
 pub fn primary_key(site: &str, host: &str, uri: &Uri) -> Vec<u8> {
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
-    // Neither a site nor a host holds a space.
+    // Neither a site nor a host contains a space.
     [site, " ", host, " ", target].concat().into_bytes()
 }
 
@@ -37,7 +37,7 @@ impl Selecting {
         Some(Self::from_names(names, request))
     }
 
-    /// These headers as they stand in `request`.
+    /// The values of these headers in `request`.
     #[must_use]
     pub fn from_names(names: Vec<HeaderName>, request: &Receiver) -> Self {
         let valued = names.into_iter().map(|name| {
@@ -47,7 +47,7 @@ impl Selecting {
         Self(valued.collect())
     }
 
-    /// Would `request` have been given the same variant?
+    /// Whether `request` selects the same variant.
     pub(crate) fn matches(&self, request: &Receiver) -> bool {
         self.0.iter().all(|(name, value)| value_of(&request.headers, name) == *value)
     }
@@ -64,7 +64,7 @@ impl Selecting {
 pub fn secondary_key(primary: &[u8], generation: u64, selecting: &Selecting) -> Vec<u8> {
     let mut key = [primary, format!("\n{generation}").as_bytes()].concat();
     for (name, value) in &selecting.0 {
-        // Neither a target nor a header value holds a line feed, so no two requests share a key.
+        // Neither a target nor a header value contains a line feed, so no two requests share a key.
         key.extend([b"\n", name.as_str().as_bytes(), b":", value.as_slice()].concat());
     }
     key
@@ -73,15 +73,16 @@ pub fn secondary_key(primary: &[u8], generation: u64, selecting: &Selecting) -> 
 /// Names in `Vary`; a response that varies by more is not stored.
 const VARY_NAMES_MAX: usize = 64;
 
-/// Lists, of which it is known that white space around their commas means nothing.
+/// Headers that are lists, in which white space around commas has no meaning.
 const LISTS: [HeaderName; 4] =
     [header::ACCEPT, header::ACCEPT_CHARSET, header::ACCEPT_ENCODING, header::ACCEPT_LANGUAGE];
 
-/// Stands where a header is absent, which is not one that is empty; no value holds it.
+/// Value of an absent header, to distinguish it from an empty one; no header value contains this
+/// byte.
 const ABSENT: &[u8] = b"\0";
 
-/// A header as the origin saw it, byte for byte; of [`LISTS`], all lines as one. Nothing else is
-/// known to mean the same when it is written differently.
+/// A header as the origin received it, byte for byte; the lines of one of [`LISTS`] are joined. For
+/// other headers no two spellings are known to mean the same.
 fn value_of(request: &HeaderMap, name: &HeaderName) -> Vec<u8> {
     let lines = request.get_all(name).into_iter().map(HeaderValue::as_bytes);
     let parts: Vec<&[u8]> = if LISTS.contains(name) {
@@ -89,7 +90,7 @@ fn value_of(request: &HeaderMap, name: &HeaderName) -> Vec<u8> {
     } else {
         lines.collect()
     };
-    // No value holds a carriage return, so lines stay apart.
+    // No value contains a carriage return, so lines stay separate.
     let between: &[u8] = if LISTS.contains(name) { b"," } else { b"\r" };
     if parts.is_empty() { ABSENT.to_vec() } else { parts.join(between) }
 }

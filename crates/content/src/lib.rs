@@ -1,17 +1,18 @@
 //! Caching of HTTP responses: what may be stored, for which clients, for how long (RFC 9111, RFC
 //! 5861).
 //!
-//! **What it is.** The rules of a shared cache, and its memory. [`Target`] and [`forwarded`] say
-//! what of a request its origin is shown. [`Entry::admit`] judges a response, [`Record`] is how it
-//! lies in [`Storage`], and [`Entry::release`] is its only way to a client, judged for each: whole,
-//! a range, or "not modified". [`Outcome`] is a fetch for those that waited for it, [`Marks`] say
-//! for which targets none should.
+//! **What it is.** The rules of a shared cache, and its memory. [`Target`] and [`forwarded`]
+//! determine what of a request is sent to the origin. [`Entry::admit`] decides whether a response
+//! is stored, [`Record`] is its form in [`Storage`], and [`Entry::release`] is its only way to a
+//! client. It is called for each client, and returns the whole response, a range, or "not
+//! modified". [`Outcome`] is the result of a fetch for the requests that waited for it; [`Marks`]
+//! names targets for which requests do not wait.
 //!
 //! **What it is not.** No fetches, no sockets, no clock: `now` is the time since the Unix epoch,
 //! last argument, because HTTP uses dates.
 //!
-//! **When in doubt, no.** What cannot be read forbids: a response is not stored, a stored one is
-//! asked about.
+//! **When in doubt, no.** A header that cannot be parsed counts as the strictest one: the response
+//! is not stored, or a stored response is revalidated.
 //!
 //! **Read first:** `release.rs`, then `entry.rs` and the table in `forward.rs`.
 #![forbid(unsafe_code)]

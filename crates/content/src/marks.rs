@@ -12,14 +12,15 @@ use std::{
 
 /// Number of consecutive unshareable responses after which a target is marked.
 pub const MARKED_AFTER: u8 = 3;
-/// Time from the last of them until the mark expires.
+/// Time from the last such response until the mark expires.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Targets that can be marked at a time; a further one takes another's place.
 const TARGETS: usize = 1 << 14;
 
 /// The marks of all targets.
 ///
-/// One word for each target: 24 bits of its hash, 8 of a count, 32 of the second it ends.
+/// One word for each target: 24 bits of its hash, an 8-bit count, and the second in which the mark
+/// expires (32 bits).
 #[derive(Debug)]
 pub struct Marks {
     words: Box<[AtomicU64]>,
@@ -27,14 +28,15 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// No marks; `hasher` is keyed so that clients cannot choose targets that share a mark.
+    /// Creates an empty table; `hasher` is keyed so that clients cannot choose targets that share a
+    /// mark.
     #[must_use]
     pub fn new(hasher: RandomState) -> Self {
         let words = (0..TARGETS).map(|_| AtomicU64::new(0)).collect();
         Self { words, hasher }
     }
 
-    /// Notes `answers` of the target that could not be shared.
+    /// Counts `answers` for the target that could not be shared.
     pub fn note(&self, target: &[u8], answers: u8, now: Duration) {
         let (tag, word) = self.place(target);
         let before = count(word.load(Relaxed), tag, now);
@@ -43,7 +45,7 @@ impl Marks {
         word.store(tag << 40 | counted << 32 | ends, Relaxed);
     }
 
-    /// Takes the mark of a target away.
+    /// Removes the mark of a target.
     pub fn clear(&self, target: &[u8], now: Duration) {
         let (tag, word) = self.place(target);
         if count(word.load(Relaxed), tag, now) > 0 {

@@ -8,7 +8,7 @@ use crate::{
     Target, Treatment, forwarded, primary_key, treatment,
 };
 
-/// Request target, `Host` lines, and the host, port and path they come to.
+/// Request target, `Host` lines, and the host, port and path that result.
 type Request = (
     &'static str,
     &'static [&'static [u8]],
@@ -121,7 +121,7 @@ fn each_site_host_and_target_has_a_key_of_its_own() {
     assert_eq!(keys.len(), all);
 }
 
-/// Headers that could give an origin another host, path, scheme, client, user or method.
+/// Headers that could make an origin assume another host, path, scheme, client, user or method.
 const CLAIMS: &[&str] = &[
     "X-Forwarded-Host",
     "X-Forwarded-Port",

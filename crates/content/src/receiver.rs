@@ -1,10 +1,10 @@
-//! The receiver of a response, as far as a cache must know.
+//! The client that receives a response: the parts of its request that a cache uses.
 
 use http::{HeaderMap, header};
 
 use crate::directives::Directives;
 
-/// The headers of a request as the origin is to see them, with its own `Cache-Control` read.
+/// The headers of a request as forwarded to the origin, with its `Cache-Control` parsed.
 #[derive(Debug, Clone)]
 pub struct Receiver {
     pub(crate) headers: HeaderMap,

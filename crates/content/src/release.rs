@@ -1,7 +1,7 @@
 //! The only function that releases a stored or shared response to a client.
 //!
-//! Each receiver is checked separately: whether the request selects the response, and whether it is
-//! fresh enough for the request. This includes fetches: requests that waited for one get what
+//! It checks for each receiver whether the request selects the response, and whether the response
+//! is fresh enough for the request. This includes fetches: requests that waited for one get what
 //! storage could answer at that moment (RFC 9111 §4).
 
 use std::time::Duration;
@@ -11,10 +11,10 @@ use http::{HeaderMap, StatusCode};
 
 use crate::{entry::Entry, receiver::Receiver, select::select};
 
-/// On what ground a response is to be released.
+/// The reason for which a response is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ground {
-    /// It is stored, or another receiver's request brought it.
+    /// It is stored, or was fetched for another receiver's request.
     Stored,
     /// The origin was asked and failed.
     OriginFailed,
@@ -31,7 +31,7 @@ pub struct Released {
     pub headers: HeaderMap,
     /// The part of the stored body that was asked for.
     pub body: Bytes,
-    /// It is to be made fresh now (`stale-while-revalidate`).
+    /// It is stale and must be revalidated now (`stale-while-revalidate`).
     pub refresh: bool,
 }
 
@@ -51,7 +51,7 @@ impl Entry {
     /// The answer for `receiver`.
     ///
     /// # Errors
-    /// Why this response is none for it.
+    /// Why this response is withheld from it.
     pub fn release(
         &self,
         receiver: &Receiver,
@@ -97,8 +97,8 @@ impl Entry {
         accepted.is_some_and(|limit| age - lifetime <= limit)
     }
 
-    /// Returns whether origin and client both allow it to be this stale (RFC 5861). `s-maxage`,
-    /// which forbids it too, does not where the origin allows it by name: RFC 5861 is more
+    /// Returns whether origin and client both allow it to be this stale (RFC 5861). `s-maxage`
+    /// forbids it as well, unless the origin allows it by a directive of RFC 5861, which is more
     /// explicit.
     fn may_be_stale(&self, limit: Option<Duration>, receiver: &Receiver, now: Duration) -> bool {
         let own = self.said();

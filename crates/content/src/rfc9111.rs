@@ -1,4 +1,5 @@
-//! RFC 9111 and RFC 5861 as tables: what was answered, what is asked later, what may be said.
+//! RFC 9111 and RFC 5861 as tables: the stored response, a later request, and what the cache may
+//! answer.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ fn receiver(lines: &[&str]) -> Receiver {
     Receiver::new(headers(lines))
 }
 
-/// The usability of a stored response for a request.
+/// Whether a stored response may answer a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Usable {
     Fresh,
@@ -60,7 +61,7 @@ fn storable(refreshed: Refreshed) -> Entry {
     }
 }
 
-/// Section, request, status, response, judged.
+/// Section, request, status, response, result.
 type Storing =
     (&'static str, &'static [&'static str], u16, &'static [&'static str], Result<(), NotStored>);
 
@@ -132,7 +133,7 @@ fn what_may_be_stored() {
     }
 }
 
-/// Section, response, seconds later, request, judged.
+/// Section, response, seconds until the request, request, result.
 type Usability = (&'static str, &'static [&'static str], u64, &'static [&'static str], Usable);
 
 /// Lifetimes given by the origin.
@@ -220,7 +221,7 @@ const DEMANDS: &[Usability] = &[
     ),
 ];
 
-/// RFC 5861: what is stale and used.
+/// RFC 5861: stale responses that may be used.
 const STALE: &[Usability] = &[
     (
         "RFC 5861 §3",
@@ -310,7 +311,7 @@ fn which_requests_a_variant_answers() {
     for (request, matches) in table {
         assert_eq!(entry.selecting.matches(&receiver(request)), *matches, "{request:?}");
     }
-    // A header that is absent is not one that is empty.
+    // An absent header differs from an empty one.
     let absent = admit(&[], 200, &["cache-control: max-age=60", "vary: accept"]).expect("stored");
     assert!(absent.selecting.matches(&receiver(&["x-other: 1"])));
     assert!(!absent.selecting.matches(&receiver(&["accept: "])));
@@ -374,7 +375,7 @@ fn age_is_told() {
     assert_eq!(headers[header::AGE], "12");
     // RFC 9110 §6.6.1: a recipient without a date adds one.
     assert_eq!(headers[header::DATE], DATE["date: ".len()..]);
-    // An old Age is not the new answer's.
+    // The Age of the stored response is not that of the new one.
     assert_eq!(
         storable(entry.refreshed(&receiver(&[]), &HeaderMap::new(), NOW, NOW)).headers_at(NOW)
             [header::AGE],

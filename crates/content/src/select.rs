@@ -10,7 +10,7 @@ use crate::{age::since_epoch, headers::value};
 #[cfg(test)]
 mod tests;
 
-/// The answer made of a stored response.
+/// The response to a client, made from a stored response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Selected {
     /// 200 or as stored, 206, 304, 412 or 416.
@@ -21,7 +21,7 @@ pub(crate) struct Selected {
     pub(crate) body: Range<usize>,
 }
 
-/// The answer to a `GET` or `HEAD` with the headers `request`, made of a stored response with
+/// The response to a `GET` or `HEAD` with the headers `request`, made from a stored response with
 /// `status`, `stored` headers and `length` bytes of body.
 pub(crate) fn select(
     request: &HeaderMap,
@@ -61,8 +61,8 @@ pub(crate) fn select(
     Selected { status, headers: stored, body }
 }
 
-/// Which of `length` bytes a `Range` asks for; `Err` when there are none such, `None` when the
-/// whole is the answer: other units, several ranges, something that is not understood.
+/// The part of `length` bytes that a `Range` asks for. `Err` if it cannot be satisfied; `None` if
+/// the whole body is sent: for other units, several ranges, or a value that cannot be parsed.
 pub(crate) fn select_range(text: &str, length: usize) -> Option<Result<Range<usize>, ()>> {
     let (unit, range) = text.split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") {
@@ -71,7 +71,7 @@ pub(crate) fn select_range(text: &str, length: usize) -> Option<Result<Range<usi
     let (first, last) = range.trim().split_once('-')?;
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // More than fits is more than there is.
+        // A number that does not fit is larger than any body.
         digits.then(|| text.parse::<usize>().unwrap_or(usize::MAX))
     };
     if first.is_empty() {
@@ -87,8 +87,8 @@ pub(crate) fn select_range(text: &str, length: usize) -> Option<Result<Range<usi
     Some(if start < length { Ok(start..end.saturating_add(1).min(length)) } else { Err(()) })
 }
 
-/// Evaluates the conditions of a request in the order of RFC 9110 §13.2.2; `None` when the stored
-/// response is to be sent.
+/// Evaluates the conditions of a request in the order of RFC 9110 §13.2.2; `None` if the stored
+/// response is sent.
 fn precondition(request: &HeaderMap, stored: &HeaderMap) -> Option<StatusCode> {
     let tag = single(stored, &header::ETAG).map(HeaderValue::as_bytes);
     let modified = date(stored, &header::LAST_MODIFIED);

@@ -1,4 +1,4 @@
-//! One fetch for many requests: what its result is to the request that began it, and to each that
+//! One fetch for many requests: its result for the request that began it, and for each request that
 //! waited.
 
 use std::{sync::Arc, time::Duration};
@@ -18,15 +18,15 @@ pub enum How {
     Fetched,
     /// The origin confirmed the stored response.
     NotModified {
-        /// It is still stored.
+        /// Whether the response is still stored.
         stored: bool,
     },
-    /// The origin failed, and what was stored may be used (stale-if-error).
+    /// The origin failed, and the stored response may be used (`stale-if-error`).
     CoversError,
 }
 
 impl How {
-    /// On what ground it is released to the request that began the fetch.
+    /// The ground for releasing it to the request that began the fetch.
     #[must_use]
     pub fn ground(self) -> Ground {
         match self {
@@ -54,28 +54,30 @@ impl How {
 pub enum Outcome {
     /// A response that was stored.
     Stored(Arc<Entry>),
-    /// The origin failed; a stored response may be used instead. The status is that of a refusal,
-    /// where there was no answer.
+    /// The origin failed; a stored response may be used instead. Without one, the request is
+    /// refused with this status; it is `None` if the origin sent a response, so that the request is
+    /// sent to the origin itself.
     Failed(Option<Arc<Entry>>, Option<StatusCode>),
     /// The answer is for the client that asked.
     NotShared,
 }
 
-/// What becomes of a request that waited.
+/// Result for a request that waited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Waited {
-    /// It is answered with what was fetched.
+    /// It gets the fetched response.
     Shared(Released),
-    /// It is answered with what was stored, as the origin failed.
+    /// It gets the stored response, because the origin failed.
     Covered(Released),
-    /// There is no answer for it.
+    /// It gets an error with this status.
     Refused(StatusCode),
-    /// The origin must be asked on its behalf; it may confirm this response for it, too.
+    /// It must be sent to the origin itself; the origin may confirm this stored response.
     Asks(Option<Arc<Entry>>),
 }
 
 impl Outcome {
-    /// The same for `receiver`, which waited. The response is released as if it came from storage.
+    /// The result for `receiver`, which waited. The response is released as if it came from
+    /// storage.
     #[must_use]
     pub fn to_waiting(self, receiver: &Receiver, now: Duration) -> Waited {
         match self {
@@ -97,8 +99,8 @@ impl Outcome {
     }
 }
 
-/// Whether an answer of the origin counts as an error, instead of which a stored response may be
-/// used (RFC 5861 §4).
+/// Whether a response of the origin counts as an error, which a stored response may replace (RFC
+/// 5861 §4).
 #[must_use]
 pub fn is_failure(status: StatusCode) -> bool {
     matches!(status.as_u16(), 500 | 502 | 503 | 504)

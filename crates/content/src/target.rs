@@ -1,4 +1,4 @@
-//! The target of a request: exactly one host, in one spelling, and a path.
+//! The target of a request: exactly one host, normalized, and a path.
 
 use http::{HeaderMap, Method, Uri, header};
 
@@ -9,7 +9,7 @@ pub struct Target {
     pub host: String,
     /// The port, if it is not that of `https`.
     pub port: Option<u16>,
-    /// Path and query as they came.
+    /// Path and query, unchanged.
     pub uri: Uri,
 }
 
@@ -34,7 +34,7 @@ pub enum BadTarget {
     Path,
 }
 
-/// DNS's own (RFC 1035 §2.3.4).
+/// Limit of DNS (RFC 1035 §2.3.4).
 const HOST_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 const HTTPS: u16 = 443;
@@ -62,7 +62,7 @@ impl Target {
             return Err(BadTarget::Disagree);
         }
         let (host, port) = named.or(line).ok_or(BadTarget::Hosts(0))?;
-        // None where it is `host:443` and nothing else, which is CONNECT's.
+        // There is no path in `host:443`, the form of CONNECT.
         let path = uri.path_and_query().ok_or(BadTarget::Path)?.as_str();
         if !path.starts_with('/') && (path != "*" || method != Method::OPTIONS) {
             return Err(BadTarget::Path);

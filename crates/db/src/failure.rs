@@ -21,7 +21,7 @@ impl Failure {
             Error::KeyTooLong { .. } => Failure::new(format!("ERR {error}")),
             Error::StepTooLong { got, limit } => Failure::new(format!(
                 "EXECABORT Transaction discarded because it may write {got} bytes to {name}: expected at most {limit}, \
-                 what a segment of the log holds; divide it into smaller transactions"
+                 which fit into one segment of the log; divide it into smaller transactions"
             )),
             // They begin with the name of a file.
             Error::Damaged { .. } | Error::ReadFailed { .. } | Error::WriteFailed { .. } => {

@@ -154,11 +154,11 @@ impl Parameters {
                 let bytes = parse_redis_size(value)
                     .ok_or_else(|| wrong("argument must be a memory value"))?;
                 if bytes < MEMORY_BYTES_MIN {
-                    return Err(wrong("less than 32 MiB cannot be kept to"));
+                    return Err(wrong("expected at least 32mb"));
                 }
                 Ok(Change::Memory(bytes))
             }
-            "maxmemory-clients" => Err(wrong("it follows from maxmemory")),
+            "maxmemory-clients" => Err(wrong("it is derived from maxmemory and cannot be set")),
             "maxclients" => Ok(Change::Clients(number()?.clamp(1, u32::MAX.into()) as usize)),
             "timeout" => Ok(Change::Timeout(number()?)),
             "appendfsync" => {

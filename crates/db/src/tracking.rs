@@ -38,7 +38,7 @@ struct Broadcast {
 }
 
 /// No client has this number.
-const NOBODY: u64 = u64::MAX;
+const NO_CLIENT: u64 = u64::MAX;
 
 /// Clients that read one key, and whether they skip their own changes; most keys have one.
 type Readers = SmallVec<[(u64, bool); 2]>;
@@ -71,7 +71,7 @@ impl Tracking {
     fn give_up(&mut self, left: usize) {
         let count = self.readers.len().saturating_sub(left);
         let given_up: Vec<_> = self.readers.keys().take(count).cloned().collect();
-        given_up.iter().for_each(|key| self.tell_readers(key, NOBODY));
+        given_up.iter().for_each(|key| self.tell_readers(key, NO_CLIENT));
     }
 
     /// Notes that `client` has read `key` and may keep the value.

@@ -150,7 +150,7 @@ impl Acceptor {
                 return Ok(());
             }
             *alert = SslAlert::UNRECOGNIZED_NAME;
-            ssl.replace_ex_data(*REFUSAL, Refusal(format!("no site is called {name:?}")));
+            ssl.replace_ex_data(*REFUSAL, Refusal(format!("no site has the name {name:?}")));
             Err(SniError::ALERT_FATAL)
         });
         Ok(Self { base: builder.build(), contexts })

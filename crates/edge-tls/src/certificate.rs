@@ -17,7 +17,7 @@ impl CertificateChain {
         let chain =
             X509::stack_from_pem(pem).map_err(|error| Error::Certificate(error.to_string()))?;
         if chain.is_empty() {
-            return Err(Error::Certificate("it holds none".to_owned()));
+            return Err(Error::Certificate("the file contains none".to_owned()));
         }
         Ok(Self(chain))
     }

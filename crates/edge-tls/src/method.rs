@@ -32,7 +32,7 @@ impl AsyncPrivateKeyMethod for RemoteKey {
         let tls_1_3 = ssl.version2() == Some(SslVersion::TLS1_3);
         let asked = match (algorithm_of(algorithm), Signed::parse(input, tls_1_3)) {
             (Some(algorithm), Ok(signed)) => self.0.sign(name_in(ssl), algorithm, signed),
-            (None, _) => failed(format!("{algorithm:?} was negotiated, which is not offered")),
+            (None, _) => failed(format!("the client chose {algorithm:?}, which was not offered")),
             (_, Err(error)) => failed(error.to_string()),
         };
         Ok(Box::pin(async move { Ok(finish(asked.await)) }))
@@ -67,7 +67,10 @@ fn finish(answer: Result<Vec<u8>, KeyFailure>) -> BoxPrivateKeyMethodFinish {
         let written = answer.and_then(|answer| {
             let room = output.len();
             let place = output.get_mut(..answer.len()).ok_or_else(|| {
-                KeyFailure(format!("an answer of {} bytes, expected at most {room}", answer.len()))
+                KeyFailure(format!(
+                    "expected a reply of at most {room} bytes, got {}",
+                    answer.len()
+                ))
             })?;
             place.copy_from_slice(&answer);
             Ok(answer.len())

@@ -25,7 +25,7 @@ impl Names {
     /// Why a request is refused that a browser may have sent for a page of another server; none if
     /// it may be answered.
     pub(super) fn refusal<B>(&self, request: &Request<B>) -> Option<(StatusCode, &'static str)> {
-        const NAME: &str = "this Host is no name of the endpoint; ask by address, or add it to its names \
+        const NAME: &str = "the Host header is not a name of this endpoint; use its IP address, or add the name \
                             (`names` of [admin], or --name)";
         const PAGE: &str = "the request was sent by a page of another origin; only the page of \
                             this endpoint may send it";

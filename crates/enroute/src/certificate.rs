@@ -1,11 +1,6 @@
 //! Warnings about the expiry of certificates, at the start and while serving.
 
-use std::{
-    path::Path,
-    sync::Arc,
-    thread,
-    time::{Duration, SystemTime},
-};
+use std::{path::Path, sync::Arc, thread, time::Duration};
 
 use anyhow::{Context, anyhow, ensure};
 use parking_lot::{Condvar, Mutex};
@@ -13,7 +8,7 @@ use rustls::pki_types::{ServerName, UnixTime};
 use tracing::warn;
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-use crate::tls::certificates;
+use crate::{tls::certificates, wall_clock::now};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Warnings begin this long before expiry, or in the last sixth of a short validity period;
@@ -167,10 +162,6 @@ fn look(lives: &mut [(Life, Option<String>)]) -> Duration {
 
 /// Validity periods are in whole seconds.
 const SECOND: Duration = Duration::from_secs(1);
-
-fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}
 
 fn days(time: Duration) -> String {
     match time.as_secs() / DAY.as_secs() {

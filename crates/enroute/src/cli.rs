@@ -99,7 +99,7 @@ impl Command {
 
 /// Parses the command line, runs the command and returns the exit code.
 pub fn run() -> ExitCode {
-    end_when_nobody_reads_on();
+    end_when_output_is_closed();
     let arguments = Arguments::parse();
     logging::start(arguments.log);
     match arguments.command.run() {
@@ -116,7 +116,7 @@ pub fn run() -> ExitCode {
 ///
 /// `println!` panics then. The default action of SIGPIPE is no alternative: it would end a server
 /// when a client disconnects.
-fn end_when_nobody_reads_on() {
+fn end_when_output_is_closed() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let said = panic.payload_as_str().unwrap_or_default();

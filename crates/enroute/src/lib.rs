@@ -28,6 +28,7 @@
 //! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `sync` | locks and atomics, replaced by a thread model in tests |
 //! | `lock` | a file that one process at a time may hold |
+//! | `wall_clock` | time since the Unix epoch |
 //! | `memory` | memory budget of the process |
 //! | `logging` | where log lines go and how detailed they are |
 
@@ -54,3 +55,4 @@ pub mod state;
 pub mod switch;
 mod sync;
 pub mod tls;
+mod wall_clock;

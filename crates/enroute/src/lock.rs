@@ -13,8 +13,9 @@ use std::{
     io::{self, ErrorKind, Read, Seek, Write},
     os::{fd::AsRawFd, unix::fs::OpenOptionsExt},
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
 };
+
+use crate::wall_clock;
 
 /// The lock, until it is dropped or the process ends.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ const HOLDER_BYTES_MAX: u64 = 4096;
 
 /// Writes which process has the lock. On a full disk it is left out.
 fn name_holder(file: &mut File, command: &str) -> io::Result<()> {
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let started = wall_clock::now().as_secs();
     let host = rustix::system::uname();
     let host = host.nodename().to_string_lossy();
     let pid = std::process::id();
@@ -153,7 +154,7 @@ impl fmt::Display for Holder {
             write!(f, " on {host}")?;
         }
         let started = self.says("started").and_then(|started| started.parse().ok());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = wall_clock::now().as_secs();
         if let Some(seconds) = started.and_then(|started| now.checked_sub(started)) {
             write!(f, ", started {seconds} s ago")?;
         }

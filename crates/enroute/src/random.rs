@@ -15,7 +15,7 @@ pub(crate) fn fill(bytes: &mut [u8]) {
         match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
             Ok(got) => filled += got,
             Err(Errno::INTR) => {}
-            Err(error) => panic!("the system gives no random bytes: {error}"),
+            Err(error) => panic!("the system provides no random bytes: {error}"),
         }
     }
 }

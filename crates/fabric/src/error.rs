@@ -45,7 +45,7 @@ pub enum Error {
         known: String,
     },
     /// A law of the simulated world broke: a bug. The event and the seed repeat it.
-    #[error("{law} broken at event {event}, {now_ns} ns, seed {seed}: {detail}")]
+    #[error("{law} violated at event {event}, {now_ns} ns, seed {seed}: {detail}")]
     Broken {
         /// Conservation or causality.
         law: &'static str,

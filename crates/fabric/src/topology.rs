@@ -234,7 +234,7 @@ impl Topology {
             "another order",
         )?;
         if let Some(rack) = racks.find(|rack| *rack >= self.racks()) {
-            require("gateways", false, &format!("a rack below {}", self.racks()), rack)?;
+            require("gateways", false, &format!("a rack number below {}", self.racks()), rack)?;
         }
         for rack in &self.gateways {
             let hosts = self.servers_per_rack + rack.gateways;

@@ -249,7 +249,7 @@ fn what_cannot_run_is_refused_by_name() {
     for (error, words) in [
         (
             refuse(&topology(), Flow { destination: 64, ..flow }, Scheme::Direct),
-            "flow 0: destination: expected a virtual machine below 64, got 64",
+            "flow 0: destination: expected a VM number below 64, got 64",
         ),
         (
             refuse(&topology(), Flow { bytes: 0, ..flow }, Scheme::Direct),

@@ -118,9 +118,9 @@ impl Chain {
     /// State of the chain after `last`, a trusted line, for continuing a log.
     pub fn behind(last: &[u8]) -> Result<Self> {
         let wrong =
-            |got: String| Error::Audit { line: 0, expected: "a whole last line".into(), got };
+            |got: String| Error::Audit { line: 0, expected: "a complete last line".into(), got };
         let line =
-            last.strip_suffix(b"\n").ok_or_else(|| wrong("a line without its end".into()))?;
+            last.strip_suffix(b"\n").ok_or_else(|| wrong("a line without a line feed".into()))?;
         let (fields, head) = split(line).ok_or_else(|| wrong(excerpt(line)))?;
         let count = number(fields).ok_or_else(|| wrong(excerpt(line)))?;
         Ok(Self { count, head })
@@ -148,13 +148,13 @@ impl Chain {
         let wrong = |expected: &str, got| Error::Audit { line: at, expected: expected.into(), got };
         let whole = line
             .strip_suffix(b"\n")
-            .ok_or_else(|| wrong("a whole line of 2 KiB at most", excerpt(line)))?;
+            .ok_or_else(|| wrong("a complete line of at most 2 KiB", excerpt(line)))?;
         let (fields, chain) =
             split(whole).ok_or_else(|| wrong("fields and a chain value", excerpt(whole)))?;
         let found = number(fields).ok_or_else(|| wrong("a number", excerpt(whole)))?;
         if at == 1 {
-            let previous =
-                previous(fields).ok_or_else(|| wrong("the first line of a log", excerpt(whole)))?;
+            let previous = previous(fields)
+                .ok_or_else(|| wrong("the header line of a log", excerpt(whole)))?;
             if self.count == 0 {
                 *self = Self { count: found.saturating_sub(1), head: previous };
             }
@@ -170,7 +170,7 @@ impl Chain {
     }
 }
 
-/// Fields, without the closing brace, and chain value of a line without its end.
+/// Fields, without the closing brace, and chain value of a line without a line feed.
 fn split(line: &[u8]) -> Option<(&[u8], [u8; 32])> {
     let (fields, suffix) = line.split_at_checked(line.len().checked_sub(SUFFIX_BYTES)?)?;
     let digits = suffix.strip_prefix(CHAIN_FIELD)?.strip_suffix(CHAIN_END)?;

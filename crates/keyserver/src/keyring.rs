@@ -79,7 +79,7 @@ impl Kek {
         for (byte, pair) in key.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
             for digit in pair {
                 let value = char::from(*digit).to_digit(16);
-                let value = value.ok_or_else(|| wrong("something else among them".to_owned()))?;
+                let value = value.ok_or_else(|| wrong("another character".to_owned()))?;
                 *byte = *byte << 4 | value as u8;
             }
         }

@@ -149,13 +149,13 @@ fn unwrap(
         .open(parts.wrap_nonce, &about(WRAP_CONTEXT, id), parts.wrapped)
         .ok_or_else(|| wrong("was changed since it was sealed"))?;
     let mut data_key = Zeroizing::new([0; DATA_KEY_BYTES]);
-    data_key.copy_from_slice(opened.get(..DATA_KEY_BYTES).ok_or_else(|| wrong("is cut short"))?);
+    data_key.copy_from_slice(opened.get(..DATA_KEY_BYTES).ok_or_else(|| wrong("is incomplete"))?);
     Ok(data_key)
 }
 
 impl<'a> Parts<'a> {
     fn of(id: KeyId, record: &'a [u8]) -> Result<Self> {
-        let short = || Error::Record { id, reason: "is cut short" };
+        let short = || Error::Record { id, reason: "is incomplete" };
         if record.len() > RECORD_BYTES_MAX {
             return Err(Error::Record { id, reason: "is longer than 16 KiB" });
         }

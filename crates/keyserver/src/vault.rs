@@ -139,7 +139,7 @@ async fn passed_over<D: Database>(database: &D) -> Result<u64, D::Error> {
     let text = String::from_utf8_lossy(&text);
     let said = text.lines().find_map(|line| line.strip_prefix("scan_passed_over:"));
     let count = said.map_or(Ok(0), |count| count.trim().parse());
-    Ok(count.map_err(|_| unexpected("a number of scan_passed_over"))?)
+    Ok(count.map_err(|_| unexpected("a number in the reply to scan_passed_over"))?)
 }
 
 async fn scan<D: Database>(
@@ -151,7 +151,7 @@ async fn scan<D: Database>(
     let reply = database.ask(&[b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCAN_COUNT]).await?;
     let Reply::List(parts) = reply else { return Err(unexpected("a list").into()) };
     let Ok([Reply::Bytes(next), Reply::List(names)]) = <[Reply; 2]>::try_from(parts) else {
-        return Err(unexpected("a cursor and names").into());
+        return Err(unexpected("a cursor and a list of keys").into());
     };
     let names = names.into_iter().filter_map(|name| match name {
         Reply::Bytes(name) => Some(name),

@@ -128,7 +128,7 @@ impl Channel {
     /// Reads what is there; 0 bytes are the end, `None` is nothing yet.
     ///
     /// # Errors
-    /// The connection is lost, or violates TLS. If its [`first`](Self::first) bytes were not of TLS,
+    /// The connection is lost, or violates TLS. If its [`first`](Self::first) bytes are not TLS,
     /// nothing was sent to it.
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {

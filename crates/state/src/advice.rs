@@ -39,7 +39,7 @@ fn advice(slot: Slot, keys: BTreeMap<String, Vec<(u64, String)>>) -> Option<Stri
         keys.iter().map(|(key, host)| format!("{key} (used most by {host})")).collect();
     let tagged = keys.iter().any(|(key, _)| tag(key.as_bytes()).is_some());
     let then = if tagged {
-        "give those of each host a hash tag of their own"
+        "give the keys of each host their own hash tag"
     } else {
         "give each group a hash tag, as in {group}:name"
     };
@@ -65,8 +65,8 @@ mod tests {
         assert_eq!(
             advice,
             [format!(
-                "slot {slot}: {{x}}1 (used most by a), {{x}}2 (used most by b): give those of each host a hash tag \
-                 of their own"
+                "slot {slot}: {{x}}1 (used most by a), {{x}}2 (used most by b): give the keys of each host their own \
+                 hash tag"
             )]
         );
     }

@@ -101,7 +101,7 @@ pub enum Stays {
         /// Time since start.
         until: Duration,
     },
-    /// Its move did not come about, and it stays until then.
+    /// Its move failed, and it stays until then.
     NotMoved {
         /// Time since start.
         until: Duration,

@@ -25,8 +25,8 @@
 //! dropped them:
 //!
 //! ```text
-//! source: MIGRATE …       and sends clients to a third node, who sends them back, until that is done
-//! source: whose turn, and which keys      target: drops them      source: sends clients to the target
+//! source: MIGRATE …          until it is done, redirects clients to a third node and back
+//! source: turn and keys      target: drops them      source: redirects clients to the target
 //! ```
 //!
 //! During the migration a note is stored among the slot's keys, at the source and ahead of every

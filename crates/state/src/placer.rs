@@ -214,7 +214,7 @@ impl Placer {
 
     /// Publishes that it took over from `other`.
     pub fn took_over_from(&mut self, other: &str) {
-        self.status.tell(format!("took over from {other}; nodes refuse its steps"));
+        self.status.tell(format!("took over from {other}, which is fenced off at all nodes"));
     }
 
     /// An open move was rolled back.
@@ -315,10 +315,10 @@ impl Placer {
             let why = self.initiator.why(demand.slot);
             let mut text = explanation(&self.hosts, view, demand, &waits, why, now);
             if let Some(refusal) = self.refusals.get(&demand.slot) {
-                text.push_str(&format!("\nits latest move did not come about: {refusal}"));
+                text.push_str(&format!("\nits latest move failed: {refusal}"));
             }
             if self.copied.as_ref().is_some_and(|copied| copied.contains(&demand.slot)) {
-                text.push_str("\nread everywhere: agents keep copies");
+                text.push_str("\nread by several hosts: agents keep copies");
             }
             status.why.insert(demand.slot.number() as u16, text);
         }

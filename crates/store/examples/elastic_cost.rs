@@ -1,9 +1,8 @@
-//! Cost of the elastic store, in process:
-//! `cargo run --release -p store --example elastic_cost -- DIR [entries [threads [all|restart|overwrite [value bytes [times overwritten]]]]]`.
+//! Cost of the elastic store, in process: `cargo run --release -p store --example elastic_cost --
+//! DIR [entries [threads [all|restart|overwrite [value bytes [times overwritten]]]]]`.
 //!
 //! Loads entries (of 4 KiB), restarts, warms, overwrites and shrinks; `restart` ends after the
-//! restart, `overwrite` goes without restarting and warming. What lookups cost is in
-//! `elastic_lookups`.
+//! restart, `overwrite` omits restarting and warming. `elastic_lookups` measures lookups.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::collections::VecDeque;

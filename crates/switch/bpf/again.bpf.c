@@ -1,6 +1,6 @@
-// Runs another program over and over on the same request, for BPF_PROG_TEST_RUN: puts the request
-// back, with the next key, then goes to the program. What that costs is measured with a program that
-// does nothing, and taken off.
+// Runs another program repeatedly on the same request, for BPF_PROG_TEST_RUN: restores the request
+// with the next key, then calls the program. The cost of the restoring is measured with a program
+// that does nothing, and subtracted.
 #include "kernel.h"
 #include "operations.h"
 
@@ -13,10 +13,10 @@ enum {
 
 struct request {
     u32 bytes;
-    u32 keys;      // a power of two
+    u32 keys;      // number of keys, a power of two
     u32 first;     // number of the first key
     u32 counter;
-    u64 version;   // of the first put, if each is followed by its update; 0 if not
+    u64 version;   // of the first put, if each put is followed by its update; else 0
     u8 frame[REQUEST_BYTES_MAX];
 };
 

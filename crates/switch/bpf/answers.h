@@ -1,18 +1,19 @@
-// What memcached says: which of the answers that a connection waits for have left.
+// Replies of memcached: counts which of the replies that a connection waits for have left.
 #pragma once
 #include "delays.h"
 
 enum said {
-    SAID_NOTHING,     // that is counted
-    SAID_READ,        // a read's last line
-    SAID_WRITTEN,     // a write's only one
+    SAID_NOTHING,     // not counted
+    SAID_READ,        // last line of a reply to a read
+    SAID_WRITTEN,     // the line that answers a write
     SAID_BARRIER,
-    SAID_ITEM,        // a value follows, of a read that goes on
-    SAID_VALUE,       // a value follows and ends it
+    SAID_ITEM,        // a value follows, then more lines of the reply
+    SAID_VALUE,       // a value follows and ends the reply
 };
 
-// Lines that are the last of an answer, and those that values follow. An error that may be the answer to
-// what was not taken for a command is not counted: what waits does so a little longer, then.
+// Lines that end a reply, and lines that are followed by a value. An error is not counted, because
+// it may answer a line that was not recognized as a command; writes that wait for a reply then wait
+// a little longer.
 static const struct answer {
     u64 word;
     u32 bytes;
@@ -43,7 +44,7 @@ static const struct answer {
     {WORD8('V', 'A', ' ', 0, 0, 0, 0, 0), 3, SAID_VALUE},
 };
 
-// What a line says that begins with this word.
+// Meaning of a reply line that begins with this word.
 APART int line_says(u64 word)
 {
     UNROLL
@@ -73,7 +74,8 @@ INLINE void end_line(struct scratch *scratch)
 
 enum { HEARD_BYTES = 64, HEARD_STEPS = 512 };
 
-// Reads on from `at` to the end of a value, of a line, or of some bytes: where that is, or 0.
+// Reads from `at` to the end of a value or line, or at most HEARD_BYTES. Returns the position after
+// it, or 0.
 APART u32 hear(struct __sk_buff *context, u32 at, u32 end)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -86,7 +88,7 @@ APART u32 hear(struct __sk_buff *context, u32 at, u32 end)
         heard->value_bytes -= skipped;
         return at + skipped;
     }
-    // Older verifiers do not know by a comparison that it is not 0.
+    // Older verifiers do not learn from a comparison that it is not 0.
     u32 last = (left < HEARD_BYTES ? left : HEARD_BYTES) - 1;
     CHECKED(last);
     last &= HEARD_BYTES - 1;
@@ -124,13 +126,13 @@ INLINE void hear_answer(struct flow *flow, u64 before)
     settle_flush(flow);
 }
 
-// Whatever was asked for is done.
+// Marks all requests as answered.
 INLINE void answer_all(struct flow *flow)
 {
     WRITE_ONCE(flow->answered, flow->asked + 1);
 }
 
-// An answer of which nothing is known that may have been a write's.
+// Whether a reply of an unknown connection may be that to a write.
 INLINE int surprises(struct __sk_buff *context, u32 at, u32 bytes)
 {
     u64 word = 0;
@@ -138,7 +140,7 @@ INLINE int surprises(struct __sk_buff *context, u32 at, u32 bytes)
         : bytes >= 3 && !skb_load_bytes(context, at, &word, 3) && line_says(word) == SAID_WRITTEN;
 }
 
-// Counts the answers in a segment that stands at `sequence`, unless it was here before.
+// Counts the replies in a segment with this sequence number, unless it is a retransmission.
 INLINE void count_answers(struct __sk_buff *context, struct scratch *scratch, struct flow *flow, u32 at,
                           u32 bytes, u32 sequence)
 {
@@ -185,7 +187,7 @@ INLINE void take_segment(struct __sk_buff *context, struct scratch *scratch, con
         return;
     u64 now = now_coarse_ns();
     struct flow *flow = find_flow(&scratch->flow_key);
-    // Nobody was seen to ask. The answer may come in pieces, and others before it.
+    // No request was seen. The reply may span segments, and other replies may precede it.
     if (!flow && bytes)
         flow = flow_of(&scratch->flow_key, now);
     if (!flow)
@@ -219,7 +221,7 @@ INLINE void take_datagram(struct __sk_buff *context, struct scratch *scratch, co
     }
 }
 
-// An answer, or the end of a connection, before it leaves.
+// Handles a reply, or the end of a connection, before it leaves.
 INLINE void answer(struct __sk_buff *context, struct scratch *scratch, const struct packet *packet)
 {
     void *start = start_of_skb(context), *end = end_of_skb(context);

@@ -1,14 +1,15 @@
-// flush_all with a delay: memcached drops everything once more, long after it has said OK. What it says of an
-// item before that is served no longer than until then.
+// flush_all with a delay: memcached drops everything a second time, long after it replied OK. Items
+// that it sent before are served until then at most.
 #pragma once
 #include "flows.h"
 
-// How much of the word was read, or:
+// State of reading a line: the number of bytes of `flush_all` read so far, or one of these.
 enum { FLUSH_WORD = 9, FLUSH_BLANK, FLUSH_NUMBER, FLUSH_OVER, FLUSH_NOT };
 enum { FLUSH_LINE_MAX = 256, DAYS_30_S = 60 * 60 * 24 * 30, CLOCK_LATE_S = 2 };
 static const u64 second_ns = 1000000000;
 
-// Nothing said before `until` is served from then on. Where too many are to come, the last stands for several.
+// Records a flush that takes effect between `from` and `until`. If all places are taken, the last
+// one stands for several flushes.
 APART int remember_flush(u64 from, u64 until)
 {
     u32 zero = 0;
@@ -20,7 +21,7 @@ APART int remember_flush(u64 from, u64 until)
     for (u32 number = 0; number < FLUSHES_MAX; number++) {
         struct flush *one = &all->flushes[number];
         u64 before = READ_ONCE(one->until_ns);
-        // Until the second line is done it is one that begins too soon.
+        // Until the next line is executed, the record has an earlier `from`, which is safe.
         if (before < now && __sync_bool_compare_and_swap(&one->until_ns, before, until)) {
             WRITE_ONCE(one->from_ns, from);
             return 0;
@@ -34,7 +35,7 @@ APART int remember_flush(u64 from, u64 until)
     return 0;
 }
 
-// The one that begins then is over after `until`.
+// Sets the end of the flush that begins at `from`.
 APART int end_flush(u64 from, u64 until)
 {
     u32 zero = 0;
@@ -48,14 +49,15 @@ APART int end_flush(u64 from, u64 until)
     return 0;
 }
 
-// When is not known: it may be now, and at any later time.
+// Records a flush of unknown time: it may take effect now or at any later time.
 INLINE void remember_unclear_flush(void)
 {
     remember_flush(now_coarse_ns(), ~0ull);
 }
 
-// A flush_all that takes effect in so many seconds, or at that second of the wall clock: a second sooner, by the
-// server's clock, which goes on by whole ones and may be late. When it is applied is known by its answer.
+// Records a flush_all with this argument: a delay, or an absolute time in seconds. It takes effect
+// a second earlier by the server's clock, which advances in whole seconds and may be late. Its
+// reply shows when the server has executed the command.
 APART int delay_flush(u32 seconds)
 {
     u32 zero = 0;
@@ -86,7 +88,7 @@ APART int delay_flush(u32 seconds)
     return 0;
 }
 
-// The answer has left: it has been applied by now.
+// The reply to a delayed flush_all has left: the server has executed the command.
 INLINE void settle_flush(struct flow *flow)
 {
     u64 from = READ_ONCE(flow->flush_from_ns);
@@ -96,8 +98,8 @@ INLINE void settle_flush(struct flow *flow)
     WRITE_ONCE(flow->flush_from_ns, 0);
 }
 
-// The next byte of a line that may be a flush_all. What is read of it lies in memory, of whose contents the verifier
-// knows nothing: the loop is one state to it.
+// Reads the next byte of a line that may be a flush_all. The state is in memory whose contents the
+// verifier does not track, so the loop is a single state for it.
 INLINE void read_flush_byte(struct scratch *scratch, u8 byte)
 {
     u32 at = READ_ONCE(scratch->flush_at);
@@ -108,14 +110,15 @@ INLINE void read_flush_byte(struct scratch *scratch, u8 byte)
         at = byte == ' ' ? FLUSH_BLANK : byte == '\r' ? FLUSH_WORD : FLUSH_NOT;
     else if (is_digit(byte) && at < FLUSH_OVER) {
         at = FLUSH_NUMBER;
-        // As the server, in 32 bits.
+        // In 32 bits, as in the server.
         WRITE_ONCE(scratch->flush_seconds, READ_ONCE(scratch->flush_seconds) * 10 + (byte - '0'));
     } else if (at == FLUSH_NUMBER || (at < FLUSH_OVER && byte > ' ' && byte != '+'))
         at = FLUSH_OVER;
     WRITE_ONCE(scratch->flush_at, at);
 }
 
-// Reads on, from `offset`, in a line that may be a flush_all: 1 if the packet has its end, or it is none.
+// Continues at `offset` with a line that may be a flush_all. Returns 1 if the packet contains its
+// end, or if it is none.
 APART int read_flush(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -133,8 +136,8 @@ APART int read_flush(u32 offset)
     return 0;
 }
 
-// Does what a flush_all says whose line begins, or goes on, at `offset`; what is read of it so far is kept if the
-// segment ends before.
+// Handles a flush_all whose line begins or continues at `offset`. If the segment ends first, the
+// state is kept for the next segment.
 INLINE void take_flush(struct scratch *scratch, u32 offset)
 {
     struct flow *flow = find_flow(&scratch->flow_key);
@@ -144,7 +147,7 @@ INLINE void take_flush(struct scratch *scratch, u32 offset)
         delay_flush(scratch->flush_seconds);
     if (ended || at == FLUSH_NOT)
         return;
-    // A datagram has no other part.
+    // A datagram has no continuation.
     if (is_datagram(&scratch->flow_key))
         return;
     if (flow && !flow->shared && !scratch->again && scratch->payload_bytes - offset < FLUSH_LINE_MAX) {
@@ -165,7 +168,7 @@ APART int begin_flush(u32 offset)
     return 0;
 }
 
-// What was to follow is not read.
+// The rest of the line will not be read: its delay is unknown.
 INLINE void lose_flush(struct flow *flow)
 {
     if (flow->flush_at >= FLUSH_WORD)
@@ -173,7 +176,7 @@ INLINE void lose_flush(struct flow *flow)
     flow->flush_at = 0;
 }
 
-// The first line of a segment may go on with a flush_all.
+// The first line of a segment may continue a flush_all.
 APART int go_on_with_flush(u32 first)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -193,7 +196,7 @@ APART int go_on_with_flush(u32 first)
 
 enum { BINARY_FLUSH_BYTES = 28, BINARY_DELAY_OFFSET = 24 };
 
-// flush and flushq of the binary protocol, with a delay, wherever it is in the packet.
+// Finds flush and flushq of the binary protocol with a delay, anywhere in the packet.
 APART int find_binary_flushes(void)
 {
     struct scratch *scratch = scratch_of_processor();

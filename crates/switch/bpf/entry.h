@@ -1,4 +1,4 @@
-// Finding a key's entry, and whether it may be served.
+// Finds the entry of a key, and decides whether it may be served.
 #pragma once
 #include "statistics.h"
 #include "values.h"
@@ -14,8 +14,8 @@ INLINE int same_name(const void *a, const void *b)
     return left[0] == right[0] && left[1] == right[1];
 }
 
-// The entry of that name; `hash` is hash_of_name(name). No two names with the same tag are ever in
-// one bucket (user space sees to that), so the first that matches is the only one.
+// The entry of that name; `hash` is hash_of_name(name). User space never puts two names with the
+// same tag into one bucket, so the first match is the only one.
 INLINE struct cached find_name(const struct name *name, u64 hash)
 {
     struct cached none = {0, 0};
@@ -34,7 +34,7 @@ INLINE struct cached find_name(const struct name *name, u64 hash)
         return none;
     struct cached cached = {0, word >> 32};
     if (!registers) {
-        // The slot has the entry's number: memory is asked for both at once.
+        // The slot has the number of the entry, so both are fetched from memory at the same time.
         struct slot *slot = map_lookup(&slots, &cached.place);
         if (slot)
             (void)READ_ONCE(slot->words[0]);
@@ -45,7 +45,7 @@ INLINE struct cached find_name(const struct name *name, u64 hash)
     return cached;
 }
 
-// The entry of a key, if this server's is cached.
+// The entry of a key, if the key of this server is cached.
 INLINE struct cached find(const struct name *name, u64 hash, const u8 *server, u16 port, u32 protocol)
 {
     struct cached cached = find_name(name, hash);

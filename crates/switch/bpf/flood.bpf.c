@@ -1,6 +1,6 @@
-// A client that asks as fast as a processor can, for BPF_PROG_TEST_RUN with live frames: `ask` makes
-// of every frame the request with the next key and sends it out of an interface; `tally` counts what
-// comes back there and drops it.
+// A client that sends at the maximum rate of a processor, for BPF_PROG_TEST_RUN with live frames:
+// `ask` turns every frame into the request with the next key and sends it out of an interface;
+// `tally` counts the replies that arrive there and drops them.
 #include "kernel.h"
 
 enum { FRAME_BYTES_MAX = 256, DIGITS = 8 };
@@ -8,15 +8,15 @@ enum { FRAME_BYTES_MAX = 256, DIGITS = 8 };
 struct flood {
     u32 bytes;
     u32 interface;
-    u32 keys;          // a power of two
-    u32 key_offset;    // of so many digits in the frame
+    u32 keys;          // number of keys, a power of two
+    u32 key_offset;    // position of the digits in the frame
     u64 asked;
     u8 frame[FRAME_BYTES_MAX];
 };
 
 struct tally {
     u64 answers;       // UDP from the port
-    u64 found;         // whose payload has `word` at `offset`
+    u64 found;         // answers whose payload has `word` at `offset`
     u16 port;          // network order
     u16 offset;
     u32 word;
@@ -37,7 +37,7 @@ SECTION("xdp") int ask(struct xdp_md *context)
     __asm__ volatile("%0 = *(u32 *)(%1 + 0)" : "=r"(to) : "r"(context));
     __asm__ volatile("%0 = *(u32 *)(%1 + 4)" : "=r"(end) : "r"(context));
     u8 *start = to;
-    // Frames come again as they left.
+    // The kernel reuses frames as they were sent.
     ROLLED
     for (u32 at = 0; at < FRAME_BYTES_MAX; at += 2) {
         if (at >= flood->bytes || to + 2 > end)

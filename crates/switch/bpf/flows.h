@@ -1,9 +1,9 @@
-// What each connection wrote, until its server has answered it (docs/decisions/0033): a value that was
-// asked for before the server applied a write is forgotten when the write's answer leaves.
+// Writes of each connection until their replies have left (docs/decisions/0033): a value that was
+// requested before the server applied a write is invalidated when the reply to the write leaves.
 #pragma once
 #include "holds.h"
 
-// Everything of memcached's is forgotten, and nothing is stored for a while.
+// Drops all memcached items, and blocks fills for a while.
 INLINE void flush(void)
 {
     u32 zero = 0;
@@ -30,7 +30,7 @@ INLINE void report_entry(const struct entry *entry, const struct name *name, u32
     send_report(report);
 }
 
-// Writes of several clients may pass at once: the latest of their times holds.
+// Writes of several clients may pass at the same time: the latest of their times counts.
 INLINE void ask_no_sooner(struct entry *entry, u64 from_ns)
 {
     UNROLL
@@ -41,8 +41,8 @@ INLINE void ask_no_sooner(struct entry *entry, u64 from_ns)
     }
 }
 
-// Nobody is served what is stored under this name any more. It is asked for anew from then on, unless
-// that is ANSWERED: when the write's answer leaves, then; or LEAVES: never.
+// Invalidates the entry of this name. It is requested again from `ask_from_ns` on; with ANSWERED,
+// when the reply to the write leaves; with LEAVES, never.
 INLINE void forget_name(const struct name *name, u64 ask_from_ns)
 {
     struct cached cached = find_name(name, hash_of_name(name));
@@ -59,7 +59,7 @@ INLINE void forget_name(const struct name *name, u64 ask_from_ns)
         report_entry(entry, name, cached.place);
 }
 
-// The key's gets and its meta gets.
+// Invalidates the entries of the key for get and for meta get.
 INLINE void forget(const struct name *name, u64 ask_from_ns)
 {
     struct name both = *name;
@@ -84,7 +84,7 @@ INLINE int is_of(const struct flow *flow, const struct flow_key *key)
     return !differ || flow->shared;
 }
 
-// What is known of the connection, or nothing.
+// The record of the connection, or 0.
 INLINE struct flow *find_flow(const struct flow_key *key)
 {
     struct flow *flow = flow_at(key);
@@ -105,20 +105,21 @@ INLINE int is_datagram(const struct flow_key *key)
     return (u8)key->transport == IP_UDP;
 }
 
-// Goes on with a connection that may wait for what was asked for before: everything is forgotten until as many
-// answers have left, and what it writes until as many more have. A datagram begins and ends with itself.
+// Begins a record for a connection that may have up to UNSEEN_MAX unanswered requests. All items
+// are dropped until that many replies have left, and keys that it writes are invalidated until as
+// many further replies have left. A datagram is a whole connection.
 INLINE void go_on_unseen(struct flow *flow, const struct flow_key *key, u64 now)
 {
     begin_flow(flow, key, now);
     if (is_datagram(key))
         return;
     flow->asked = flow->noted = flow->lost = UNSEEN_MAX;
-    flow->barriers = UNSEEN_MAX;  // as many mn may be among it: none that is asked for is trusted
+    flow->barriers = UNSEEN_MAX;  // each may be an mn, so the reply to a later mn is not trusted
     flow->unseen = 1;
 }
 
-// Takes up a connection that has no place. Who began under the program's eyes gave it away while it waited for
-// nothing, and so did who waited for a minute.
+// Begins a record for a connection that has none. A connection whose beginning was seen lost its
+// record only while it waited for no reply, or after a minute of silence.
 INLINE void take_up(struct flow *flow, const struct flow_key *key, u64 now)
 {
     u32 zero = 0;
@@ -138,8 +139,8 @@ INLINE int waits(const struct flow *flow)
     return flow->unclear || flow->asked != flow->answered || flow->noted > flow->answered;
 }
 
-// What was asked for before the program saw it is answered if nothing that it saw waits, and nothing was said for
-// a while.
+// Requests from before the program saw the connection count as answered once no request that it saw
+// is unanswered and the connection has been silent for a while.
 INLINE void settle(struct flow *flow, u64 now)
 {
     u64 answered = READ_ONCE(flow->answered);
@@ -152,10 +153,11 @@ INLINE void settle(struct flow *flow, u64 now)
     flow->unseen = 0;
 }
 
-// What is known of the connection, from now on at the latest. One that waits for nothing gives its place to
-// another; two that do share one, and forget everything with each answer, until nothing was said for a long
-// time. A datagram gives its place in any case, and takes none of a connection that waits: its answer, of which
-// nothing is known then, forgets everything.
+// The record of the connection; created if missing. A connection without unanswered requests gives
+// its place to another. Two connections with unanswered requests share a place, and every reply
+// drops all items, until both have been silent for a long time. A datagram always gives up its
+// place, and never takes that of a connection with unanswered requests: its reply, which then has
+// no record, drops all items.
 INLINE struct flow *flow_of(const struct flow_key *key, u64 now)
 {
     struct flow *flow = flow_at(key);
@@ -184,7 +186,7 @@ INLINE struct flow *flow_of(const struct flow_key *key, u64 now)
     return flow;
 }
 
-// A connection opens. Its first segment may come twice.
+// Handles the opening of a connection. Its first segment may be retransmitted.
 INLINE void open_flow(const struct flow_key *key, u32 sequence)
 {
     u64 now = now_coarse_ns();
@@ -196,8 +198,8 @@ INLINE void open_flow(const struct flow_key *key, u32 sequence)
     flow->spoke = 1;
 }
 
-// Whether the answer to any datagram may be waited for. Where nobody writes by datagrams, answers need not look for
-// themselves among connections: a place drawn at random is seldom in a processor's cache.
+// Whether the reply to any datagram may be awaited. If no client writes by datagrams, replies need
+// no lookup among the connections: the record is seldom in the processor's cache.
 INLINE int datagrams_wait(void)
 {
     u32 zero = 0;
@@ -205,7 +207,7 @@ INLINE int datagrams_wait(void)
     return !all || READ_ONCE(all->datagrams);
 }
 
-// A datagram asks: its number may be that of one that was answered.
+// Handles a request datagram. Its number may be that of an earlier one that was answered.
 INLINE void begin_request(const struct flow_key *key)
 {
     u64 now = now_coarse_ns();
@@ -218,7 +220,7 @@ INLINE void begin_request(const struct flow_key *key)
         begin_flow(flow, key, now);
 }
 
-// Takes up the connection with a segment of so many bytes.
+// Updates the connection with a segment of this many bytes.
 INLINE void follow(struct scratch *scratch, u32 sequence, u32 bytes)
 {
     struct flow *flow = flow_of(&scratch->flow_key, now_coarse_ns());
@@ -238,7 +240,7 @@ INLINE void follow(struct scratch *scratch, u32 sequence, u32 bytes)
     flow->next = end;
 }
 
-// One more answer is to come.
+// Counts one more expected reply.
 INLINE void expect(struct scratch *scratch)
 {
     struct flow *flow = find_flow(&scratch->flow_key);
@@ -246,8 +248,8 @@ INLINE void expect(struct scratch *scratch)
         flow->asked += 1;
 }
 
-// What the last that was asked for writes is not known: nothing that is asked for before its answer lasts. A quiet
-// one has none, and waits for the next.
+// The keys of the last request are not known: all items that are requested before its reply are
+// dropped. A quiet command has no reply and waits for the next one.
 INLINE void lose_key(struct scratch *scratch, u32 quiet)
 {
     struct flow *flow = find_flow(&scratch->flow_key);
@@ -258,7 +260,7 @@ INLINE void lose_key(struct scratch *scratch, u32 quiet)
     flow->lost = flow->noted = flow->asked + quiet;
 }
 
-// What a packet writes is not known, nor how many answers it has.
+// Neither the keys that a packet writes are known, nor the number of its replies.
 INLINE void lose_track(struct scratch *scratch)
 {
     struct flow *flow = find_flow(&scratch->flow_key);
@@ -267,7 +269,7 @@ INLINE void lose_track(struct scratch *scratch)
         flow->cut = flow->unclear = 1;
 }
 
-// When a key is to be asked for anew whose write waits for this answer.
+// Time from which a key is requested again whose write waits for this reply.
 INLINE u64 ask_from(const struct flow *flow, u64 until, u64 now)
 {
     if (until <= flow->answered)
@@ -275,8 +277,8 @@ INLINE u64 ask_from(const struct flow *flow, u64 until, u64 now)
     return until <= flow->asked && !flow->unclear && !flow->unseen ? ANSWERED : now + FILL_WAIT_NS;
 }
 
-// Forgets the key in scratch, and notes that its write waits for the answer asked for last; a quiet one has
-// none, and waits for the next.
+// Invalidates the key in scratch, and records that its write waits for the reply to the last
+// request. A quiet write has no reply and waits for the next one.
 INLINE void write_key(struct scratch *scratch, u32 quiet)
 {
     struct flow *flow = find_flow(&scratch->flow_key);
@@ -295,7 +297,7 @@ INLINE void write_key(struct scratch *scratch, u32 quiet)
     forget(&scratch->name, from);
 }
 
-// The key of the connection's write of that number is held no more, if it is answered.
+// Ends the hold of the connection's write with this number, if the write is answered.
 APART int release(u32 number)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -306,7 +308,7 @@ APART int release(u32 number)
     struct holds *of = map_lookup(&holds, &place);
     if (!of)
         return 0;
-    // Another write takes the place with its answer first, then with its hold.
+    // Another write that takes the place stores the number of its reply first, then its hold.
     u64 made = READ_ONCE(of->of[number]);
     IN_ORDER();
     if (made && READ_ONCE(flow->until[number]) <= READ_ONCE(flow->answered)
@@ -315,8 +317,8 @@ APART int release(u32 number)
     return 0;
 }
 
-// Forgets the keys known of what the connection in scratch wrote and had no answer to when `answered` was
-// the last. If no answer will come they are not asked for again: they leave.
+// Invalidates the known keys of the writes that had no reply when `answered` was the last one, of
+// the connection in scratch. If no reply will come, they are removed instead of requested again.
 APART int forget_noted(u64 answered, u32 is_over)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -335,7 +337,7 @@ APART int forget_noted(u64 answered, u32 is_over)
     return 0;
 }
 
-// Forgets what the connection waited for when `answered` was the last answer.
+// Invalidates what the connection's unanswered writes may have changed, as of the reply `answered`.
 INLINE void forget_awaited(const struct flow *flow, u64 answered, u32 is_over)
 {
     if (flow->unclear || flow->lost > answered)
@@ -343,7 +345,8 @@ INLINE void forget_awaited(const struct flow *flow, u64 answered, u32 is_over)
     forget_noted(answered, is_over);
 }
 
-// The client resets the connection, here in its sequence or not: the server may still apply what it has.
+// The client resets the connection, in sequence or not: the server may still apply commands that it
+// has received.
 INLINE void reset_flow(struct scratch *scratch, u32 sequence)
 {
     struct flow *flow = find_flow(&scratch->flow_key);

@@ -1,12 +1,12 @@
-// Gets over UDP: the keys asked for, and the reply. Values come from the controller, which asks the
-// server for them.
+// Gets over UDP: the requested keys, and the reply. Values come from the controller, which requests
+// them from the server.
 #pragma once
 #include "text.h"
 
-enum { REPLY_BYTES_MAX = 1400 };  // as memcached splits its own
+enum { REPLY_BYTES_MAX = 1400 };  // as for the datagrams of memcached
 
-// The entry at `number` for the key in scratch, in its place among the items; 0 if it may not be
-// served, with the reason counted.
+// Adds the entry of the key in scratch as item number `item`; 0 if it may not be served, with the
+// reason counted.
 APART int take_item(u32 item, u32 meta)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -71,14 +71,15 @@ APART int take_item(u32 item, u32 meta)
     return 1;
 }
 
-// As take_items, of a usual get whose key is in scratch.
+// Like take_items, for a plain get whose key is in scratch.
 INLINE int take_only_item(struct scratch *scratch)
 {
     scratch->reply_bytes = 0;
     return take_item(0, 0);
 }
 
-// The keys of a get, or a meta get's one: how many items answer it, or 0 if the server must.
+// Reads the keys of a get, or the one of a meta get. Returns the number of items that answer it, or
+// 0 if the server must.
 APART int take_items(u32 offset, u32 meta)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -92,7 +93,7 @@ APART int take_items(u32 offset, u32 meta)
             return meta ? -1 : 0;
         u32 left = scratch->payload_bytes - offset;
         u64 rest = word_at(scratch, offset);
-        // With anything but " v" behind its key a meta get may change something.
+        // With anything but " v" after its key a meta get may change the item.
         if (meta && (left != 4 || (u32)rest != (u32)WORD8(' ', 'v', '\r', '\n', 0, 0, 0, 0)))
             return -1;
         if (!take_item(item, meta))
@@ -116,8 +117,8 @@ INLINE u64 blank_in(u64 word)
 
 enum { PLAIN_HEAD_BYTES = UDP_FRAME_BYTES + 4 };
 
-// The usual get, of one key and nothing else, read where it lies: 1 if that is what the packet is, and
-// its key is in scratch.
+// Reads a plain get, of one key and nothing else, without copying it: 1 if the packet is one, with
+// its key in scratch.
 APART int take_plain_get(struct xdp_md *context, u32 payload, u32 payload_bytes)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -150,7 +151,7 @@ APART int take_plain_get(struct xdp_md *context, u32 payload, u32 payload_bytes)
     }
     u32 left = bytes & 7;
     if (left) {
-        // The 8 bytes that end where the key does.
+        // The last 8 bytes of the key.
         u8 *last = start + PLAIN_HEAD_BYTES - 8 + bytes;
         if ((void *)(last + 8) > end)
             return 0;
@@ -163,7 +164,7 @@ APART int take_plain_get(struct xdp_md *context, u32 payload, u32 payload_bytes)
     return 1;
 }
 
-// Writes the usual get of the key in scratch to where `restore` takes it from.
+// Writes the plain get of the key in scratch to the place from which `restore` reads it.
 INLINE void spell_plain_get(struct scratch *scratch)
 {
     u8 *to = scratch->payload + UDP_FRAME_BYTES;
@@ -175,7 +176,7 @@ INLINE void spell_plain_get(struct scratch *scratch)
         *(u16 *)(to + 4 + bytes) = (u16)WORD8('\r', '\n', 0, 0, 0, 0, 0, 0);
 }
 
-// Item `item` of the reply, at `at` behind the payload's start: its sum, or NO_ROOM.
+// Writes item `item` of the reply at offset `at` of the payload: its checksum, or NO_ROOM.
 APART int put_item(struct xdp_md *context, u32 payload, u32 at, u32 item)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -196,7 +197,7 @@ APART int put_item(struct xdp_md *context, u32 payload, u32 at, u32 item)
     return at & 1 ? __builtin_bswap16(fold(sum)) : fold(sum);
 }
 
-// Puts the request back where a reply was begun; the datagram's frame is as it was.
+// Restores the request in place of an incomplete reply; the UDP frame of memcached is unchanged.
 APART int restore(struct xdp_md *context, u32 payload, u32 bytes)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -259,7 +260,7 @@ INLINE int answer_items(struct xdp_md *context, const struct packet *packet, str
     u16 *frame = start + packet->payload;
     if ((void *)(frame + 4) > end)
         goto torn;
-    // The request's number stays; one datagram, the first of one.
+    // The request number stays; datagram 0 of 1.
     frame[1] = 0;
     frame[2] = HTONS(1);
     frame[3] = 0;

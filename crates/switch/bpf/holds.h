@@ -1,7 +1,8 @@
-// Keys are held while writes of them that passed wait for their answers, whoever wrote, and are not asked for: what a
-// server says of one may be older than a write that it applies later, and that somebody may read there before the
-// writer is answered (DataPlane::asking, in asking.rs). What is silent for some time holds nothing any more: asking.rs
-// ends that, too.
+// A key is held, and not requested, while writes of it that passed wait for their replies, from any
+// client. The item that the server would send may be older than a write that it applies later, and
+// another client may read that write at the server before the writer has its reply
+// (DataPlane::asking, in asking.rs). asking.rs also ends the holds of connections that have been
+// silent for some time.
 #pragma once
 #include "text.h"
 
@@ -28,8 +29,9 @@ INLINE void add_held(u32 number, s64 writes)
         __sync_fetch_and_add(&counted->writes[number & (HOLDS_IN_LINE - 1)], writes);
 }
 
-// Holds the key in scratch for the write of that number of the connection; not if its answer is not known to come.
-// Where another still has its place it is not known when that is applied.
+// Holds the key in scratch for the connection's write with this number, if its reply is known to
+// come. If another write still has the place, it is not known when that one is applied, so fills
+// are blocked.
 APART int hold(u32 write, u32 is_awaited)
 {
     struct scratch *scratch = scratch_of_processor();

@@ -1,4 +1,4 @@
-// What the programs need of the kernel's interface, and no more: no system header is read, so the
+// The parts of the kernel's interface that the programs need. No system header is included, so the
 // object does not depend on the machine that builds it.
 #pragma once
 
@@ -10,18 +10,18 @@ typedef int s32;
 typedef long long s64;
 
 #define SECTION(name) __attribute__((section(name), used))
-// A function of its own to the verifier: checked once, for all arguments (global functions, 5.6).
+// A function that the verifier checks separately, once for all arguments (global functions, 5.6).
 #define APART __attribute__((noinline))
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define ROLLED _Pragma("clang loop unroll(disable)")
 #define LIKELY(what) __builtin_expect(!!(what), 1)
 #define UNLIKELY(what) __builtin_expect(!!(what), 0)
-// The compiler may not move loads and stores across. The processor is not told: loader.rs refuses
-// machines that reorder loads with loads or stores with stores.
+// Keeps the compiler from moving loads and stores across. It does not affect the processor:
+// loader.rs refuses machines that reorder loads with loads or stores with stores.
 #define IN_ORDER() __asm__ volatile("" ::: "memory")
-// The compiler may not move the use of a variable before this: before the check above it, that is, nor
-// compute it a second time.
+// Keeps the compiler from moving the use of a variable before the check above, and from computing
+// the variable again.
 #define CHECKED(variable) __asm__ volatile("" : "+r"(variable))
 #define READ_ONCE(place) (*(const volatile __typeof__(place) *)&(place))
 #define WRITE_ONCE(place, value) (*(volatile __typeof__(place) *)&(place) = (value))
@@ -40,7 +40,7 @@ typedef long long s64;
 enum { MAP_HASH = 1, MAP_ARRAY = 2, MAP_PERCPU_ARRAY = 6, MAP_RINGBUF = 27 };
 enum { MAP_MMAPABLE = 1 << 10 };
 
-// The kernel's functions; where this is compiled for a machine to be tried on, the trial's own.
+// The functions of the kernel; native.c provides others when this is compiled for testing.
 #ifdef __bpf__
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static u64 (*const now_coarse_ns)(void) = (void *)160;                         // 5.11
@@ -73,8 +73,8 @@ struct __sk_buff {
     u32 ingress_ifindex, ifindex, tc_index, cb[5], hash, tc_classid, data, data_end;
 };
 
-// The fields hold 32 bits and mean pointers. A compiler that knows only the former may keep half of
-// one on the stack, which the verifier refuses.
+// The fields have 32 bits but stand for pointers. A compiler that sees only 32 bits may spill half
+// of one to the stack, which the verifier refuses.
 #ifdef __bpf__
 #define POINTER_AT(context, offset) \
     ({ void *pointer; __asm__ volatile("%0 = *(u32 *)(%1 + " #offset ")" : "=r"(pointer) : "r"(context)); \
@@ -114,7 +114,7 @@ struct ipv6 {
     u32 source[4], destination[4];
 } __attribute__((packed));
 
-// Of IPv6, in a header of its own; the offset is in the upper 13 bits.
+// Extension header of IPv6; the offset is in the upper 13 bits.
 struct fragment {
     u8 next, unused;
     u16 offset;

@@ -1,18 +1,18 @@
-// What kernel and user space share. src/layout.rs is the same in Rust; both assert the sizes, and
-// tests write every field on one side and read it on the other.
+// Data shared by kernel and user space. src/layout.rs is the same in Rust; both assert the sizes,
+// and tests write every field on one side and read it on the other.
 #pragma once
 #include "kernel.h"
 
 enum {
     KEY_BYTES_MAX = 250,      // memcached's limit; NetCache's own keys are 16 or hashed to it
     KEY_BYTES_BUFFER = 256,
-    VALUE_BYTES_MAX = 1408,   // 11 units: what a reply over IPv6 with a VLAN tag carries at MTU 1500
+    VALUE_BYTES_MAX = 1408,   // 11 units: fits a reply over IPv6 with a VLAN tag at MTU 1500
     UNIT_BYTES = 128,
     UNITS_MAX = VALUE_BYTES_MAX / UNIT_BYTES,
     PAYLOAD_BYTES_MAX = 2048, // of one segment; longer ones are not read
     LEASES_MAX = 1024,        // servers that speak NetCache's protocol
     SERVER_INTERFACES_MAX = 8,
-    FLUSHES_MAX = 8,          // flush_all with a delay that may be remembered
+    FLUSHES_MAX = 8,          // recorded flush_all commands with a delay
     ENTRIES_DEFAULT = 65536,
 };
 
@@ -26,39 +26,39 @@ struct name {
 // atomic addition, which makes the entry invalid and gives the write its tag at the same time; only
 // the value of that very write makes it valid again.
 //
-// What a get of NetCache's protocol reads is the first line.
+// A get of NetCache's protocol reads only the first cache line.
 struct entry {
     u64 version;
     u64 valid_version;
     struct name name;
     u8 server[16];      // IPv4 as ::ffff:a.b.c.d
-    u32 place;          // where its units are
-    u16 bitmap;         // which register arrays hold a unit of it
-    u16 lease;          // NetCache: which server's lease
+    u32 place;          // position of its units
+    u16 bitmap;         // register arrays that hold a unit of it
+    u16 lease;          // NetCache: number of the server's lease
     u16 value_bytes;
-    u16 value_sum;      // ones' complement sum of the value, so that a reply needs no pass over it
+    u16 value_sum;      // ones' complement sum of the value, so that a reply need not compute it
     u16 port;           // of the server, network order
     u8 key_bytes;
     u8 kind;            // protocol, KIND_ABSENT
 
-    u64 epoch;          // memcached: served only in the epoch it was filled in
-    u64 expires_ns;     // by the coarse monotonic clock; no memcached item outlives it
-    u64 writing;        // claimed by whoever stores a value
-    u64 ask_from_ns;    // memcached: not asked for before
+    u64 epoch;          // memcached: served only in the epoch of its fill
+    u64 expires_ns;     // coarse monotonic clock; no memcached item is served after it
+    u64 writing;        // claimed while a value is stored
+    u64 ask_from_ns;    // memcached: not requested before this time
     u8 key[KEY_BYTES_BUFFER];
-    u64 leaves;         // memcached: not asked for any more
+    u64 leaves;         // memcached: will be removed, not requested again
     u8 unused[24];
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct entry) == 384, "layout.rs");
 
-enum { KIND_PROTOCOL = 3, KIND_ABSENT = 4 };  // NetCache: the value is that there is none
+enum { KIND_PROTOCOL = 3, KIND_ABSENT = 4 };  // NetCache: the key has no value
 
 struct line {
     u8 bytes[64];
 };
 
-// The lookup table: a line for each value of the hash's first bits, with room for 8 keys. A key's
-// word is its tag and the number of its entry; 0 is none.
+// The lookup table: a cache line for each value of the first bits of the hash, with room for 8
+// keys. The word of a key is its tag and the number of its entry; 0 is empty.
 enum { BUCKET_WORDS = 8 };
 struct bucket {
     u64 words[BUCKET_WORDS];
@@ -72,21 +72,21 @@ struct unit {
     u64 words[UNIT_BYTES / 8];
 };
 
-// A flush_all that takes effect later: no sooner than the first, and no later than the second. What the
-// server says of an item before the second is not served from the first on.
+// A flush_all that takes effect between these two times. An item that the server sent before the
+// second is not served from the first on.
 struct flush {
     u64 from_ns, until_ns;
 };
 
-// What holds for all entries; all but the last of memcached's.
+// State for all entries; all but the last field is for memcached.
 struct shared {
-    u64 epoch;             // raised by flush_all, and by whatever could not be understood
-    u64 fills_blocked_ns;  // no fill before
-    u64 watched_ns;        // every segment since then was seen; 0: none yet
-    u64 datagrams;         // 1: one that may be a write was taken up, since the maps are there
-    u64 wall_ns;           // what the wall clock is ahead of the monotonic one
+    u64 epoch;             // an increase drops all items: flush_all, packets not understood
+    u64 fills_blocked_ns;  // no fill before this time
+    u64 watched_ns;        // all segments since this time were seen; 0: none yet
+    u64 datagrams;         // 1: a datagram that may be a write was seen since the maps were created
+    u64 wall_ns;           // wall clock minus monotonic clock
     struct flush flushes[FLUSHES_MAX];
-    u32 server_interfaces[SERVER_INTERFACES_MAX];  // where agents' messages come in; 0: none
+    u32 server_interfaces[SERVER_INTERFACES_MAX];  // for messages of agents; 0: none
 };
 _Static_assert(sizeof(struct shared) == 200, "layout.rs");
 
@@ -97,7 +97,7 @@ struct report {
     u64 hash;
     u32 kind;
     u32 estimate;
-    u32 place;             // stale: of the entry in `entries`
+    u32 place;             // REPORT_STALE: number of the entry in `entries`
     u16 port;
     u16 key_bytes;
     u8 protocol;
@@ -107,7 +107,7 @@ struct report {
 };
 _Static_assert(sizeof(struct report) == 320, "layout.rs");
 
-// A connection; of datagrams, one request: its number is in the upper half of `transport`.
+// A connection, or one request datagram: its number is then in the upper half of `transport`.
 struct flow_key {
     u8 client[16];
     u8 server[16];
@@ -116,89 +116,93 @@ struct flow_key {
     u32 transport;
 } __attribute__((aligned(8)));
 
-// In place of a time to ask from: when the write's answer has left. Until then it holds the key (holds.h).
+// Instead of a time: request the key again when the reply to the write has left. Until then the
+// write holds the key (holds.h).
 #define ANSWERED (~0ull)
-// The same: never, since no answer will come. It leaves, and may come back.
+// Instead of a time: never, since no reply will come. The key is removed, and may become cached
+// again.
 #define LEAVES (~1ull)
 
-// Where a server is in what it says: its line's first bytes, and what was read of the number in it.
+// State of reading a server's replies: the first bytes of the current line, and the number in it as
+// far as read.
 struct heard {
     u64 word;
-    u32 bytes;             // of the line
-    u32 blanks;            // in it
+    u32 bytes;             // read of the line
+    u32 blanks;            // in the line so far
     u32 number;
-    u32 value_bytes;       // that come before the next line
+    u32 value_bytes;       // remaining before the next line
 };
 
 enum { FLOW_BITS = 15, FLOWS = 1 << FLOW_BITS, FLOW_WRITES = 16 };
 
-// Who goes on with a connection of which the beginning was not seen is taken to wait for so many answers.
+// Number of unanswered requests assumed for a connection whose beginning was not seen.
 enum { UNSEEN_MAX = 64 };
 
-// What a connection asked for and has no answer to. Answers are numbered from 1, and come in the order of
-// what they answer. Ingress writes all but what egress knows of the answers.
+// The unanswered requests of a connection. Replies are numbered from 1, and come in the order of
+// the requests. Ingress writes all fields except those about replies, which egress writes.
 struct flow {
     struct flow_key key;
-    u64 at_ns;                  // of the last packet either way; 0: nobody's
-    u64 asked;                  // the last answer that is to come
-    u64 answered;               // the last that has left
-    u64 noted;                  // the last that a write waits for
-    u64 lost;                   // the last that a write waits for of which the key is not known
-    u64 barrier;                // the answer to an mn that was asked for when no other was
-    u32 barriers;               // how many of them were asked for
+    u64 at_ns;                  // time of the last packet in either direction; 0: the place is free
+    u64 asked;                  // number of the last expected reply
+    u64 answered;               // number of the last reply that has left
+    u64 noted;                  // last reply that a write waits for
+    u64 lost;                   // last reply that a write with unknown key waits for
+    u64 barrier;                // reply to an mn that was sent while no other mn was unanswered
+    u32 barriers;               // number of mn sent
     u32 barriers_answered;
-    u32 first, next;            // sequence numbers: of the connection's first byte, of the next one
-    u32 next_answer;            // of the server's next byte
-    u32 writes;                 // noted since the start; the last FLOW_WRITES are kept
+    u32 first, next;            // TCP sequence numbers: of its first byte, of the next one
+    u32 next_answer;            // TCP sequence number of the server's next byte
+    u32 writes;                 // number of writes recorded; the last FLOW_WRITES are kept
     u8 spoke, spoken;           // `next` and `next_answer` are known
-    u8 unclear;                 // answers are not counted: each forgets everything
-    u8 cut;                     // a segment ended where it was not clear what it writes
-    u8 binary;                  // speaks memcached's binary protocol
-    u8 shared;                  // by connections that had something to wait for at once
-    u8 unseen;                  // its beginning was not: `asked` is UNSEEN_MAX too many, or fewer
-    u8 displaced;               // somebody who waited lost this place, and may come back
-    u32 flush_at, flush_read;   // a line that goes on with the next segment, and may be a flush_all
-    u64 flush_from_ns;          // a delayed one that is not answered; its delay
+    u8 unclear;                 // replies cannot be counted: each drops all items
+    u8 cut;                     // the last segment ended in a command whose keys are not known
+    u8 binary;                  // uses memcached's binary protocol
+    u8 shared;                  // by two connections that had unanswered requests at the same time
+    u8 unseen;                  // its beginning was not seen: `asked` is up to UNSEEN_MAX too high
+    u8 displaced;               // a connection that waited lost this place, and may continue
+    u32 flush_at, flush_read;   // state of an incomplete line that may be a flush_all
+    u64 flush_from_ns;          // of a delayed flush_all without a reply so far, and its delay
     u32 flush_seconds, unused;
     struct heard heard;
-    u64 until[FLOW_WRITES];     // the answer each of the writes waits for
+    u64 until[FLOW_WRITES];     // the reply that each write waits for
     struct name names[FLOW_WRITES];
 };
 _Static_assert(sizeof(struct flow) == 552, "layout.rs");
 
-// Of each of a connection's writes, if its key is held: a number of its own in the upper half, and the number of the
-// key's hold. 0: it is not, or no more. Whoever makes it 0 ends the hold.
+// For each write of a connection that holds its key: a unique number in the upper half, and the
+// number of the hold. 0: no hold. The side that sets it to 0 ends the hold.
 struct holds {
     u64 of[FLOW_WRITES];
 };
 
-// How many writes that wait hold a key; the number of a hold is of the first bits of its name. Keys may share one.
+// Number of unanswered writes that hold a key. The number of a hold is the first bits of the key's
+// name; keys may share one.
 enum { HOLD_BITS = 15, HOLDS = 1 << HOLD_BITS, HOLDS_IN_LINE = 8 };
 struct held {
     u64 writes[HOLDS_IN_LINE];
 };
 
 enum counter {
-    COUNT_PACKETS,     // to a port of ours
+    COUNT_PACKETS,     // to a configured port
     COUNT_HIT,
     COUNT_MISS,        // not in the lookup table
-    COUNT_INVALID,     // there, but a write is on its way, or not filled yet
-    COUNT_EXPIRED,     // lease or lifetime over
-    COUNT_WRITE,       // that changed a cached key
+    COUNT_INVALID,     // cached, but a write is in progress, or not filled yet
+    COUNT_EXPIRED,     // the lease or lifetime has ended
+    COUNT_WRITE,       // made a cached key invalid
     COUNT_UPDATE,      // values stored by update packets
-    COUNT_SUPERSEDED,  // update packets a later write had overtaken
-    COUNT_FLUSH,       // of everything of memcached's
-    COUNT_OPAQUE,      // of ours, but not understood: passed
-    COUNT_TORN,        // a write came while the value was copied: passed
+    COUNT_SUPERSEDED,  // update packets older than a later write
+    COUNT_FLUSH,       // all memcached items dropped
+    COUNT_OPAQUE,      // to a configured port, but not understood: passed
+    COUNT_TORN,        // a write arrived while the value was copied: passed
     COUNT_REPORT,
     COUNT_REPORT_LOST, // the ring buffer was full
-    COUNT_ANSWERED,    // answers to writes seen on their way out
-    COUNT_NO_ROOM,     // the driver left no room behind the packet for a longer one: passed
-    COUNT_FORGED,      // NetCache: whoever sent it may not: dropped
+    COUNT_ANSWERED,    // replies to writes that passed
+    COUNT_NO_ROOM,     // the driver left no room after the packet for the reply: passed
+    COUNT_FORGED,      // NetCache messages from a side that may not send them: dropped
     COUNTERS,
 };
 
-// What one processor counts, and where its sampling is.
+// Counters of one processor, and the state of its sampling.
 struct processor {
     u64 drawn;
     u64 counts[COUNTERS];

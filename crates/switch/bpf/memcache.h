@@ -4,7 +4,7 @@
 #include "gets.h"
 #include "writes.h"
 
-// What the packet asks for, and of whom: 0 if its addresses are not there.
+// Reads the addresses and ports of the packet; 0 if its addresses are missing.
 INLINE int take_flow(struct xdp_md *context, const struct packet *packet, struct scratch *scratch)
 {
     struct flow_key *key = &scratch->flow_key;
@@ -19,10 +19,10 @@ INLINE int take_flow(struct xdp_md *context, const struct packet *packet, struct
     return 1;
 }
 
-// Items that answer the get in scratch; -1 if it is none.
+// Number of items that answer the get in scratch; -1 if it is not a get.
 INLINE int take_get(struct scratch *scratch, u32 *meta)
 {
-    // Datagram 0 of 1; anything else memcached refuses.
+    // Datagram 0 of 1; memcached refuses anything else.
     u64 frame = word_at(scratch, 0), line = word_at(scratch, UDP_FRAME_BYTES);
     int whole = (u32)(frame >> 16) == (u32)HTONS(1) << 16;
     if (scratch->payload_bytes < UDP_FRAME_BYTES + 4)
@@ -35,7 +35,7 @@ INLINE int take_get(struct scratch *scratch, u32 *meta)
     return whole ? take_items(UDP_FRAME_BYTES + 4, 0) : 0;
 }
 
-// Takes up the connection, over TCP, where this segment stands: 0 if there is nothing in it.
+// Updates the TCP connection with this segment: 0 if the segment is empty.
 INLINE int take_segment_of(struct xdp_md *context, const struct packet *packet, struct scratch *scratch)
 {
     struct tcp *tcp = start_of(context) + packet->layer4;
@@ -51,7 +51,7 @@ INLINE int take_segment_of(struct xdp_md *context, const struct packet *packet, 
     return packet->payload_bytes != 0;
 }
 
-// The datagram's answer is known by its number: 0 if the number is not there.
+// The reply to a datagram is recognized by its number: 0 if the number is missing.
 INLINE int take_request(struct xdp_md *context, const struct packet *packet, struct scratch *scratch)
 {
     u16 *number = start_of(context) + packet->layer4 + sizeof(struct udp);
@@ -62,7 +62,8 @@ INLINE int take_request(struct xdp_md *context, const struct packet *packet, str
     return 1;
 }
 
-// What may be a write and cannot be read. The answer to the first fragment of a datagram is waited for.
+// Handles a packet that may be a write and cannot be read. The reply to the first fragment of a
+// datagram is awaited.
 INLINE void hidden(struct xdp_md *context, const struct packet *packet)
 {
     struct scratch *scratch = scratch_of_processor();

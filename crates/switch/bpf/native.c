@@ -1,5 +1,6 @@
-// The program compiled for this machine, with sanitizers, on mutated frames: what the verifier promises
-// is tried on kernels whose verifier is another one. `native COUNT SEED FRAME...`
+// The program compiled for this machine with sanitizers, run on mutated frames. It tests the
+// guarantees of the verifier independently of the verifier of one kernel.
+// `native COUNT SEED FRAME...`
 #define NETCACHE_PORT 50000
 #define MEMCACHE_PORT 11211
 #include "switch.bpf.c"
@@ -52,7 +53,7 @@ static u64 draw(void)
     return mixed ^ mixed >> 31;
 }
 
-static u8 *block;           // exactly the room before the frame, and the frame
+static u8 *block;           // exactly the space before the frame, and the frame
 static u32 before, bytes;
 
 u64 now_coarse_ns(void) { static u64 now; return now += 1000; }

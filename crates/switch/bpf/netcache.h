@@ -4,23 +4,23 @@
 #include "operations.h"
 
 enum flag {
-    FLAG_LONG_KEY = 1,      // the key field is a hash; the key leads the value, after its length
-    FLAG_FOUND = 2,         // reply, update: there is a value
-    FLAG_SWITCH = 4,        // reply: answered on the way
-    FLAG_STORED = 8,        // ack: the value is served now, or the entry invalid now
+    FLAG_LONG_KEY = 1,      // the key field is a hash; the value begins with the key
+    FLAG_FOUND = 2,         // reply, update: the message has a value
+    FLAG_SWITCH = 4,        // reply: answered by the switch
+    FLAG_STORED = 8,        // ack: the value is served now, or the entry is invalid now
     FLAG_CACHED = 16,       // ack: the key is cached
 };
 
 struct netcache {
     u8 op, flags;
-    u16 balance;            // keeps the checksum right when the switch tags a write
+    u16 balance;            // keeps the checksum valid when the switch tags a write
     u32 sequence;
     struct name key;
     u64 version;
 } __attribute__((packed));
 _Static_assert(sizeof(struct netcache) == 32, "wire::netcache");
 
-// Whether the `asked` bytes at `offset` are this entry's long key, behind its length.
+// Whether the `asked` bytes at `offset` are this entry's long key, after its length.
 APART int same_long_key(struct xdp_md *context, u32 offset, u32 asked, u32 place)
 {
     struct entry *entry = map_lookup(&entries, &place);
@@ -29,7 +29,7 @@ APART int same_long_key(struct xdp_md *context, u32 offset, u32 asked, u32 place
     u8 *at = start_of(context) + offset;
     void *end = end_of(context);
     u32 bytes = entry->key_bytes;
-    // What lies behind the payload is padding.
+    // The bytes after the payload are padding.
     if (asked != bytes + 1 || (void *)(at + 1) > end || *at != bytes)
         return 0;
     at++;
@@ -58,7 +58,7 @@ INLINE void report_hot(const struct netcache *header, const struct packet *packe
     report->kind = REPORT_HOT;
     report->estimate = estimate;
     report->port = packet->destination;
-    // A long key's bytes come with the value, from its server.
+    // The bytes of a long key come with the value from its server.
     report->key_bytes = header->flags & FLAG_LONG_KEY ? 0 : 16;
     report->protocol = PROTOCOL_NETCACHE;
     send_report(report);
@@ -74,7 +74,7 @@ INLINE int miss(struct processor *self, const struct netcache *header, const str
     return XDP_PASS;
 }
 
-// The header and the sum of a reply, whose value is in the frame already.
+// Writes the header and checksum of a reply whose value is already in the frame.
 INLINE int reply(struct xdp_md *context, const struct packet *packet, u32 op, u32 flags, u64 version,
                  u32 value_bytes, u64 sum)
 {
@@ -82,7 +82,7 @@ INLINE int reply(struct xdp_md *context, const struct packet *packet, u32 op, u3
     struct netcache *header = start + packet->payload;
     if ((void *)(header + 1) > end)
         return XDP_DROP;
-    // Operation, flags, no balance.
+    // Operation, flags, balance 0.
     u32 *words = (u32 *)header, first = op | flags << 8;
     words[0] = first;
     header->version = version;
@@ -115,7 +115,7 @@ INLINE int answer_get(struct xdp_md *context, struct packet *packet, struct proc
     } else if (entry->key_bytes) {
         return miss(self, header, packet, server, hash);
     }
-    // A key whose value is on its way is as hot as it was.
+    // A key whose new value has not arrived yet is as hot as before.
     count_cached(self, cached.place);
     if (!valid) {
         self->counts[COUNT_INVALID] += 1;
@@ -137,7 +137,7 @@ INLINE int answer_get(struct xdp_md *context, struct packet *packet, struct proc
     int loaded = load_value(context, offset, entry->place, entry->bitmap, bytes);
     IN_ORDER();
     if (!loaded || READ_ONCE(entry->version) != version || !is_valid(entry, version)) {
-        // What was asked for is still there: its long key is what the value begins with.
+        // The request is still in the frame: its long key is the beginning of the value.
         self->counts[COUNT_TORN] += 1;
         return loaded && resize(context, frame_bytes) ? XDP_PASS : XDP_DROP;
     }
@@ -145,8 +145,8 @@ INLINE int answer_get(struct xdp_md *context, struct packet *packet, struct proc
     return reply(context, packet, OP_GET_REPLY, flags, 0, bytes, sum);
 }
 
-// Coherence, step 1: the write makes the entry invalid, and is tagged on its way. The two bytes of
-// balance keep the UDP checksum what it was, whether it is complete or left to the card.
+// Coherence, step 1: the write makes the entry invalid, and is tagged. The two bytes of balance
+// keep the UDP checksum unchanged, whether it is complete or left to the network card.
 INLINE int tag_write(struct packet *packet, struct netcache *header, const u8 *server)
 {
     struct cached cached = find(&header->key, hash_of_name(&header->key), server, packet->destination,
@@ -171,8 +171,8 @@ INLINE int tag_write(struct packet *packet, struct netcache *header, const u8 *s
     return XDP_PASS;
 }
 
-// Step 3: the value of the write that carries the entry's tag. One of an older write is
-// acknowledged and forgotten, since the newer one's is on its way.
+// Step 3: the value of the write that carries the entry's tag. The value of an older write is
+// acknowledged and dropped, since that of the newer write follows.
 INLINE int take_update(struct xdp_md *context, struct packet *packet, const struct netcache *header,
                        const u8 *source)
 {
@@ -190,8 +190,9 @@ INLINE int take_update(struct xdp_md *context, struct packet *packet, const stru
     }
     if (!is_valid(entry, version)) {
         if (!__sync_bool_compare_and_swap(&entry->writing, 0, 1))
-            return XDP_DROP;   // another copy of it is being stored; it is sent again
-        // While it is claimed nobody else stores, but perhaps somebody did.
+            return XDP_DROP;   // another copy of it is being stored; the agent sends it again
+        // While the entry is claimed no other processor stores a value, but one may have done so
+        // before.
         int sum = READ_ONCE(entry->version) != version || is_valid(entry, version)
             ? NO_ROOM : store_value(context, offset, entry->place, entry->bitmap, bytes);
         if (sum != NO_ROOM) {
@@ -212,8 +213,9 @@ acknowledge:
     return reply(context, packet, OP_UPDATE_ACK, answer, carried, 0, 0);
 }
 
-// For a write that reached its server without a tag: makes the entry invalid and gives it one. Who asks knows a
-// version of this entry's, not far from the newest; of a key that is not cached the same is returned.
+// For a write that reached its server without a tag: makes the entry invalid and returns a tag. The
+// agent must know a version of this entry close to the newest one; for a key that is not cached its
+// version is returned.
 INLINE int take_invalidate(struct xdp_md *context, struct packet *packet,
                            const struct netcache *header, const u8 *source)
 {
@@ -236,7 +238,8 @@ INLINE int take_invalidate(struct xdp_md *context, struct packet *packet,
     return reply(context, packet, OP_INVALIDATE_ACK, flags, __builtin_bswap64(tag), 0, 0);
 }
 
-// Whether the packet came in where servers are: nowhere else is an agent believed.
+// Whether the packet arrived on an interface to servers: messages of agents are accepted only
+// there.
 INLINE int is_from_servers(struct xdp_md *context)
 {
     u32 zero = 0, interface = context->ingress_ifindex;
@@ -251,8 +254,8 @@ INLINE int is_from_servers(struct xdp_md *context)
     return 0;
 }
 
-// What no client may say. Of the rest only agents' messages come in at all: what this program and the
-// controller send begins here.
+// Handles operations that clients may not send. Of these only messages of agents can arrive: those
+// of this program and the controller originate here.
 INLINE int take_other(struct xdp_md *context, struct packet *packet, struct processor *self,
                       const struct netcache *header, const u8 *source)
 {
@@ -269,7 +272,7 @@ INLINE int take_other(struct xdp_md *context, struct packet *packet, struct proc
         return take_update(context, packet, header, source);
     if (op == OP_INVALIDATE)
         return take_invalidate(context, packet, header, source);
-    // To a client at this port.
+    // It goes to a client that uses this port.
     self->counts[COUNT_OPAQUE] += 1;
     return XDP_PASS;
 }

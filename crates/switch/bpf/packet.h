@@ -1,14 +1,14 @@
-// Ethernet, VLAN tags, IPv4 and IPv6, UDP and TCP: where things are, and turning a packet round.
+// Ethernet, VLAN tags, IPv4 and IPv6, UDP and TCP: parses a packet, and turns it into a reply.
 #pragma once
 #include "maps.h"
 
 enum { VLAN_TAGS_MAX = 2, HOPS = 64 };
 
-// Offsets from the start of the frame. All are small constants once the verifier has seen the
-// branches, and every use checks against data_end again.
+// Offsets from the start of the frame. On each branch all are small constants for the verifier, and
+// every use checks against data_end again.
 struct packet {
     u32 layer3, layer4, payload;
-    u32 payload_bytes;     // as the headers say; what lies behind is padding. Not of all that is unclear
+    u32 payload_bytes;     // from the headers; the rest is padding. May be unset if UNCLEAR
     u16 source, destination;
     u8 version;            // 4 or 6
     u8 transport;
@@ -16,7 +16,7 @@ struct packet {
 
 enum parsed {
     PARSED,
-    NOT_OURS,   // certainly nothing of ours
+    NOT_OURS,   // certainly not to a configured port
     UNCLEAR,    // a fragment, options, or lengths that contradict each other
 };
 
@@ -63,12 +63,12 @@ INLINE enum parsed parse_ipv4(void *start, void *end, struct packet *packet)
         return UNCLEAR;
     u16 fragment = HTONS(ip->fragment);
     if (fragment & FRAGMENT_OFFSET)
-        return NOT_OURS;   // its ports went with the first fragment
+        return NOT_OURS;   // the first fragment had its ports
     enum parsed parsed = parse_transport(start, end, packet, total - sizeof(*ip));
     return fragment & FRAGMENT_MORE && parsed != NOT_OURS ? UNCLEAR : parsed;
 }
 
-// Extension headers of IPv6 that may stand before UDP or TCP.
+// Extension headers of IPv6 that may precede UDP or TCP.
 INLINE int hides_ports(u8 next)
 {
     return next == 0 || next == 43 || next == 44 || next == 51 || next == 60 || next == 135
@@ -95,7 +95,7 @@ INLINE enum parsed parse_ipv6(void *start, void *end, struct packet *packet)
         packet->layer4 += sizeof(*fragment);
         return parse_transport(start, end, packet, bytes - sizeof(*fragment)) == NOT_OURS ? NOT_OURS : UNCLEAR;
     }
-    // Listeners are reported behind such a header all the time.
+    // Multicast listener reports regularly have such a header.
     u8 *hop_by_hop = (void *)(ip + 1);
     if (ip->next == 0 && (void *)(hop_by_hop + 1) <= end && *hop_by_hop == IP_ICMPV6)
         return NOT_OURS;
@@ -127,7 +127,7 @@ INLINE enum parsed parse(void *start, void *end, struct packet *packet)
     return NOT_OURS;
 }
 
-// An address as IPv6 writes it.
+// An IPv4 address in the form of IPv6.
 INLINE void mapped(u32 ipv4, u8 *out)
 {
     u64 *words = (u64 *)out;
@@ -135,7 +135,7 @@ INLINE void mapped(u32 ipv4, u8 *out)
     words[1] = (u64)ipv4 << 32 | 0xffff0000ull;
 }
 
-// Source and destination of a parsed packet; 0 if it is not there.
+// Source and destination of a parsed packet; 0 if they are missing.
 INLINE int addresses(void *start, void *end, const struct packet *packet, u8 *source, u8 *destination)
 {
     if (packet->version == 4) {
@@ -154,7 +154,7 @@ INLINE int addresses(void *start, void *end, const struct packet *packet, u8 *so
     return 1;
 }
 
-// The ones' complement sum in 16 bits: adding a half to the other leaves the carry where it belongs.
+// Folds a ones' complement sum to 16 bits: adding one half to the other adds the carry correctly.
 INLINE u16 fold(u64 sum)
 {
     sum += sum >> 32 | sum << 32;
@@ -163,8 +163,8 @@ INLINE u16 fold(u64 sum)
     return half >> 16;
 }
 
-// Back to where it came from, as UDP with `payload_bytes` whose ones' complement sum is given.
-// The frame has its length already. 0 if the packet is not there.
+// Turns the packet into a reply to its sender, as UDP with `payload_bytes` whose ones' complement
+// sum is given. The frame already has its length. 0 if the packet is incomplete.
 INLINE int turn_round(void *start, void *end, const struct packet *packet, u32 payload_bytes, u64 sum)
 {
     struct ethernet *ethernet = start;
@@ -176,7 +176,7 @@ INLINE int turn_round(void *start, void *end, const struct packet *packet, u32 p
     __builtin_memcpy(ethernet->source, ethernet->destination, 6);
     __builtin_memcpy(ethernet->destination, station, 6);
 
-    // Words are built before they are stored: reading one back from its parts would wait for them.
+    // Words are built before they are stored: reading back a word stored in parts would stall.
     u32 udp_bytes = sizeof(*udp) + payload_bytes;
     u32 length = HTONS(udp_bytes);
     if (packet->version == 4) {
@@ -230,8 +230,8 @@ INLINE int resize(struct xdp_md *context, u32 bytes)
 
 enum { KEPT_BYTES_MAX = 104, GROWN_BYTES_MAX = 2048 };
 
-// Makes the frame `grown` bytes longer at its start; the first `kept` bytes, an even number, are what
-// they were, and no others. 0 if there is no room there either.
+// Makes the frame `grown` bytes longer at its start; only its first `kept` bytes, an even number,
+// keep their contents. 0 if there is no room there either.
 APART int grow_at_start(struct xdp_md *context, u32 grown, u32 kept)
 {
     if (!grown || grown > GROWN_BYTES_MAX || kept > KEPT_BYTES_MAX || length_of(context) < kept)
@@ -264,8 +264,9 @@ APART int grow_at_start(struct xdp_md *context, u32 grown, u32 kept)
     return 1;
 }
 
-// Makes room for a reply: the frame is `bytes` long, its first `kept` bytes are as they were. A driver
-// that makes a frame of a packet from a socket (veth) leaves no room behind it, but some before it.
+// Makes room for a reply: sets the length of the frame to `bytes` and keeps its first `kept` bytes.
+// A driver that makes a frame from a socket's packet (veth) leaves no room after it, but some
+// before it.
 INLINE int make_room(struct xdp_md *context, u32 bytes, u32 kept)
 {
     int delta = (int)bytes - (int)length_of(context);

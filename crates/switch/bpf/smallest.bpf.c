@@ -1,7 +1,7 @@
-// The smallest possible responder, to measure against: hash lookup, swap, transmit. IPv4 without
-// options, keys of 16 bytes, values of 128, no statistics, no coherence, no checksum of UDP.
+// The smallest possible responder, for comparison: hash lookup, swap, transmit. IPv4 without
+// options, keys of 16 bytes, values of 128 bytes, no statistics, no coherence, no UDP checksum.
 //
-// Beside it the floor under all of them: programs that do nothing.
+// Programs that do nothing are the lower bound of all.
 #include "kernel.h"
 
 struct name {
@@ -55,7 +55,7 @@ SECTION("xdp") int respond(struct xdp_md *context)
     request->udp.source = request->udp.destination;
     request->udp.destination = port;
     request->ip.total_bytes = HTONS(20 + 8 + 32 + 128);
-    // A byte swap apart, the length is all that changed.
+    // Except for swapped bytes, only the length has changed.
     u32 sum = (u16)~request->ip.checksum + HTONS(128);
     request->ip.checksum = ~((sum & 0xffff) + (sum >> 16));
     request->udp.bytes = HTONS(8 + 32 + 128);

@@ -1,5 +1,5 @@
-// Query statistics: counters of cached keys, count-min sketch and Bloom filter for the others, all
-// sampled. The layout and every hash are those of docs/formats/hotkey.md.
+// Query statistics: counters of cached keys; a count-min sketch and a Bloom filter for the others;
+// all sampled. docs/formats/hotkey.md defines the layout and all hashes.
 #pragma once
 #include "maps.h"
 
@@ -30,14 +30,14 @@ INLINE u64 mix_last(u64 hash)
     return hash ^ hash >> 32;
 }
 
-// docs/formats/hotkey.md, "Hash of a key", for one of 16 bytes.
+// docs/formats/hotkey.md, "Hash of a key", for a key of 16 bytes.
 INLINE u64 hash_of_name(const struct name *name)
 {
     const u64 *words = (const u64 *)name;
     return mix_last(mix_word(mix_word(seed ^ 16, words[0]), words[1]));
 }
 
-// Every processor draws from a sequence of its own; the first one's begins with the seed.
+// Each processor has its own random sequence; that of the first begins with the seed.
 INLINE int sampled(struct processor *self)
 {
     if (sampled_per_65536 >= 65536 || sampled_per_65536 == 0)
@@ -48,7 +48,7 @@ INLINE int sampled(struct processor *self)
     return drawn >> 48 < sampled_per_65536;
 }
 
-// Two processors counting the same key at once may lose one count; neither waits for the other.
+// Two processors that count the same key at the same time may lose one count; neither waits.
 INLINE u16 raise(u16 *counter)
 {
     u16 counted = *counter;
@@ -57,7 +57,7 @@ INLINE u16 raise(u16 *counter)
     return counted;
 }
 
-// One more access to a hash; the new estimate.
+// Counts an access to a hash; returns the new estimate.
 INLINE u32 sketch_add(u64 hash)
 {
     u32 least = 0xffff;
@@ -76,7 +76,7 @@ INLINE u32 sketch_add(u64 hash)
     return least;
 }
 
-// Whether a hash is new to the filter; it is not any more.
+// Inserts a hash into the filter; returns whether it was new.
 INLINE int filter_insert(u64 hash)
 {
     int fresh = 0;
@@ -97,7 +97,7 @@ INLINE int filter_insert(u64 hash)
     return fresh;
 }
 
-// An access to a key that is cached.
+// Counts an access to a cached key.
 INLINE void count_cached(struct processor *self, u32 place)
 {
     if (!sampled(self))
@@ -113,7 +113,8 @@ INLINE void send_report(struct report *report)
     count(ringbuf_output(&reports, report, sizeof(*report), 0) ? COUNT_REPORT_LOST : COUNT_REPORT);
 }
 
-// An access to a key that is not: the estimate if it is to be reported as hot, else 0.
+// Counts an access to an uncached key; returns the estimate if the key must be reported as hot,
+// else 0.
 INLINE u32 count_uncached(struct processor *self, u64 hash)
 {
     if (!sampled(self))

@@ -1,8 +1,9 @@
-// The data plane: answers what is cached, counts what is not, lets everything else pass.
+// The data plane: answers requests for cached keys, counts those for others, and passes everything
+// else.
 //
-// Newest kernel features used, all in 5.15: atomic fetch-and-add and compare-and-swap (5.12), coarse
-// clock (5.11), ring buffer and growing a packet (5.8), functions verified on their own (5.6), mapped
-// arrays (5.5).
+// Newest kernel features used, all in 5.15: atomic fetch-and-add and compare-and-swap (5.12),
+// coarse clock (5.11), ring buffer and growing a packet (5.8), functions verified separately (5.6),
+// mapped arrays (5.5).
 #include "memcache.h"
 #include "netcache.h"
 
@@ -13,7 +14,8 @@ SECTION("xdp") int serve(struct xdp_md *context)
     if (LIKELY(parsed == NOT_OURS))
         return XDP_PASS;
     if (parsed == UNCLEAR) {
-        // It may be a write to memcached. NetCache's agent asks when one comes without a tag.
+        // It may be a write to memcached. For a NetCache write without a tag the agent requests
+        // one.
         if (memcache_port && (!packet.destination || packet.destination == memcache_port))
             hidden(context, &packet);
         return XDP_PASS;
@@ -27,8 +29,9 @@ SECTION("xdp") int serve(struct xdp_md *context)
 
 enum { HEADERS_BYTES = 128 };
 
-// Where answers leave: the keys written by the connection are forgotten once more, so that nothing that
-// was stored between the write's passing and its being applied outlives its answer.
+// Handles replies on egress: invalidates the keys that the connection has written once more, so
+// that no value stored between the passing of a write and its application is served after its
+// reply.
 SECTION("classifier") int answered(struct __sk_buff *context)
 {
     u32 wanted = context->len < HEADERS_BYTES ? context->len : HEADERS_BYTES;

@@ -1,5 +1,5 @@
-// memcached's text: what a packet says, copied to where it can be read from any offset, and the keys
-// in it.
+// memcached's text protocol: copies the payload to memory that can be read at any offset, and reads
+// the keys in it.
 #pragma once
 #include "entry.h"
 
@@ -9,7 +9,7 @@ enum { UDP_FRAME_BYTES = 8 };
     ((u64)(a) | (u64)(b) << 8 | (u64)(c) << 16 | (u64)(d) << 24 | (u64)(e) << 32 | (u64)(f) << 40 \
      | (u64)(g) << 48 | (u64)(h) << 56)
 
-// Copies what the packet carries to where the parser below works; 0 if it is too long.
+// Copies the payload to the memory of the parser below; 0 if it is too long.
 APART int copy_payload(struct xdp_md *context, u32 offset, u32 bytes)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -38,7 +38,8 @@ APART int copy_payload(struct xdp_md *context, u32 offset, u32 bytes)
     return 1;
 }
 
-// Behind the payload is an earlier packet's: whoever asks has compared with payload_bytes.
+// The bytes after the payload are those of an earlier packet: the caller has compared with
+// payload_bytes.
 INLINE u8 byte_at(struct scratch *scratch, u32 offset)
 {
     offset &= PAYLOAD_BYTES_MAX - 1;
@@ -58,7 +59,7 @@ INLINE int is_digit(u64 byte)
     return byte - '0' <= 9;
 }
 
-// The hashes of the key in scratch, and its length.
+// Sets the hashes of the key in scratch, and its length.
 INLINE void name_key(struct scratch *scratch, u32 bytes)
 {
     const u64 *words = (const u64 *)scratch->key;
@@ -77,8 +78,8 @@ INLINE void name_key(struct scratch *scratch, u32 bytes)
     name[1] = mix_last(second) & ~1ull;
 }
 
-// Takes the token at `offset` as a key, with its hashes; the offset behind it, or 0 if there is none
-// or it does not end in this packet.
+// Reads the token at `offset` as a key, with its hashes. Returns the offset after it, or 0 if there
+// is none or it does not end in this packet.
 APART int take_key(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -118,7 +119,7 @@ INLINE void name_server(struct scratch *scratch, const u8 *server, u16 port)
     scratch->server_mix = mix_last(mix_word(mix_word(seed + port, words[0]), words[1]));
 }
 
-// Skips blanks at `offset`; 0 if there are too many to be honest, or nothing else.
+// Skips blanks at `offset`; 0 if there are more than a client would send, or nothing else.
 INLINE u32 skip_blanks(struct scratch *scratch, u32 offset)
 {
     ROLLED

@@ -1,14 +1,15 @@
-// Where values are: one interface over two layouts. Fixed slots give every key VALUE_BYTES_MAX;
-// register arrays (NetCache's slides: lookup table → bitmap and index) give it as many units as it
-// needs, one from each array its bitmap names, all in the same row.
+// Values: one interface over two layouts. Fixed slots give every key VALUE_BYTES_MAX. Register
+// arrays (NetCache's slides: lookup table → bitmap and index) give a key as many units as it needs,
+// one from each array in its bitmap, all in the same row.
 //
-// docs/decisions/0031 has the measurement that decided the default.
+// docs/decisions/0031 has the measurement for the choice of the default.
 #pragma once
 #include "packet.h"
 
-enum { WHOLE = 64 };  // bytes copied by one step
+enum { WHOLE = 64 };  // bytes copied in one step
 
-// `bytes` from `from` (padded to 8) to the packet at `to`; how many, or less if the packet ends.
+// Copies `bytes` from `from` (padded to 8) to the packet at `to`. Returns the number copied, less
+// if the packet ends.
 INLINE u32 copy_to_packet(u8 *to, void *end, const u64 *from, u32 bytes, u32 bytes_max)
 {
     u32 done = 0;
@@ -55,7 +56,7 @@ INLINE u32 copy_to_packet(u8 *to, void *end, const u64 *from, u32 bytes, u32 byt
 
 enum { NO_ROOM = -1 };
 
-// The words of one part of a value, UNIT_BYTES long: of a slot, or the unit of that number.
+// The words of one part of a value: of a slot, or the unit with that number.
 INLINE u64 *part_of(u32 place, u32 part)
 {
     if (!registers) {
@@ -72,7 +73,7 @@ INLINE u64 *part_of(u32 place, u32 part)
     return unit->words;
 }
 
-// One part to offset `offset` of the frame; 1 if it was copied.
+// Copies one part to offset `offset` of the frame; 1 if it was copied.
 APART int load_part(struct xdp_md *context, u32 offset, u32 place, u32 bytes)
 {
     if (offset > 4000 || bytes > UNIT_BYTES)
@@ -92,7 +93,7 @@ APART int load_part(struct xdp_md *context, u32 offset, u32 place, u32 bytes)
     return 1;
 }
 
-// The value at `place` to offset `offset` of the frame; 1 if all of it was copied.
+// Copies the value at `place` to offset `offset` of the frame; 1 if all of it was copied.
 APART int load_value(struct xdp_md *context, u32 offset, u32 place, u32 bitmap, u32 bytes)
 {
     if (offset > 4000 || bytes > VALUE_BYTES_MAX - 8)
@@ -118,7 +119,8 @@ APART int load_value(struct xdp_md *context, u32 offset, u32 place, u32 bitmap, 
     return bytes == 0;
 }
 
-// `bytes` of the frame from `offset` on into one part: their ones' complement sum, or NO_ROOM.
+// Copies `bytes` of the frame from `offset` on into one part: their ones' complement sum, or
+// NO_ROOM.
 APART int store_part(struct xdp_md *context, u32 offset, u32 place, u32 part, u32 bytes)
 {
     if (offset > 4000 || bytes > UNIT_BYTES)
@@ -156,8 +158,8 @@ APART int store_part(struct xdp_md *context, u32 offset, u32 place, u32 part, u3
     return fold(sum + (word & 0xffffffff) + (word >> 32));
 }
 
-// Stores `bytes` of the frame from `offset` on as the value at `place`: its ones' complement sum, or
-// NO_ROOM. The caller has claimed the entry.
+// Stores `bytes` of the frame from `offset` on as the value at `place`. Returns its ones'
+// complement sum, or NO_ROOM. The caller has claimed the entry.
 APART int store_value(struct xdp_md *context, u32 offset, u32 place, u32 bitmap, u32 bytes)
 {
     if (offset > 4000 || bytes > VALUE_BYTES_MAX - 8)

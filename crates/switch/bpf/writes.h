@@ -1,16 +1,17 @@
-// Whatever may change a key: makes its entry invalid before the server sees it, and is noted so that
-// the server's answer makes it invalid once more. What is not understood forgets everything.
+// Commands that may change a key: they invalidate its entry before the server receives them, and
+// are recorded so that the reply invalidates it once more. Commands that are not understood drop
+// all items.
 #pragma once
 #include "delays.h"
 
 enum shape {
     SHAPE_KEY,      // word, key
     SHAPE_KEYS,     // word, number, keys
-    SHAPE_META,     // word, key, flags; a flag may say that the key is coded
+    SHAPE_META,     // word, key, flags; a flag may state that the key is encoded
     SHAPE_ALL,      // everything
-    SHAPE_READ,     // nothing is written
-    SHAPE_BARRIER,  // nothing is, and whatever was asked for before is done when it is answered
-    SHAPE_UNCOUNTED, // nothing is, and the answer is not counted
+    SHAPE_READ,     // writes nothing
+    SHAPE_BARRIER,  // writes nothing; all earlier commands are done when it is answered
+    SHAPE_UNCOUNTED, // writes nothing, and its reply is not counted
 };
 
 static const struct command {
@@ -33,7 +34,7 @@ static const struct command {
     {WORD8('m', 's', ' ', 0, 0, 0, 0, 0), 3, SHAPE_META},
     {WORD8('m', 'd', ' ', 0, 0, 0, 0, 0), 3, SHAPE_META},
     {WORD8('m', 'a', ' ', 0, 0, 0, 0, 0), 3, SHAPE_META},
-    {WORD8('m', 'g', ' ', 0, 0, 0, 0, 0), 3, SHAPE_META},   // its flags may touch, create, vivify
+    {WORD8('m', 'g', ' ', 0, 0, 0, 0, 0), 3, SHAPE_META},   // flags may touch or create it
     {WORD8('f', 'l', 'u', 's', 'h', '_', 'a', 'l'), 8, SHAPE_ALL},
     {WORD8('g', 'e', 't', ' ', 0, 0, 0, 0), 4, SHAPE_READ},
     {WORD8('g', 'e', 't', 's', ' ', 0, 0, 0), 5, SHAPE_READ},
@@ -46,7 +47,8 @@ static const struct command {
 };
 enum { COMMANDS = 25, LINE_OTHER = 0 };
 
-// The first command the line at `offset` may begin with, counted from 1: its first bytes, if it ends here.
+// The first command with which the line at `offset` may begin, counted from 1; if the packet ends,
+// by its first bytes.
 APART int command_at(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -66,7 +68,7 @@ APART int command_at(u32 offset)
     return LINE_OTHER;
 }
 
-// Whether the packet ends before the command that the line at `offset` begins with does.
+// Whether the packet ends within the command with which the line at `offset` begins.
 INLINE int is_cut(const struct scratch *scratch, u32 offset, const struct command *command)
 {
     return scratch->payload_bytes - offset < command->bytes;
@@ -78,12 +80,12 @@ INLINE void expect_read(struct scratch *scratch, u32 shape)
     struct flow *flow = find_flow(&scratch->flow_key);
     if (!flow || shape != SHAPE_BARRIER || scratch->again)
         return;
-    // Of several on their way only the first is known by its answer.
+    // If several are unanswered, only the first can be recognized by its reply.
     if (flow->barriers++ == READ_ONCE(flow->barriers_answered))
         flow->barrier = flow->asked;
 }
 
-// Whether the rest of the line asks for no answer.
+// Whether the rest of the line requests no reply.
 APART int is_quiet(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -102,8 +104,8 @@ APART int is_quiet(u32 offset)
     return 0;
 }
 
-// Flags behind a meta command's key: whether the line ends here, and no flag says that the key is
-// coded. 0 if not.
+// Reads the flags after the key of a meta command: 1 if the line ends in this packet and no flag
+// states that the key is encoded.
 APART int plain_flags(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -124,7 +126,8 @@ APART int plain_flags(u32 offset)
     return 0;
 }
 
-// Up to ITEMS_MAX keys to the end of the line; 0 if there are more or it does not end.
+// Writes up to ITEMS_MAX keys to the end of the line; 0 if there are more, or the line does not end
+// in this packet.
 APART int write_keys(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -148,7 +151,7 @@ APART int write_keys(u32 offset)
 
 enum { BLANKS_MAX = 128 };
 
-// What a line begins with behind blanks, which memcached skips; 0 if there are too many.
+// Offset of the first word of a line after blanks, which memcached skips; 0 if there are too many.
 APART u32 first_word(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -162,7 +165,7 @@ APART u32 first_word(u32 offset)
     return 0;
 }
 
-// Everything, and with a delay once more.
+// Drops all items; with a delay, once more after it.
 INLINE void write_all(struct scratch *scratch, u32 offset)
 {
     int quiet = is_quiet(offset);
@@ -172,7 +175,7 @@ INLINE void write_all(struct scratch *scratch, u32 offset)
     lose_key(scratch, quiet);
 }
 
-// Does what the line at `offset` asks for as far as the cache goes; 0 if that is not clear.
+// Applies the line at `offset` to the cache; 0 if its effect is not clear.
 APART int write_line(u32 offset)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -203,7 +206,8 @@ APART int write_line(u32 offset)
     if (is_cut(scratch, offset, command)) {
         if (shape == SHAPE_ALL)
             begin_flush(offset);
-        // It may become an mn: one too many is never answered, and none is trusted any more.
+        // It may become an mn. If it does not, the count is one too high, and no later mn is
+        // trusted.
         struct flow *flow = find_flow(&scratch->flow_key);
         if (flow && !scratch->again)
             flow->barriers += 1;
@@ -230,7 +234,7 @@ INLINE u64 newlines_of(u64 word)
     return (word - 0x0101010101010101ull) & ~word & 0x8080808080808080ull;
 }
 
-// Notes the lines that begin behind one of the 8 bytes at `offset`; 0 if there are too many.
+// Records the lines that begin after one of the 8 bytes at `offset`; 0 if there are too many.
 APART int find_lines_in(u32 offset, u32 first)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -250,7 +254,7 @@ APART int find_lines_in(u32 offset, u32 first)
     return 1;
 }
 
-// Notes where lines begin, the first at `first`.
+// Records the starts of lines, the first at `first`.
 APART int find_lines(u32 first)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -271,7 +275,7 @@ APART int find_lines(u32 first)
     return 1;
 }
 
-// Everything the payload may write; flushes where that is not clear.
+// Applies all commands of the payload; drops all items if their effect is not clear.
 APART int write_payload(u32 first)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -290,22 +294,22 @@ APART int write_payload(u32 first)
         if (!write_line(scratch->line[number]))
             lose_key(scratch, 0);
     }
-    // Any of them may be what the next segment goes on with.
+    // The next segment may continue any of them.
     if (flow && flow->writes - before > FLOW_WRITES)
         flow->cut = 1;
     return 0;
 }
 
-// Whether the payload begins with a command, told by its first word.
+// Whether the payload begins with a command, determined by its first word.
 INLINE int begins_command(const struct scratch *scratch)
 {
     int number = command_at(0);
     return number != LINE_OTHER && !is_cut(scratch, 0, &commands[(number - 1) & 31]);
 }
 
-// A segment may go on with a line or a value that began in an earlier one, however long ago: the
-// write is done once its last byte is there, so until then each segment makes its key invalid again, or
-// everything if the key is not known.
+// A segment may continue a line or value that began in any earlier one. The write is done when its
+// last byte has arrived, so until then each segment invalidates its key again, or drops all items
+// if the key is not known.
 APART int go_on(void)
 {
     struct scratch *scratch = scratch_of_processor();
@@ -321,8 +325,8 @@ APART int go_on(void)
     return 0;
 }
 
-// memcached's binary protocol is not read: a connection, or datagram, that speaks it forgets everything
-// with each packet.
+// memcached's binary protocol is not interpreted: each packet of a connection or datagram that uses
+// it drops all items.
 INLINE int speaks_binary(struct scratch *scratch, u32 first)
 {
     struct flow *flow = find_flow(&scratch->flow_key);

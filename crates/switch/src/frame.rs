@@ -134,7 +134,7 @@ impl Frame {
     }
 
     fn parse(bytes: &[u8], checked: bool) -> Result<(Self, Vec<u8>), String> {
-        let short = || format!("{} bytes are too few", bytes.len());
+        let short = || format!("the frame ends after {} bytes", bytes.len());
         let mut at = 12;
         let mut vlans = Vec::new();
         let u16_at = |at: usize| {

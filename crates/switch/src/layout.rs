@@ -122,7 +122,7 @@ pub const FLOWS: usize = 1 << 15;
 pub type Holds = [AtomicU64; 16];
 /// Holds that are counted, by the first bits of a key's name.
 pub const HOLDS: u32 = 1 << 15;
-/// Answers that a connection is taken to wait for when its beginning was not seen (decision 33).
+/// Answers that a connection is taken to wait for when its beginning was not seen (decision 0033).
 pub const UNSEEN_MAX: usize = 64;
 
 /// Interfaces towards servers that may be named.

@@ -48,7 +48,7 @@ pub trait Switch: Sized {
 /// Fills its argument with random bytes of the system.
 pub type Random = fn(&mut [u8]);
 
-/// A key server, and the identity of the edge that asks it. All files are PEM.
+/// A key server, and the identity of the edge that sends requests to it. All files are PEM.
 #[derive(Debug, Clone)]
 pub struct KeyServer {
     /// Host and port.
@@ -69,7 +69,7 @@ pub struct KeyServer {
 
 /// The client of `enroute keyserver`. Clones share its connections.
 pub trait KeyClient: Clone + Send + 'static {
-    /// Reads the files. Connects when first asked.
+    /// Reads the files. Connects at the first request.
     ///
     /// # Errors
     /// A file cannot be read, or an address or name is not valid.
@@ -78,7 +78,7 @@ pub trait KeyClient: Clone + Send + 'static {
     /// Sends one request; returns whether the key server refused it.
     ///
     /// # Errors
-    /// There was no answer.
+    /// No reply was received.
     fn ask(
         &self,
         request: &ski::Request,

@@ -1,8 +1,8 @@
 //! Detects the protocol of the first bytes of a connection that is not the expected one.
 //!
 //! A client or origin of another protocol is a configuration mistake, or an attack through a web
-//! browser. Identified by its first bytes, it can be named in the log and answered in words it
-//! understands, instead of leaving it to wait for a reply until its timeout.
+//! browser. If it is recognized by its first bytes, the log can name it and the reply can use its
+//! protocol; otherwise it would wait for a reply until its timeout.
 
 use crate::{
     Error, Result,
@@ -17,7 +17,7 @@ pub enum Protocol {
     Resp,
     /// MongoDB.
     Mongo,
-    /// memcached's text protocol. It has no beginning of its own, so it is expected and never
+    /// memcached's text protocol. It has no recognizable beginning, so it is never reported as
     /// found.
     Memcache,
     /// HTTP/1 and HTTP/2.
@@ -63,7 +63,7 @@ impl Protocol {
     }
 }
 
-/// Result of the first look at a connection.
+/// Result of inspecting the first bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// The bytes are consistent with the expected protocol.
@@ -74,11 +74,11 @@ pub enum Look {
     Found(Protocol),
 }
 
-/// Bytes after which every first look has an answer.
+/// Number of bytes after which the result is never [`Look::More`].
 pub const LOOK_BYTES: usize = 16;
 
-/// As [`client`], for a listener: true if the bytes are consistent with `expected`, false to ask
-/// for more bytes. Listeners of Redis ask by their [`Decoder`](request::Decoder), for each line.
+/// Like [`client`], for a listener: true if the bytes are consistent with `expected`, false if more
+/// bytes are needed. Redis listeners call it in their [`Decoder`](request::Decoder), for each line.
 ///
 /// # Errors
 /// [`Error::Foreign`]; [`refuse`] writes the reply to the client.
@@ -98,8 +98,8 @@ pub fn foreign(expected: Protocol, found: Protocol, bytes: &[u8]) -> Error {
     Error::Foreign { expected, found, first }
 }
 
-/// Checks the first bytes of a client where `expected` is the protocol. Ask again with more bytes
-/// after [`Look::More`].
+/// Checks the first bytes of a client against the protocol `expected`. After [`Look::More`], call
+/// again with more bytes.
 #[cold]
 pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
     // No other protocol has a request that begins with the type of a handshake record.
@@ -112,18 +112,18 @@ pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
     match found {
         Some(found) => Look::Found(found),
         None if bytes.len() >= LOOK_BYTES => Look::Expected,
-        // A whole line, for protocols of lines.
+        // A complete line, for line-based protocols.
         None if expected.is_text() && bytes.contains(&b'\n') => Look::Expected,
         None => Look::More,
     }
 }
 
-/// Returns whether `bytes` begin with a request of `protocol` that is none of `expected`.
+/// Returns whether `bytes` begin with a request of `protocol` that is no request of `expected`.
 fn begins(protocol: Protocol, expected: Protocol, bytes: &[u8]) -> bool {
     match protocol {
         Protocol::Tls => is_client_hello(bytes),
         Protocol::Mongo => is_mongo_header(bytes),
-        // Commands of text protocols may look like one: `GET /key`.
+        // Commands of text protocols may look like a request line: `GET /key`.
         Protocol::Http => is_http_line(bytes, matches!(expected, Protocol::Mongo | Protocol::Tls)),
         Protocol::Resp if expected == Protocol::Memcache => is_array(bytes),
         Protocol::Resp => is_array(bytes) || (is_typed(bytes) && !is_http_line(bytes, true)),
@@ -132,7 +132,7 @@ fn begins(protocol: Protocol, expected: Protocol, bytes: &[u8]) -> bool {
 }
 
 /// Protocol of the first bytes of a server where `expected` was configured; `None` if it may be
-/// that, or is unknown.
+/// `expected` or is unknown.
 pub fn server(expected: Protocol, bytes: &[u8]) -> Option<Protocol> {
     let found = match bytes {
         // An alert (21) or a handshake record (22), version 3.x.
@@ -146,8 +146,8 @@ pub fn server(expected: Protocol, bytes: &[u8]) -> Option<Protocol> {
     (found != expected).then_some(found)
 }
 
-/// Writes a refusal that a client of `found` understands, with `reason` where the protocol has a
-/// place for words. `first` is what it sent: a MongoDB reply names the request it answers.
+/// Writes an error that a client of `found` understands, with `reason` if the protocol has a field
+/// for text. `first` holds its first bytes: a MongoDB reply contains the id of its request.
 pub fn refuse(found: Protocol, first: &[u8], reason: &str, out: &mut Vec<u8>) {
     match found {
         Protocol::Resp => resp::response::write_error(out, format!("ERR {reason}").as_bytes()),
@@ -180,14 +180,14 @@ pub fn refuse(found: Protocol, first: &[u8], reason: &str, out: &mut Vec<u8>) {
 /// A record of TLS that is part of a handshake.
 const HANDSHAKE: u8 = 0x16;
 
-/// A handshake record whose first message is a ClientHello, which no MongoDB header looks like.
+/// A handshake record whose first message is a ClientHello; no MongoDB header looks like it.
 fn is_client_hello(bytes: &[u8]) -> bool {
     bytes.len() >= LOOK_BYTES
         && matches!(bytes, [HANDSHAKE, 3, 0..=4, _, _, 1, 0, ..])
         && !is_opcode(field(bytes, 12))
 }
 
-/// A request's header: a length that servers take, an answer to nothing, a known opcode.
+/// A request header: a length that servers accept, `responseTo` 0, a known opcode.
 fn is_mongo_header(bytes: &[u8]) -> bool {
     const LENGTH_MAX: i32 = 48_000_000;
     bytes.len() >= LOOK_BYTES
@@ -202,7 +202,7 @@ fn is_mongo_reply(bytes: &[u8]) -> bool {
         && matches!(field(bytes, 12), opcode::REPLY | opcode::MSG | opcode::COMPRESSED)
 }
 
-/// Of today's protocol, or of the one before it.
+/// An opcode of the current protocol, or of the one before it.
 fn is_opcode(number: i32) -> bool {
     matches!(number, opcode::MSG | opcode::COMPRESSED | 2001..=2007)
 }
@@ -229,8 +229,8 @@ fn is_http_line(bytes: &[u8], get_is_enough: bool) -> bool {
     is_http_words(bytes.get(..end).unwrap_or_default())
 }
 
-/// Returns whether a line is one of HTTP: a request line, or the first header that browsers send.
-/// Redis closes connections at the same words.
+/// Returns whether a line belongs to HTTP: a request line, or the first header that browsers send.
+/// Redis closes connections at the same lines.
 fn is_http_words(line: &[u8]) -> bool {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let Some(first) = words.next() else { return false };
@@ -244,14 +244,14 @@ fn is_http_words(line: &[u8]) -> bool {
             && more.is_none())
 }
 
-/// `*1\r\n$`, how every client library of Redis begins.
+/// `*1\r\n$`, with which every Redis client library begins.
 fn is_array(bytes: &[u8]) -> bool {
     let Some(rest) = bytes.strip_prefix(b"*") else { return false };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     digits > 0 && rest.get(digits..).is_some_and(|rest| rest.starts_with(b"\r\n$"))
 }
 
-/// A command of Redis typed by hand.
+/// A Redis command typed by hand.
 fn is_typed(bytes: &[u8]) -> bool {
     const LINE_BYTES_MAX: usize = 1_024;
     let limits = Limits { inline_bytes_max: LINE_BYTES_MAX, ..Limits::default() };

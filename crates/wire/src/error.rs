@@ -1,12 +1,12 @@
-//! Why bytes were refused: where, what was expected, what was there.
+//! Errors of the codecs: position, what was expected, what was found.
 
 use crate::detect::{LOOK_BYTES, Protocol};
 
-/// Why a codec refused bytes. "More bytes needed" is never an error; codecs say `Ok(None)`.
+/// Why a codec rejected bytes. "More bytes needed" is not an error; codecs return `Ok(None)`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes break the protocol.
+    /// The bytes violate the protocol.
     #[error("{protocol}: at byte {offset}: expected {expected}, got {got}")]
     Malformed {
         /// The codec, for example `"mongodb"` or `"redis"`.
@@ -28,8 +28,8 @@ pub enum Error {
         /// The first bytes, for [`detect::refuse`](crate::detect::refuse).
         first: [u8; LOOK_BYTES],
     },
-    /// A declared length passes the configured limit.
-    #[error("{protocol}: at byte {offset}: {what} of {got} passes the limit of {limit}")]
+    /// A declared length exceeds the configured limit.
+    #[error("{protocol}: at byte {offset}: expected at most {limit} {what}, got {got}")]
     TooLarge {
         /// The codec.
         protocol: &'static str,

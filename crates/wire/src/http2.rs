@@ -37,7 +37,7 @@ pub struct Frames {
 }
 
 impl Default for Frames {
-    /// A connection that begins.
+    /// The state at the start of a connection.
     fn default() -> Self {
         let (head, before) = ([0; HEAD_BYTES], PREFACE_BYTES);
         Self { head, come: 0, before, newest: 0, begins: None, begun: None }

@@ -1,15 +1,15 @@
-//! Protocol codecs: bytes in, meaning out.
+//! Protocol codecs.
 //!
 //! **What it is.** One module per protocol, each with the same parts: `frame` cuts a byte stream
-//! into frames, `request` and `response` give a frame its meaning, `command` is a table of what
-//! each command does to which keys. A frame keeps its original bytes, so what is not understood
+//! into frames, `request` and `response` interpret a frame, `command` is a table of the effect of
+//! each command on its keys. A frame keeps its original bytes, so a frame that is not understood
 //! can be forwarded byte for byte.
 //!
 //! **What it is not.** No sockets, no clock, no allocation beyond the declared limits, no caching
 //! rules: whether a request *may* be answered from storage is decided in `cache`.
 //!
 //! **Laws**, tested for every codec: round trip; any chunking gives the same frames; no input
-//! panics; nothing is allocated because a length field asked for it.
+//! panics; no length field causes an allocation.
 //!
 //! **Read first:** [`mongo::frame`], then [`resp::request`].
 #![forbid(unsafe_code)]

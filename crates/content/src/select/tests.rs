@@ -50,11 +50,11 @@ fn what_a_condition_or_a_range_comes_to() {
         let selected = select(&headers(request), StatusCode::OK, headers(&stored), 10);
         assert_eq!((selected.status.as_u16(), &selected.body), (*status, body), "{request:?}");
     }
-    // A weak tag never matches strongly, not even its equal.
+    // A weak tag never matches strongly, not even an equal tag.
     let weak = headers(&["etag: W/\"abc\""]);
     let selected = select(&headers(&["if-match: W/\"abc\""]), StatusCode::OK, weak, 10);
     assert_eq!(selected.status, StatusCode::PRECONDITION_FAILED);
-    // Conditions and ranges are about what was asked for, not about its absence.
+    // Conditions and ranges do not apply to an error response.
     for line in ["if-none-match: \"abc\"", "if-match: \"x\"", "range: bytes=2-4"] {
         let selected = select(&headers(&[line]), StatusCode::NOT_FOUND, headers(&stored), 10);
         assert_eq!((selected.status, &selected.body), (StatusCode::NOT_FOUND, &(0..10)), "{line}");

@@ -108,7 +108,7 @@ impl Session {
                 Outcome::Again => {}
                 Outcome::Wait | Outcome::Queue | Outcome::Busy => {
                     return Err(Failure::new(format!(
-                        "TRYAGAIN '{}' inside MULTI needs keys that lie on disk; use it outside",
+                        "TRYAGAIN '{}' inside MULTI needs keys that are on disk; use it outside of MULTI",
                         row.name()
                     )));
                 }

@@ -5,17 +5,17 @@
 //! replies are written, `notation.rs` says.
 //!
 //! ```text
-//! config disk=shown sync=always     before anything else: what the database is set to
-//! client> GET a                     the client says this
-//! to-client> "1"                    this must now be heard: exactly, and in order
-//! heard-later 2s                    what was answered is to be sent after this time
-//! waits                             the client waits for the disk, or for its turn
-//! disk                              the disk does what it was asked for, and waiting clients go on
-//! fill 500 4000                     another client sets 500 keys `fill:N` of database 0 to values of 4,000 bytes
-//! time +500ms                       time passes; upkeep notices what ends
-//! closes                            the connection is to be closed
-//! gone                              the client goes away
-//! restart | crash                   the process ends and begins again: as it should, or by a power failure
+//! config disk=shown sync=always     first line: settings of the database
+//! client> GET a                     the client sends this
+//! to-client> "1"                    the client must now receive exactly this, in order
+//! heard-later 2s                    the reply must be sent after this time
+//! waits                             the client waits for the disk, or for another command
+//! disk                              pending disk operations complete, and waiting clients continue
+//! fill 500 4000                     another client sets 500 keys `fill:N` to values of 4,000 bytes
+//! time +500ms                       time passes, and upkeep runs
+//! closes                            the database must close the connection
+//! gone                              the client disconnects
+//! restart | crash                   the process restarts, after a clean stop or a power failure
 //! ```
 //!
 //! The disk does what it is asked for at once, unless the conversation says `config disk=shown`.

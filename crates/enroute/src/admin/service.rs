@@ -16,7 +16,7 @@ use crate::config;
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
-const NOT_FLUSHED: &str = "the database does not drop data over HTTP; use FLUSHALL";
+const NOT_FLUSHED: &str = "data cannot be dropped over HTTP; use the command FLUSHALL";
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
 /// Answers one request.
@@ -35,7 +35,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
     if *asked != method {
         let mut answer = refuse(
             StatusCode::METHOD_NOT_ALLOWED,
-            format!("{path} answers to {method}, not to {asked}"),
+            format!("{path}: expected method {method}, got {asked}"),
         );
         let allow = HeaderValue::from_str(method.as_str()).expect("a method is a header value");
         answer.headers_mut().insert(ALLOW, allow);

@@ -305,7 +305,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut database = Database::start(arguments.setup()?)?;
     if let (Some(listen), Some(switch)) = (arguments.netcache, arguments.switch) {
         database.serve_netcache(listen, switch)?;
-        eprintln!("netcache: udp {listen}, behind {switch}");
+        eprintln!("netcache: udp {listen}, switch {switch}");
     }
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());

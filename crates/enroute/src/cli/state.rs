@@ -53,7 +53,7 @@ enum Command {
     Status(Nodes),
     /// Show the owner of a slot, the hosts that use it, and what would move it
     Why(Why),
-    /// Resume slot moves that a crash left open, and assign an owner to lost slots
+    /// Resume slot moves that a crash left open, and assign an owner to slots that have none
     Doctor(Doctor),
     /// Move slots to a given node
     Move(Relocation),
@@ -90,7 +90,7 @@ struct Why {
 
 #[derive(Debug, Clone, Args)]
 struct Doctor {
-    /// Only report open and lost slots
+    /// Only report open slots and slots without an owner
     #[arg(long)]
     dry_run: bool,
 
@@ -155,12 +155,12 @@ fn mend(doctor: &Doctor) -> anyhow::Result<()> {
     }
     if !left.is_empty() {
         bail!(
-            "open or lost slots: {}{}",
+            "slots that are open or have no owner: {}{}",
             left.len(),
             if doctor.dry_run { "" } else { "; check that all nodes run, then try again" }
         );
     }
-    say(if found.is_empty() { "no slot is open" } else { "repaired: no slot is open any more" });
+    say(if found.is_empty() { "no slot is open" } else { "repaired: no slot is open now" });
     Ok(())
 }
 

@@ -150,7 +150,7 @@ struct Attach {
     #[arg(long, value_name = "BITS", default_value_t = 18, value_parser = clap::value_parser!(u32).range(6..=30))]
     filter_bits: u32,
 
-    /// Secret of the hash functions; an unknown one keeps clients from choosing keys that collide
+    /// Seed of the hash functions; keep it secret, so that clients cannot choose keys that collide
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
 

@@ -41,7 +41,7 @@ pub struct IdentityDocument {
     /// Number of connections to each key server; default: 2.
     #[serde(default, deserialize_with = "value::at_least_one")]
     pub connections: Option<usize>,
-    /// Longest wait for a reply of the key server; default: 2 s.
+    /// Timeout for a reply of the key server; default: 2 s.
     pub timeout: Option<Time>,
 }
 

@@ -1,11 +1,11 @@
-//! Mistakes in a document whose single values are valid, with their positions.
+//! Mistakes that involve several values of a document, with their positions.
 
 use std::ops::Range;
 
 use super::{Document, FeedDocument, ListenerDocument, Scheme};
 
 impl Document {
-    /// The first mistake that no check of a single value can find.
+    /// The first mistake that involves several values.
     pub(super) fn find_mistake(&self) -> Result<(), Mistake> {
         if self.listeners.is_empty() && self.edge.is_none() {
             let message =
@@ -130,7 +130,7 @@ impl ListenerDocument {
     }
 }
 
-/// A mistake in a document whose single values are valid.
+/// A mistake that involves several values.
 pub(super) struct Mistake {
     pub(super) at: Option<Place>,
     pub(super) message: String,

@@ -1,8 +1,8 @@
-//! Configuration: the file, and its meaning.
+//! Configuration: the file, and its conversion to the settings of the runtime.
 //!
-//! [`Document`] is the file as people write it; each value checks itself while it is read, so a
-//! mistake is reported with its line. [`Document::setup`] converts it into the settings of the
-//! runtime. The command line fills the same document, so both have the same options.
+//! [`Document`] is the file as written. Each value is checked while it is read, so a mistake is
+//! reported with its line. [`Document::setup`] converts it to the settings of the runtime. The
+//! command line fills the same document, so both have the same options.
 
 use std::{
     net::SocketAddr,
@@ -34,7 +34,7 @@ pub struct Document {
     /// Number of worker threads; default: one per core.
     #[serde(deserialize_with = "value::at_least_one")]
     pub workers: Option<usize>,
-    /// How long busy connections are served after SIGTERM; default: 10 s.
+    /// Time for which busy connections are served after SIGTERM; default: 10 s.
     pub drain_timeout: Option<Time>,
     /// What is stored, and for how long.
     pub storage: StorageDocument,
@@ -62,7 +62,7 @@ pub struct StorageDocument {
     pub value_max: Option<Bytes>,
     /// Longest time for which an entry is served; default: 5 min.
     pub ttl: Option<Time>,
-    /// How long the rights that the origin reported for a connection are valid; default: 10 s.
+    /// Validity of the rights that the origin reported for a connection; default: 10 s.
     #[serde(deserialize_with = "value::above_zero")]
     pub authorization_lease: Option<Time>,
     /// Replacement policy; default: sieve.
@@ -73,7 +73,7 @@ pub struct StorageDocument {
     pub hot_threshold: Option<u16>,
     /// `population = "hot"`: the period over which reads are counted; default: 10 s.
     pub hot_period: Option<Time>,
-    /// How long a key stays uncached after the reply to a write was lost; default: 30 s.
+    /// Time for which a key stays uncached after the reply to a write was lost; default: 30 s.
     pub quarantine: Option<Time>,
 }
 
@@ -91,7 +91,7 @@ pub struct LimitsDocument {
     pub buffered_bytes_max: Option<Bytes>,
     /// Largest request or reply; default: 48 MB for MongoDB, 513 MiB for Redis.
     pub frame_bytes_max: Option<Bytes>,
-    /// Longest wait for the fill of another client; default: 2 s.
+    /// Maximum wait for the fill of another client; default: 2 s.
     pub coalesce_wait_max: Option<Time>,
     /// Timeout for connecting to the origin; default: 5 s.
     pub connect_timeout: Option<Time>,
@@ -141,7 +141,7 @@ pub struct ListenerDocument {
     /// Redis: what a script is assumed to write; default: everything.
     #[serde(default)]
     pub scripts: Scripts,
-    /// Redis: what becomes of replies to users without the right to run PTTL; default: they are not
+    /// Redis: handling of replies to users without the right to run PTTL; default: they are not
     /// stored.
     #[serde(default)]
     pub unknown_expiry: UnknownExpiry,
@@ -150,7 +150,8 @@ pub struct ListenerDocument {
     pub feed: Option<FeedDocument>,
     /// Clients connect with TLS; default: without.
     pub tls: Option<TlsDocument>,
-    /// What is expected of an origin whose address asks for TLS, and shown to it.
+    /// TLS to an origin whose address requires it: expected certificates, and the client
+    /// certificate.
     pub origin_tls: Option<OriginTlsDocument>,
 }
 
@@ -169,7 +170,7 @@ impl ListenerDocument {
         self.transparent || self.origin.is_original()
     }
 
-    /// A listener with nothing but its two addresses.
+    /// A listener with only its two addresses.
     #[must_use]
     pub fn new(listen: Address, origin: Address) -> Self {
         Self {

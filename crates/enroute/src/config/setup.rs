@@ -1,4 +1,4 @@
-//! From the configuration to the sockets, limits and policies of the runtime.
+//! Converts the configuration to the sockets, limits and policies of the runtime.
 
 use std::{
     hash::{BuildHasher, RandomState},

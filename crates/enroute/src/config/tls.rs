@@ -1,4 +1,4 @@
-//! TLS of a listener and of its origin, as people write it.
+//! TLS of a listener and of its origin, as written in the file.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::ListenerDocument;
 use crate::tls;
 
-/// TLS towards clients; all files are PEM.
+/// TLS to clients; all files are PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TlsDocument {
@@ -30,13 +30,13 @@ pub struct TlsDocument {
     pub pass_through: bool,
 }
 
-/// TLS towards an origin whose address asks for it; all files are PEM.
+/// TLS to an origin whose address requires it; all files are PEM.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OriginTlsDocument {
-    /// Authorities that may have signed the certificate of the origin; default: those of the system.
+    /// Authorities that may have signed the origin's certificate; default: those of the system.
     pub ca: Option<PathBuf>,
-    /// Certificate for an origin that requires one of its clients.
+    /// Client certificate for an origin that requires one.
     pub cert: Option<PathBuf>,
     /// Private key of `cert`.
     pub key: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub struct OriginTlsDocument {
 }
 
 impl ListenerDocument {
-    /// The first mistake in its options of TLS.
+    /// The first mistake in the TLS options of a listener.
     pub(super) fn find_tls_mistake(&self) -> Result<(), (&'static str, String)> {
         let mistake = |field, message: &str| Err((field, message.to_owned()));
         let Self { listen, origin, .. } = self;
@@ -158,7 +158,7 @@ impl ListenerDocument {
         all.filter_map(|(field, path)| Some((field, path?)))
     }
 
-    /// TLS towards its clients.
+    /// TLS to its clients.
     pub(super) fn server_tls(&self) -> anyhow::Result<Option<Arc<tls::Server>>> {
         let Some(TlsDocument { cert, key, ca, .. }) = self.tls.clone() else { return Ok(None) };
         let (Some(certificate), Some(key)) = (cert, key) else { return Ok(None) };
@@ -166,7 +166,7 @@ impl ListenerDocument {
         Ok(Some(Arc::new(tls::Server::new(files)?)))
     }
 
-    /// TLS towards its origin.
+    /// TLS to its origin.
     pub(super) fn client_tls(&self) -> anyhow::Result<Option<Arc<tls::Client>>> {
         let Some(address) = self.origin.tls.clone().filter(|_| !self.passes_through()) else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Parsing of single values; each error states what was expected.
+//! Parses single values; each error states what was expected.
 
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ pub enum Scripts {
     DeclaredKeys,
 }
 
-/// What becomes of replies to users who may not run PTTL.
+/// Handling of replies to users that may not run PTTL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnknownExpiry {

@@ -56,6 +56,7 @@ use worker::{Note, Worker};
 use crate::{
     memory::{Overhead, heap},
     sync, tls,
+    wall_clock::now,
 };
 
 /// Parameters of [`Database::start`].
@@ -143,11 +144,6 @@ impl Shared {
             self.locks.hold(index).store.set_sync(sync);
         }
     }
-}
-
-/// The time, since the Unix epoch.
-fn now() -> Duration {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A database that serves, until [`Database::stop`].

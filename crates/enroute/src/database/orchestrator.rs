@@ -60,8 +60,9 @@ impl FromStr for Place {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is no place; write for example http://127.0.0.1:9130/rescale");
+        let wrong = || {
+            format!("`{text}` is not an HTTP URL; write for example http://127.0.0.1:9130/rescale")
+        };
         let uri: Uri = text.parse().map_err(|_| wrong())?;
         let (Some("http"), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(wrong());

@@ -167,7 +167,9 @@ fn open_shard(
         );
     }
     if let Some((file, offset)) = store.recovery().cut {
-        tracing::warn!("{name}/{file} ends at offset {offset}: a crash tore what followed");
+        tracing::warn!(
+            "{name}/{file} ends at offset {offset}: a crash left an incomplete record after it"
+        );
     }
     Ok((Mutex::new(Shard::new(&name, store)), Arc::new(device), identity))
 }

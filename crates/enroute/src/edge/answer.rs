@@ -146,7 +146,7 @@ impl Connection {
         let client = self.peer.ip().to_string();
         let added = Added { host: &target.host, client: &client, via: VIA };
         let headers = forwarded(&head.method, &head.headers, added);
-        let bad = || refuse(StatusCode::BAD_REQUEST, "a header that cannot be forwarded");
+        let bad = || refuse(StatusCode::BAD_REQUEST, "a header cannot be forwarded");
         let mut headers = headers.ok_or_else(bad)?;
         if !has_body && head.method.is_safe() {
             headers.remove(header::CONTENT_LENGTH);
@@ -185,7 +185,7 @@ impl Connection {
             let (domain, Target { host, port, .. }) = (&self.site.domain, &target);
             let port = port.map_or_else(String::new, |port| format!(":{port}"));
             let why = format!(
-                "this connection is for {domain}, port 443 or {own_port}, not for {host}{port}"
+                "this connection is for {domain}, port 443 or {own_port}: use another one for {host}{port}"
             );
             return Err(refuse(StatusCode::MISDIRECTED_REQUEST, &why));
         }

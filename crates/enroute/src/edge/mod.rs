@@ -20,7 +20,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use ::content::Marks;
@@ -31,6 +31,7 @@ use tokio::{runtime, sync::watch};
 use crate::{
     certificate::{Life, Watch},
     memory::{self, Budget},
+    wall_clock::now,
 };
 
 mod answer;
@@ -298,8 +299,3 @@ async fn keep_within_memory(shared: Arc<Shared>) {
 
 /// Interval of checks whether all connections have ended.
 const DRAIN_LOOK: Duration = Duration::from_millis(10);
-
-/// Wall-clock time, as HTTP uses it.
-fn now() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-}

@@ -64,7 +64,7 @@ impl Observed for Shared {
         text.counter("content_evictions_total", "Records that were evicted.")
             .value(sizes.evictions);
         // As in other exporters, the remaining time is this value minus `time()`.
-        let help = "Until when a certificate is good, since 1970.";
+        let help = "End of the validity of a certificate, in seconds since 1970.";
         let mut ends = text.gauge("certificate_not_after_seconds", help);
         for Life { name, ends: at, .. } in self.certificates.lives() {
             ends.labelled(&[("certificate", &name)], at.as_secs());

@@ -304,10 +304,10 @@ async fn answer(
     worker: &Worker,
 ) -> Response<Full<Bytes>> {
     if request.uri().path() != "/" {
-        return refuse(StatusCode::NOT_FOUND, "there is only POST /");
+        return refuse(StatusCode::NOT_FOUND, "unknown path: expected POST /");
     }
     if request.method() != Method::POST {
-        let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "/ answers to POST");
+        let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "expected method POST");
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         return answer;
     }
@@ -315,10 +315,10 @@ async fn answer(
     let body = match timeout(PATIENCE, body).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "a request has 2 KiB at most");
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "expected a body of at most 2 KiB");
         }
-        Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the body broke off"),
-        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body took too long"),
+        Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the body ended early"),
+        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body was not received in time"),
     };
     let mut answer = Response::new(service.answer(edge, &body, worker).await.into());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -1,11 +1,7 @@
 //! One request from its bytes to the bytes of its answer: understood, allowed, done, logged. Every
 //! failure on the way is a refusal.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{fmt, sync::Arc, time::Instant};
 
 use keyserver::{
     Keyring, Policy, SigningKey,
@@ -24,6 +20,7 @@ use wire::{
 use zeroize::Zeroizing;
 
 use super::{audit::Log, database::Database, lane::Lane};
+use crate::wall_clock;
 
 /// Records longer than this hold RSA keys, which take long to parse.
 const QUICK_RECORD_BYTES_MAX: usize = 640;
@@ -182,7 +179,7 @@ impl Service {
         let (own, operation) = (Arc::clone(key), request.operation.clone());
         match self.lane.run(move || own.perform(&operation)).await {
             Some(outcome) => outcome.map_err(refused),
-            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait")),
+            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations are queued")),
         }
     }
 
@@ -198,10 +195,15 @@ impl Service {
         let record = match database.ask(&[b"GET", record::name(id).as_bytes()]).await {
             Ok(Reply::Bytes(record)) => record,
             Ok(Reply::Null) => return Err(Failure::new(Refusal::NotFound, &"no such key")),
-            Ok(_) => return Err(Failure::new(Refusal::Unspecified, &"the database answers oddly")),
+            Ok(_) => {
+                return Err(Failure::new(
+                    Refusal::Unspecified,
+                    &"unexpected reply of the database",
+                ));
+            }
             Err(error) => {
                 warn!("cannot fetch a key from the database: {error:#}");
-                return Err(Failure::new(Refusal::Unspecified, &"the database does not answer"));
+                return Err(Failure::new(Refusal::Unspecified, &"the database does not reply"));
             }
         };
         let opened = if record.len() <= QUICK_RECORD_BYTES_MAX {
@@ -216,7 +218,7 @@ impl Service {
                 error!("{error}");
                 Err(Failure::new(Refusal::Unspecified, &error))
             }
-            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations wait")),
+            None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations are queued")),
         }
     }
 
@@ -226,9 +228,8 @@ impl Service {
         request: Option<&Request>,
         outcome: &str,
     ) -> std::io::Result<()> {
-        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let entry = Entry {
-            at,
+            at: wall_clock::now(),
             edge,
             method: request.map(|request| request.operation.method().name()),
             key: request.map(|request| request.key),

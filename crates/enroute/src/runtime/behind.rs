@@ -22,8 +22,8 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    /// The same behind another address. Keys of different origins never meet, because the settings
-    /// name the address.
+    /// The same with another address. Keys of different origins are distinct, because the settings
+    /// contain the address.
     pub(super) fn at(&self, address: SocketAddr) -> Self {
         let name = address.to_string();
         let protocol = match &self.protocol {
@@ -37,8 +37,7 @@ impl Behind {
 /// Original destination of a client that the kernel has diverted to `listening`.
 ///
 /// # Errors
-/// It was not diverted: it connected to the listener itself, and forwarding it would come back here
-/// for ever.
+/// It was not diverted: it connected to the listener itself, so forwarding would form a loop.
 pub(super) fn original_destination(
     stream: &TcpStream,
     listening: SocketAddr,
@@ -63,7 +62,7 @@ pub(super) fn original_destination(
     Ok(original)
 }
 
-/// Is it an address of this machine?
+/// Whether it is an address of this machine.
 fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }

@@ -1,7 +1,7 @@
 //! One client connection: its socket, its origin's socket, and the session between them.
 //!
-//! It is called when something has become possible, and reads into its worker's one buffer: an idle
-//! connection holds no buffer at all.
+//! The worker calls it when one of its sockets is ready. It reads into the worker's buffer: an idle
+//! connection has no buffer.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -21,12 +21,12 @@ use crate::memory::COUNTED_BYTES;
 mod far;
 mod handshake;
 
-/// A connection as its worker sees it, whatever its protocol.
+/// Interface of a connection to its worker, independent of the protocol.
 pub(super) trait Served {
-    /// Something has become possible with the socket of `side`.
+    /// The socket of `side` is ready.
     fn notice(&mut self, side: Side, possible: Possible);
 
-    /// The fill it waited for is over.
+    /// The fill it waited for has ended.
     fn filled(&mut self);
 
     /// The requested connection to its origin, or an error; its events carry `token`.
@@ -41,22 +41,22 @@ pub(super) trait Served {
     /// Writes the results.
     fn write(&mut self, worker: &mut Worker);
 
-    /// Whether it could make progress at once if it were called again.
+    /// Whether another call would make progress now.
     fn can_go_on(&self) -> bool;
 
     /// Time at which it must be called even without an event.
     fn alarm(&self) -> Option<Duration>;
 
-    /// Bytes it keeps for its client, as they were counted last.
+    /// Bytes that it buffers for its client, as last counted.
     fn held_bytes(&self) -> usize;
 
-    /// Tells the client that it is closed to make room, and gives up what it keeps.
+    /// Closes the connection to free memory: sends an error to the client and drops the buffers.
     fn shed(&mut self, worker: &mut Worker);
 
     /// Whether it has finished.
     fn is_over(&self, worker: &Worker) -> bool;
 
-    /// Gives back what it holds of storage, and its place.
+    /// Releases its tickets in storage, and its place.
     fn close(&mut self, worker: &mut Worker);
 }
 
@@ -67,25 +67,23 @@ pub(super) struct Connection<F: Filter> {
     peer: SocketAddr,
     listener: Arc<Listener>,
     client: Channel,
-    /// Its handshake of TLS, until it is complete.
+    /// Its TLS handshake, until it is complete.
     handshake: Option<Handshake>,
     client_state: ClientState,
     origin: Link,
     /// The write side to the origin was shut down.
     origin_told: bool,
     address: Arc<Origin>,
-    /// Connections to the origin that its watch has not looked at yet; until it has, nothing is
-    /// read.
+    /// Number of connections to the origin that the watch has not confirmed yet; nothing is read
+    /// before.
     unconfirmed: usize,
-    /// What it was counted for among [`Clients`](crate::memory::Clients).
+    /// Bytes counted for it in [`Clients`](crate::memory::Clients).
     counted: usize,
-    /// The fill it waited for has ended, which it has not handled yet.
+    /// The fill it waited for has ended; it has not handled that yet.
     filled: bool,
-    /// Nothing more is read; what is buffered for the client goes out, then it ends, or at this
-    /// time.
+    /// Nothing more is read: it ends when the buffered output is written, or at this time.
     closing: Option<Duration>,
-    /// The client has disconnected; until this time, replies of the origin to its writes are
-    /// awaited.
+    /// The client has disconnected; replies to its writes are awaited until this time.
     afterlife: Option<Duration>,
 }
 
@@ -105,27 +103,27 @@ enum ClientState {
 /// Time for a client that is being closed to read the remaining output.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Clients that are gone and whose writes one worker still waits for; a write of any further one
-/// goes into quarantine at once.
+/// Maximum number of disconnected clients for whose replies to writes a worker waits; writes of
+/// further ones go into quarantine at once.
 pub(super) const OUTLIVING_MAX: usize = 256;
 
-/// Longest output that waits until the other connections that are ready have been read; a longer
-/// one would leave the core's cache before it is written.
+/// Maximum output that is written only after the other ready connections have been read; longer
+/// output would be evicted from the core's cache before.
 const DEFERRED_BYTES_MAX: usize = 2 << 10;
 
 /// The connection to the origin.
 enum Link {
     /// Not connected, and not needed now.
     Down,
-    /// Asked for.
+    /// Requested.
     Connecting,
-    /// There.
+    /// Connected.
     Up(Channel),
 }
 
 impl<F: Filter + 'static> Connection<F> {
-    /// A connection of the client `accepted`, whose events carry `token`; the way to its origin
-    /// begins with the first thing it says.
+    /// A connection for the client `accepted`, whose events carry `token`. It connects to its
+    /// origin when the client sends its first bytes.
     pub(super) fn boxed(
         worker: &Worker,
         accepted: Accepted,
@@ -161,7 +159,7 @@ impl<F: Filter> Served for Connection<F> {
         match (side, &mut self.origin) {
             (Side::Client, _) => self.client.notice(possible),
             (Side::Server, Link::Up(origin)) => origin.notice(possible),
-            // An origin that is gone.
+            // The origin is not connected.
             (Side::Server, _) => {}
         }
     }
@@ -231,7 +229,7 @@ impl<F: Filter> Served for Connection<F> {
             Link::Up(origin) => {
                 (origin.is_readable() && self.unconfirmed == 0, origin.is_writable())
             }
-            // It is asked for when there is something to write.
+            // It is requested when there is something to write.
             Link::Down => (false, self.closing.is_none()),
             Link::Connecting => (false, false),
         };
@@ -267,7 +265,7 @@ impl<F: Filter> Served for Connection<F> {
             worker.outliving -= 1;
         }
         if !matches!(self.origin, Link::Up(_)) {
-            // What waits for an answer was never sent.
+            // The requests that wait for a reply were never sent.
             let _over = self.session.origin_unreachable("", &mut worker.storage, now);
         }
         self.session.close(&mut worker.storage, now);
@@ -289,7 +287,7 @@ impl<F: Filter> Connection<F> {
         self.closing.is_none() || self.afterlife.is_some()
     }
 
-    /// Is there nothing left to do for the client?
+    /// Whether nothing is left to do for the client.
     fn is_client_done(&self, worker: &Worker) -> bool {
         if self.client_state == ClientState::Lost {
             return true;
@@ -328,7 +326,7 @@ impl<F: Filter> Connection<F> {
         }
     }
 
-    /// Counts what it keeps for its client.
+    /// Updates the count of bytes that it buffers for its client.
     fn count(&mut self, worker: &mut Worker) {
         let held = self.session.held_bytes() + self.tls_bytes();
         if held.abs_diff(self.counted) >= COUNTED_BYTES {
@@ -380,7 +378,7 @@ impl<F: Filter> Connection<F> {
         self.client_state = ClientState::Lost;
     }
 
-    /// Hands `count` bytes in the worker's buffer that `side` has sent to the session.
+    /// Passes `count` bytes of `side` in the worker's buffer to the session.
     fn receive(&mut self, side: Side, count: usize, worker: &mut Worker) {
         let now = worker.now();
         worker.lend(&mut self.session);
@@ -389,7 +387,7 @@ impl<F: Filter> Connection<F> {
         self.settle(outcome, now);
     }
 
-    /// Lets the session act on storage.
+    /// Runs a step of the session that uses storage.
     fn act(
         &mut self,
         worker: &mut Worker,

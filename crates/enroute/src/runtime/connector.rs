@@ -1,7 +1,7 @@
 //! The thread that makes connections to origins, and learns which server name clients want.
 //!
-//! Looking up a name blocks, and a library that knows how to try each address in turn exists: both
-//! are kept away from the workers. What is connected goes back through the worker's inbox.
+//! Name resolution blocks, and a library tries each address in turn: this thread keeps both out of
+//! the workers. Connections are returned through the worker's inbox.
 
 use std::sync::Arc;
 
@@ -18,7 +18,8 @@ use super::{
     reached::Reached,
 };
 
-/// A connection that wants its origin. Each asks for one at a time, so connections bound the queue.
+/// A request for a connection to an origin. Each client connection has at most one request, which
+/// bounds the queue.
 pub(super) struct Wish {
     pub(super) ticket: Ticket,
     pub(super) origin: Arc<Origin>,

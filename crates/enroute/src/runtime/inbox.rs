@@ -19,8 +19,8 @@ pub(super) enum Note {
     Filled(Ticket),
 }
 
-/// The notes for one worker. What is in it is bounded by the connections there may be, and by what
-/// each can wait for: one client, one origin, one fill.
+/// The messages to one worker. Their number is bounded by the number of connections, as each can
+/// wait for one client, one origin and one fill.
 pub(super) type Inbox = reactor::Inbox<Note>;
 
 /// The inboxes of all workers.
@@ -36,9 +36,9 @@ pub(super) fn deliver(post: &Post, tickets: &mut Vec<Ticket>) {
     }
 }
 
-/// The ticket of the connection with this token, and its worker in it. A connection with the same
-/// ticket, sixteen million later, that is notified of a fill which another one waited for queries
-/// storage once more than needed.
+/// The ticket of the connection with this token; it contains its worker. The sixteen-millionth
+/// connection after it has the same ticket, and may be notified of a fill that it did not wait for:
+/// it then queries storage once more than needed.
 pub(super) fn ticket(worker: u16, token: Token) -> Ticket {
     Ticket(token.tagged(worker))
 }

@@ -1,5 +1,4 @@
-//! Writes whose answers were lost: which clients sent them, and what is in quarantine because of
-//! them.
+//! Writes whose replies were lost: the clients that sent them, and the quarantined scopes.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -11,12 +10,12 @@ use parking_lot::Mutex;
 use reactor::Seldom;
 use tracing::warn;
 
-/// Causes remembered of one origin; a further one takes the place of the one seen longest ago.
+/// Maximum number of causes kept for one origin; a further one replaces the one seen longest ago.
 const CAUSES_MAX: usize = 64;
-/// Time between two log lines once that many are known.
+/// Minimum time between two log lines once that many causes are known.
 const TOLD_PAUSE: Duration = Duration::from_secs(10);
 
-/// What was lost of the writes to one origin.
+/// Lost replies to writes of one origin.
 #[derive(Debug)]
 pub(super) struct Losses(Mutex<Noted>);
 
@@ -26,18 +25,18 @@ struct Noted {
     beyond: Seldom,
 }
 
-/// Why something of an origin is, or was, in quarantine.
+/// A reason for which a scope of an origin is or was in quarantine.
 #[derive(Debug, Clone)]
 pub struct Cause {
     /// The client's address; its port changes with each connection.
     pub client: IpAddr,
     /// The command; `unknown` if the table does not have it.
     pub command: &'static str,
-    /// What is not cached until the quarantine is over.
+    /// The scope that is not cached until the quarantine ends.
     pub closed: &'static str,
-    /// How many writes.
+    /// Number of writes.
     pub writes: u64,
-    /// When the last of them was lost.
+    /// Time of the last lost reply.
     pub at: Instant,
 }
 
@@ -54,7 +53,7 @@ impl Default for Losses {
 }
 
 impl Losses {
-    /// Notes that the answer to a write of the client at `peer` was lost; logged once for each
+    /// Records that the reply to a write of the client at `peer` was lost. Logged once for each
     /// client, command and scope.
     pub(super) fn note(&self, origin: &str, peer: SocketAddr, lost: Lost, at: Instant) {
         let closed = match lost.scope {
@@ -74,14 +73,14 @@ impl Losses {
         }
     }
 
-    /// All causes that are remembered.
+    /// All recorded causes.
     pub(super) fn causes(&self) -> Vec<Cause> {
         self.0.lock().causes.clone()
     }
 }
 
 impl Noted {
-    /// How many lines were left out since the last, if this cause is to be logged.
+    /// The number of log lines omitted since the last one, if this cause must be logged.
     fn add(&mut self, cause: Cause) -> Option<u64> {
         if let Some(known) = self.causes.iter_mut().find(|known| known.is_like(&cause)) {
             (known.writes, known.at) = (known.writes + 1, cause.at);
@@ -120,7 +119,7 @@ mod tests {
         let told = (2..=255).filter(|&client| noted.add(cause(client, "set")).is_some()).count();
         assert_eq!(told, CAUSES_MAX - 2 + 1);
         assert_eq!(noted.causes.len(), CAUSES_MAX);
-        // Those seen last are remembered.
+        // The causes seen last are kept.
         assert!(noted.causes.iter().all(|known| known.client > IpAddr::from([127, 0, 0, 190])));
     }
 }

@@ -1,9 +1,8 @@
 //! The cache as a service: sockets, threads and the clock around `cache`.
 //!
-//! One thread accepts, one connects to origins, `workers` threads serve: each with an epoll of its
-//! own (`docs/decisions/0006-event-loops.md`), because a connection never needs another core.
-//! Storage is shared by all of them ([`Shards`]). One more thread does the periodic maintenance of
-//! storage.
+//! One thread accepts, one connects to origins, `workers` threads serve: each with its own epoll
+//! (`docs/decisions/0006-event-loops.md`), because a connection never needs another core. Storage
+//! is shared by all of them ([`Shards`]). One more thread does the periodic maintenance of storage.
 //!
 //! **Read first:** `worker.rs`, then `connection.rs`, then [`Shards`].
 
@@ -53,11 +52,11 @@ pub struct Limits {
     pub drain_timeout: Duration,
 }
 
-/// What every thread sees.
+/// State shared by all threads.
 pub struct Shared {
     /// All of storage.
     pub shards: Arc<Shards>,
-    /// When time began; `now` everywhere below counts from here.
+    /// Start of the clock: `now` counts from here.
     pub start: Instant,
     /// The listeners.
     pub listeners: Vec<Arc<Listener>>,
@@ -88,24 +87,24 @@ impl Shared {
     }
 }
 
-/// Heaps of the C library that the threads share: each keeps a little that is free.
+/// Maximum number of heaps of the C library for all threads: each heap keeps some free memory.
 const HEAPS_MAX: i32 = 8;
 
-/// A cache that serves, until [`Runtime::stop`].
+/// A running cache; [`Runtime::stop`] ends it.
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What [`Runtime::start`] needs to know.
+/// Settings for [`Runtime::start`].
 pub struct Setup {
-    /// Threads that serve.
+    /// Number of worker threads.
     pub workers: usize,
     /// Storage behind all listeners.
     pub storage: storage::Config,
     /// Limits of the whole process.
     pub limits: Limits,
-    /// Every socket clients connect to, with what is behind it.
+    /// All listening sockets, and their settings.
     pub listeners: Vec<(TcpListener, Listener)>,
 }
 
@@ -139,7 +138,7 @@ impl Runtime {
             draining: AtomicBool::new(false),
         });
         let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new() };
-        // Closed before the first client is let in.
+        // The feeds close their origins before the first client is accepted.
         runtime.start_origins()?;
         let (wish, wishes) = mpsc::unbounded_channel();
         for (index, stats) in shared.stats[..setup.workers].iter().enumerate() {
@@ -161,7 +160,7 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// What every thread sees.
+    /// State shared by all threads.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -171,7 +170,7 @@ impl Runtime {
         self.shared.listeners.iter().map(|listener| listener.address).collect()
     }
 
-    /// Stops accepting, lets every outstanding reply go out, and ends.
+    /// Stops accepting, waits for outstanding replies, and ends.
     pub fn stop(self) {
         self.shared.draining.store(true, Relaxed);
         self.shared.post.wake_all();
@@ -236,8 +235,8 @@ fn keep(shared: &Shared) {
             let process = memory::process_bytes(shared.shards.limits().bytes_max as u64);
             budget.keep(&*shared.shards, &shared.clients, process + shared.tls_bytes());
         }
-        // A storage that is being made smaller has more to do at once; between its steps requests
-        // get their turn at the lock.
+        // While storage shrinks there is more to do at once; the lock is released between the
+        // steps, so that requests can use it.
         if shared.shards.advance(shared.start.elapsed()) {
             thread::yield_now();
         } else {
@@ -247,8 +246,8 @@ fn keep(shared: &Shared) {
     }
 }
 
-/// Warns of nodes that clients were redirected to and that are the origin of no listener, and of
-/// users without the right to ask when keys expire.
+/// Warns of nodes to which clients were redirected and that are the origin of no listener, and of
+/// users without the right to run PTTL.
 fn warn(shared: &Shared) {
     for listener in &shared.listeners {
         let Protocol::Resp(settings) = &listener.protocol else { continue };

@@ -30,7 +30,7 @@ pub struct Origin {
     tls: Option<Arc<tls::Client>>,
     failures: Arc<AtomicU64>,
     lost: Arc<Losses>,
-    /// Why it cannot be used although it can be reached.
+    /// Why it cannot be used although it is reachable.
     fault: Mutex<Option<String>>,
     /// Asks its watch to confirm a new connection.
     watch: OnceLock<mpsc::UnboundedSender<Ticket>>,
@@ -61,16 +61,17 @@ impl Origin {
         self.tls.as_ref()
     }
 
-    /// Attaches a watch that confirms each new connection; it receives the tickets of the sessions.
+    /// Attaches a watch, which receives the tickets of the sessions and confirms each new
+    /// connection.
     pub(super) fn watched(&self) -> mpsc::UnboundedReceiver<Ticket> {
         let (ask, questions) = mpsc::unbounded_channel();
-        // Each listener has an origin of its own, and is started once.
+        // Each listener has its own origin, and is started once.
         let _ = self.watch.set(ask);
         questions
     }
 
-    /// Asks the watch about a connection that was made just now; false if there is none. Each session
-    /// asks once for each of its connections, which bounds the queue.
+    /// Asks the watch to confirm a new connection; false if there is no watch. Each session asks
+    /// once for each of its connections, which bounds the queue.
     pub(super) fn confirm(&self, ticket: Ticket) -> bool {
         self.watch.get().is_some_and(|watch| watch.send(ticket).is_ok())
     }
@@ -83,7 +84,7 @@ impl Origin {
         changed
     }
 
-    /// The same at another address; failures are counted together.
+    /// The same with another address; failures are counted together.
     pub(super) fn at(&self, address: String) -> Self {
         Self {
             address,
@@ -105,7 +106,7 @@ impl Origin {
         }
     }
 
-    /// Connects. The name is looked up each time: a database that moved is found again.
+    /// Connects. The name is resolved each time, so that a database that has moved is found.
     pub(super) async fn reach(&self) -> io::Result<Reached> {
         let (address, limit) = (&self.address, self.connect_timeout);
         let stream = tokio::time::timeout(limit, TcpStream::connect(address)).await??;
@@ -116,7 +117,8 @@ impl Origin {
         })
     }
 
-    /// Notes that it could not be reached; logged at the first failure and then ever more rarely.
+    /// Records that it could not be reached. Logged at the first failure, then at growing
+    /// intervals.
     pub(super) fn report(&self, error: &io::Error) {
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
         if failures.is_power_of_two() {
@@ -124,12 +126,12 @@ impl Origin {
         }
     }
 
-    /// Notes that the answer to a write of the client at `peer` was lost.
+    /// Records that the reply to a write of the client at `peer` was lost.
     pub(super) fn report_lost(&self, peer: SocketAddr, lost: Lost) {
         self.lost.note(&self.address, peer, lost, Instant::now());
     }
 
-    /// Why something of it is, or was, in quarantine.
+    /// The reasons for which scopes of it are or were in quarantine.
     pub fn quarantine_causes(&self) -> Vec<Cause> {
         self.lost.causes()
     }
@@ -142,7 +144,7 @@ impl Origin {
         }
     }
 
-    /// How often it could not be reached.
+    /// Number of failed attempts to reach it.
     pub fn failures(&self) -> u64 {
         self.failures.load(Relaxed)
     }

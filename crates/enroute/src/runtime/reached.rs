@@ -1,4 +1,4 @@
-//! A connection that an origin has accepted, its handshake of TLS complete.
+//! An established connection to an origin, after its TLS handshake.
 
 use std::{io, net};
 
@@ -15,7 +15,7 @@ pub(super) enum Reached {
     Encrypted(Box<TlsStream<TcpStream>>),
 }
 
-/// What a task reads from and writes to.
+/// A stream that a task reads from and writes to.
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}

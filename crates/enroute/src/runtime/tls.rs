@@ -1,4 +1,4 @@
-//! Encrypted clients and origins: handshakes that are not complete, addresses, reloading.
+//! TLS of clients and origins: incomplete handshakes, addresses, reloading.
 
 use std::{
     io,
@@ -11,11 +11,11 @@ use reactor::{Channel, Socket};
 use super::{Listener, Protocol, Shared};
 use crate::certificate::Life;
 
-/// Longest time from accepting a client to the end of its handshake.
+/// Timeout of a handshake, from accepting the client.
 pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Clients of one listener whose handshakes are not complete; further ones wait to be accepted.
 const SHAKING_MAX: usize = 1_024;
-/// Time that one worker spends on handshakes before its other clients have their turn.
+/// Time that a worker spends on handshakes in one round.
 pub(super) const ROUND_MAX: Duration = Duration::from_millis(1);
 
 /// Memory of an encrypted connection, at most; `docs/guide/configuration.md` states it.

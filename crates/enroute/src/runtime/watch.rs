@@ -31,17 +31,18 @@ use super::{
 /// Interval of periodic identity queries: bounds the detection time of a data loss that closes no
 /// connection.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
-/// An origin that has not answered for this long is taken for lost.
+/// An origin that has not answered for this time counts as lost.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
-/// Longest time that a session waits for the watch; then its origin's stored answers are dropped.
+/// Maximum time that a session waits for the watch; after it the stored entries of the origin are
+/// dropped.
 const CONFIRM_MAX: Duration = Duration::from_secs(2);
-/// The same while the watch has had no answer yet, when there is hardly anything to drop.
+/// The same before the first answer to the watch, when there is hardly anything to drop.
 const FIRST_CONFIRM_MAX: Duration = Duration::from_millis(250);
 /// Time between two attempts to reach an origin.
 const RETRY: Duration = Duration::from_millis(250);
 /// Time between two attempts at an origin that speaks another protocol.
 const WRONG_RETRY: Duration = Duration::from_secs(5);
-/// Longest wait for an answer from an origin that has never given one.
+/// Timeout for the first answer of an origin.
 const FIRST_ANSWER_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of sessions that continued without the watch and are notified if the origin
 /// speaks another protocol.
@@ -53,7 +54,7 @@ pub(super) struct Source {
     /// Where clients connect, for the log.
     pub(super) listen: std::net::SocketAddr,
     pub(super) origin: Arc<Origin>,
-    /// Names the origin in scopes.
+    /// Identifies the origin in scopes.
     pub(super) scope: u64,
     pub(super) speaks: Speaks,
 }
@@ -71,12 +72,12 @@ pub(super) struct Watcher {
     source: Source,
     watch: Watch,
     questions: mpsc::UnboundedReceiver<Ticket>,
-    /// Sessions that wait for the next question, and for the answer to the present one.
+    /// Sessions that wait for the next query, and for the answer to the current one.
     waiting: Vec<Ticket>,
     asked: Vec<Ticket>,
-    /// When the first of them has waited long enough.
+    /// Time at which the first of them stops waiting.
     patience: Option<Instant>,
-    /// Sessions that went on before the first answer.
+    /// Sessions that continued before the first answer.
     loose: Vec<Ticket>,
 }
 
@@ -115,7 +116,7 @@ impl Watcher {
                             pause = WRONG_RETRY;
                         }
                     }
-                    // The next connection follows at once: sessions may have made theirs.
+                    // The next connection is made at once, because sessions may have made new ones.
                     _ if answered => pause = Duration::ZERO,
                     _ => {}
                 }
@@ -137,7 +138,7 @@ impl Watcher {
         }
     }
 
-    /// Asks and listens until the connection ends.
+    /// Sends queries and reads answers until the connection ends.
     async fn listen(&mut self, mut stream: Box<dyn Duplex>) -> Result<(), cache::Error> {
         let mut buffer = vec![0; READ_BYTES];
         let mut asks_at = Instant::now();
@@ -259,7 +260,7 @@ impl Watcher {
     }
 }
 
-/// The end has come: nothing is left waiting.
+/// At its end no session is left waiting.
 impl Drop for Watcher {
     fn drop(&mut self) {
         while let Ok(ticket) = self.questions.try_recv() {

@@ -11,7 +11,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use endpoint::Foreigners;
@@ -20,7 +20,10 @@ use state::agent::{Agent, Reporter, limits};
 use tracing::{info, warn};
 
 use super::{cluster::Access, links::Links};
-use crate::memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes};
+use crate::{
+    memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes},
+    wall_clock,
+};
 
 /// Settings of an agent.
 #[derive(Debug, Clone)]
@@ -103,7 +106,7 @@ impl Service {
         let mut agent = Agent::new(seeds, login.clone(), limits(), setup.seed, Duration::ZERO);
         agent.grant(setup.memory);
         let kept = Clients::new(CLIENTS_BYTES);
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = wall_clock::now();
         let (name, period, sequence) =
             (&*setup.name, setup.report_period, since.as_millis() as u64);
         let reporter = Reporter::new(&mut agent, address, name, period, sequence);

@@ -129,7 +129,7 @@ impl Cluster {
     }
 
     fn look(&mut self) -> anyhow::Result<View> {
-        let told = self.anybody()?;
+        let told = self.known_members()?;
         let asked = |&address: &SocketAddr| self.query(address, members::oneself(address));
         let reports = wave(&Look::primaries(&told), asked);
         let look = Look::new(&told, reports.into_iter().collect::<anyhow::Result<_>>()?)?;
@@ -141,7 +141,7 @@ impl Cluster {
         Ok(look.view(said.concat(), &mut self.directory))
     }
 
-    fn anybody(&self) -> anyhow::Result<Vec<Member>> {
+    fn known_members(&self) -> anyhow::Result<Vec<Member>> {
         let mut why = anyhow!("no node is known; set --cluster");
         for seed in &self.access.seeds {
             match self.members_at(*seed) {

@@ -50,7 +50,7 @@ pub(super) fn relocate(
 ) -> anyhow::Result<End> {
     let start = Instant::now();
     if let Err(why) = actor.run(source, engine::migrate(slot, &target.id))? {
-        return Ok(End::Refused(format!("{source} does not move it: {why}")));
+        return Ok(End::Refused(format!("{source} refused to move it: {why}")));
     }
     let is_new = |job: &Job| !before.iter().any(|known| known.name == job.name);
     debug!(slot = slot.number(), %source, "slot move started by the engine");
@@ -77,6 +77,6 @@ fn why(cluster: &Cluster, target: SocketAddr, job: &Job) -> String {
     let there = jobs(cluster, target).unwrap_or_default();
     match there.iter().find(|there| there.name == job.name).map(|there| there.message.as_str()) {
         Some(message) if !message.is_empty() => format!("{target} refuses keys: {message}"),
-        _ => format!("the engine gave the move up: {}", job.message),
+        _ => format!("the server cancelled the move: {}", job.message),
     }
 }

@@ -107,8 +107,8 @@ fn raise_at(
         }
         if Instant::now() > until {
             bail!(
-                "{node} still has a subscriber of {}, on a connection without that name: find it by `CLIENT LIST TYPE \
-                 pubsub` and close it",
+                "{node}: a connection that is not a placer's is subscribed to {}: find it by `CLIENT LIST TYPE pubsub` \
+                 and close it",
                 lower.join(" and of ")
             );
         }

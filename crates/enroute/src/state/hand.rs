@@ -28,8 +28,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Timeout until nodes know each other's epochs, before a move begins.
 const SETTLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Finds open and lost slots and, unless `look` is set, repairs them. Returns what was found and
-/// what is still open.
+/// Finds open slots and slots without an owner and, unless `look` is set, repairs them. Returns
+/// what was found and what is still open.
 ///
 /// # Errors
 /// A node does not reply; or a placer leads, which repairs slots by itself.

@@ -105,7 +105,7 @@ impl Links {
             let Some(Some(link)) = self.links.get_mut(at) else { return false };
             let why = match link.socket.read(buffer) {
                 Ok(None) => return false,
-                Ok(Some(0)) => "it closed the connection".to_owned(),
+                Ok(Some(0)) => "the node closed the connection".to_owned(),
                 Ok(Some(count)) => {
                     link.since = now;
                     match agent.node_receive(at, buffer.get(..count).unwrap_or_default(), now) {
@@ -156,7 +156,7 @@ impl Links {
             _ => false,
         });
         for at in late {
-            self.lose(at, "no answer to the connection", agent, now);
+            self.lose(at, "no reply to the login", agent, now);
         }
         if now >= self.silence_due {
             self.silence_due = now + SILENCE_PERIOD;

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use state::{
@@ -20,6 +20,7 @@ use state::{
 use tracing::{info, warn};
 
 use super::{bus::Bus, engine, gate::Gates, lease::Actor, step::take, wave::wave};
+use crate::wall_clock;
 
 /// Interval of checks whether a failed step may be retried.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
@@ -132,8 +133,7 @@ fn relocate_one(actor: Actor<'_>, bus: &Bus<'_>, one: Move) -> anyhow::Result<En
 /// An epoch later than all before, of any placer: of two placers, one has to wait for the other's
 /// lease.
 fn turn() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since.as_nanos() as u64
+    wall_clock::now().as_nanos() as u64
 }
 
 /// Takes every step of a migration until it ends or may not continue.

@@ -75,7 +75,7 @@ tell("distinct", lambda: users.distinct("name"))
 tell("aggregate", lambda: list(users.aggregate(
     [{"$match": {"n": {"$lt": 10}}}, {"$group": {"_id": None, "sum": {"$sum": "$n"}}}])))
 tell("index", lambda: users.create_index("email", unique=True, sparse=True))
-# mongo-java-server, which is what compressors are offered to, hangs up after a write it need not answer.
+# mongo-java-server, which has compressors, closes the connection after an unacknowledged write.
 if not compressors:
     unacknowledged = users.with_options(write_concern=pymongo.WriteConcern(w=0))
     for number in range(5):

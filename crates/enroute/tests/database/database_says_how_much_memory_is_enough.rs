@@ -32,9 +32,9 @@ fn advise(database: &Database, options: &[&str]) -> Ended {
     Process::start(command.args(["db", "advise", "--connect", &address]).args(options)).wait()
 }
 
-/// The number before ` MiB on` in the line about the target.
-fn met_from(advice: &str, target: &str) -> f64 {
-    let begin = format!("{target} is met from ");
+/// The size in the line about the target, in MiB.
+fn least_for(advice: &str, target: &str) -> f64 {
+    let begin = format!("{target} needs at least ");
     let line = advice.lines().find_map(|line| line.strip_prefix(&begin));
     let line = line.unwrap_or_else(|| panic!("nothing about {target}:\n{advice}"));
     line.split(' ').next().and_then(|size| size.parse().ok()).expect("a size")
@@ -71,15 +71,15 @@ fn advice_names_the_smallest_size_for_a_target() {
         assert!(pair[0][0] < pair[1][0] && pair[0][1] <= pair[1][1], "{}", told.stdout);
         assert!(pair[0][2] >= pair[1][2], "{}", told.stdout);
     }
-    assert!(told.stdout.contains("more is wasted beyond "), "{}", told.stdout);
-    let few = met_from(&told.stdout, "0.6");
-    let more = met_from(&advise(&database, &["--hit-ratio", "0.85"]).stdout, "0.85");
+    assert!(told.stdout.contains("memory beyond "), "{}", told.stdout);
+    let few = least_for(&told.stdout, "0.6");
+    let more = least_for(&advise(&database, &["--hit-ratio", "0.85"]).stdout, "0.85");
     assert!(few < more, "60 % from {few} MiB on, 85 % from {more}");
-    let patient = met_from(&advise(&database, &["--latency", "1s"]).stdout, "1s");
+    let patient = least_for(&advise(&database, &["--latency", "1s"]).stdout, "1s");
     assert!(patient <= few, "no lookup takes a second, but that needs {patient} MiB");
     // Each key is read from disk once at least.
     let hasty = advise(&database, &["--latency", "1us"]).stdout;
-    assert!(hasty.contains("1us is met by no size"), "{hasty}");
+    assert!(hasty.contains("1us cannot be reached with any size"), "{hasty}");
     let wrong = advise(&database, &["--latency", "soon"]);
     assert!(!wrong.status.success() && wrong.stderr.contains("such as 50us"), "{}", wrong.stderr);
 }

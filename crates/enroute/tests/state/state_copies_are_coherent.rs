@@ -318,7 +318,7 @@ fn what_is_read_everywhere_is_found_and_copied() {
         found.expect("the placer finds it");
     });
     let why = said(&nodes, &["why", KEY]).1;
-    assert!(why.contains("read everywhere: agents keep copies"), "{why}");
+    assert!(why.contains("read by several hosts: agents keep copies"), "{why}");
     for agent in &agents {
         until_copied(&mut connection(agent.address()), &nodes);
     }

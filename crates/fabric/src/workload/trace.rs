@@ -129,7 +129,7 @@ fn parse_row(line: &str, vms: u32) -> Result<Flow, String> {
         return Err("five fields `source,destination,start_ns,flow,bytes`, not more".to_owned());
     }
     if source == destination {
-        return Err("two different VMs: none sends to itself over the fabric".to_owned());
+        return Err("two different VMs: a VM sends nothing to itself over the fabric".to_owned());
     }
     Ok(Flow { source, destination, start_ns, id, bytes })
 }

@@ -243,7 +243,7 @@ fn check_config(config: &Config, topology: &Topology) -> Result<(), Error> {
         if migration.vm >= topology.vms() {
             return refuse(
                 "migrations",
-                format!("a machine below {}", topology.vms()),
+                format!("a server number below {}", topology.vms()),
                 migration.vm.to_string(),
             );
         }
@@ -267,7 +267,7 @@ fn check_flows(config: &Config, topology: &Topology, flows: &[Flow]) -> Result<(
             if vm >= topology.vms() {
                 return refuse(
                     what,
-                    format!("a virtual machine below {}", topology.vms()),
+                    format!("a VM number below {}", topology.vms()),
                     u64::from(vm),
                 );
             }

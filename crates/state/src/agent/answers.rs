@@ -32,7 +32,7 @@ impl Agent {
                     self.copies.refuse();
                 }
                 Err(unexpected(
-                    "a node that takes our user and password and speaks RESP3",
+                    "a node that accepts the username and password and supports RESP3",
                     String::from_utf8_lossy(answer).trim_end().to_owned(),
                 ))
             } else {
@@ -244,7 +244,7 @@ fn unserved(asked: &Asked, redirect: Redirect) -> Vec<u8> {
         asked.slot.map_or_else(|| "of the command".to_owned(), |slot| slot.number().to_string());
     let why = match redirect {
         Redirect::Moved(_, to) => {
-            format!("has no owner: nodes sent the command on, the last of them to {to}")
+            format!("has no owner: nodes redirected the command, the last one to {to}")
         }
         Redirect::Ask(to) => {
             format!("is moving: keys that have left its owner were not found at {to}")

@@ -18,7 +18,7 @@ pub(super) fn answer(client: &mut Client, command: &str, request: &Request<'_>) 
         "ping" | "echo" if request.len() == 2 => response::write_bulk(&mut out, argument(1)),
         "hello" => hello(client, request, &mut out),
         "select" if argument(1) == b"0" => response::write_simple(&mut out, b"OK"),
-        "select" => error(&mut out, "ERR a cluster has database 0 only"),
+        "select" => error(&mut out, "ERR SELECT: expected database 0, the only one of a cluster"),
         "auth" => error(&mut out, "ERR the agent has no password: connect without one"),
         "quit" => {
             client.closing = true;
@@ -55,7 +55,7 @@ pub(super) fn answer(client: &mut Client, command: &str, request: &Request<'_>) 
         _ => error(
             &mut out,
             &format!(
-                "ERR {} is not for the agent; send it to a node",
+                "ERR the agent does not support {}; send it to a node",
                 command.replace('|', " ").to_uppercase()
             ),
         ),

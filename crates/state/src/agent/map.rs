@@ -14,7 +14,7 @@ use crate::{
 
 /// Nodes that can be known; a cluster has at most 1,000.
 const NODES_MAX: usize = 1_024;
-const NOBODY: u16 = u16::MAX;
+const NO_OWNER: u16 = u16::MAX;
 
 /// The map.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) struct Map {
 impl Map {
     /// Without known owners; `seeds` are the nodes to ask.
     pub(super) fn new(seeds: &[SocketAddr]) -> Self {
-        let owners = vec![NOBODY; SLOTS].into();
+        let owners = vec![NO_OWNER; SLOTS].into();
         let mut map = Self {
             nodes: Vec::new(),
             seeds: 0,
@@ -55,7 +55,7 @@ impl Map {
     }
 
     pub(super) fn owner(&self, slot: Slot) -> Option<usize> {
-        let owner = self.owners.get(slot.number()).copied().filter(|&owner| owner != NOBODY);
+        let owner = self.owners.get(slot.number()).copied().filter(|&owner| owner != NO_OWNER);
         owner.map(usize::from)
     }
 

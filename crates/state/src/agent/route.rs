@@ -95,9 +95,10 @@ pub(super) fn route(request: &Request<'_>) -> Route {
             "would block other clients that share the connection; poll without waiting, or \
              connect to a node",
         ),
-        _ if name == "migrate" || name == "restore-asking" => {
-            refused(name, "moves keys between nodes; that is the placer's (enroute state placer)")
-        }
+        _ if name == "migrate" || name == "restore-asking" => refused(
+            name,
+            "moves keys between nodes; use `enroute state move`, or let the placer do it",
+        ),
         Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
             refused(name, "concerns every node of the cluster; send it to each")
         }
@@ -113,7 +114,7 @@ fn keyed(command: &'static Command, effect: Effect, request: &Request<'_>) -> Ro
         return match command.name {
             name if ANYWHERE.contains(&base) || name == "config|get" => Route::AnyNode,
             _ if !command.accepts(request.len()) => Route::AnyNode,
-            name => refused(name, "is answered by each node for itself; send it to the nodes"),
+            name => refused(name, "has a different answer at each node; send it to the nodes"),
         };
     };
     let slot = Slot::of(first);

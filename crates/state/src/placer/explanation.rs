@@ -33,7 +33,7 @@ pub(super) fn explanation(
         lines.push(format!("at {}{here} its accesses wait {wait}", member.address));
     }
     if count > NAMED_MAX {
-        lines.push(format!("of {count} nodes these are the best, and where it is"));
+        lines.push(format!("only the best of {count} nodes and the current one are shown"));
     }
     lines.push(match why {
         None => "not reviewed yet".to_owned(),
@@ -54,7 +54,7 @@ pub(super) fn explanation(
                 .to_owned()
         }
         Some(Stays::Wanted { reviews }) => {
-            format!("about to move: wanted elsewhere in {reviews} reviews in a row")
+            format!("about to move: {reviews} consecutive reviews have chosen another node")
         }
         Some(Stays::CoolsDown { until }) => {
             format!(

@@ -105,7 +105,7 @@ fn a_failed_move_is_remembered_until_another_leader_may_have_decided() {
     let explained = |placer: &mut Placer| {
         let review = placer.review(&view, now);
         placer.explain(&view, &review, now);
-        placer.status().why(slot(1)).contains("did not come about: no memory")
+        placer.status().why(slot(1)).contains("failed: no memory")
     };
     assert!(explained(&mut placer));
     placer.set_leading(true);

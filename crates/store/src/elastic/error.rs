@@ -16,16 +16,17 @@ pub enum Error {
     },
     /// Writes arrive faster than the device takes them; try again after the next completion.
     #[error(
-        "{buffered_bytes} bytes of writes wait for the disk, too many to add another; try again"
+        "{buffered_bytes} bytes of writes are waiting for the disk, which is the maximum; try again"
     )]
     Busy {
         /// Bytes waiting to be written.
         buffered_bytes: usize,
     },
-    /// A group of writes to be recovered as a whole may be longer than a segment.
+    /// A group of writes that recovery applies completely or not at all may be longer than a
+    /// segment.
     #[error(
-        "up to {got} bytes to be recovered as a whole: expected at most {limit} bytes, the length of a segment; \
-         write less at once"
+        "a group of writes of up to {got} bytes: expected at most {limit} bytes, which fit into one segment; write \
+         less at once"
     )]
     StepTooLong {
         /// Bytes that a segment would have to hold.

@@ -1,4 +1,4 @@
-//! `enroute switch measure`: what the data plane costs and saves.
+//! `enroute switch measure`: cost and savings of the data plane.
 
 use clap::Args;
 

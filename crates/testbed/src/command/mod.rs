@@ -1,7 +1,7 @@
 //! The laboratory's subcommands: arguments and execution.
 //!
-//! A subcommand is one file with `Arguments` and `Arguments::run`. The program that has the
-//! subcommands (`enroute/src/cli.rs`) names them, and listens for the signals that end them.
+//! A subcommand is one file with `Arguments` and `Arguments::run`. The binary
+//! (`enroute/src/cli.rs`) names the subcommands and listens for the signals that end them.
 
 use std::sync::{Arc, atomic::AtomicBool};
 

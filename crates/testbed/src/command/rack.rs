@@ -70,7 +70,7 @@ impl Arguments {
         }
     }
 
-    /// Runs the rack and prints what it did as JSON.
+    /// Runs the rack and prints the result as JSON.
     ///
     /// # Errors
     /// As for [`rack::run`].

@@ -1,4 +1,4 @@
-//! `enroute keyserver speed`: what the operations of a key server cost one core.
+//! `enroute keyserver speed`: processor time of the operations of a key server.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A client that reads one document at a time, and checks what it gets.
+//! A client that reads one document at a time and checks the replies.
 
 use std::{
     io::{Read, Write},
@@ -42,8 +42,9 @@ impl Client {
             command.bool("singleBatch", true);
         };
         self.call(command, |response| {
-            let document = response.cursor.context("a find answers with a cursor")?;
-            let document = document.document_first()?.context("the document is there")?;
+            let document = response.cursor.context("expected a cursor in the reply to find")?;
+            let document =
+                document.document_first()?.context("expected the document in the reply")?;
             let found = document.element("phrase")?.and_then(|phrase| phrase.str());
             ensure!(
                 found == Some(&phrase(key.into())),
@@ -76,8 +77,11 @@ impl Client {
             filled += read;
             let whole = frame::decode(&self.reply[..filled], &Limits::default())?;
             let Some((frame, _)) = whole else { continue };
-            let response = Response::parse(&frame)?.context("a reply")?;
-            ensure!(frame.header().response_to == self.request_id, "a reply to another request");
+            let response = Response::parse(&frame)?.context("expected a reply, got a request")?;
+            ensure!(
+                frame.header().response_to == self.request_id,
+                "expected a reply to the last request, got another"
+            );
             ensure!(response.ok, "refused: {}", response.failure.message);
             return check(&response);
         }

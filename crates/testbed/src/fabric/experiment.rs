@@ -14,11 +14,11 @@ use ::fabric::{
     Config, Metrics, Model, Progress, Scheme, Simulation, topology::Topology, workload::Workload,
 };
 use anyhow::{Context, bail};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::controller::{Controller, Solve};
+use crate::clock::processor_time;
 
 /// Number of events between checks of the clock and of `stop`.
 const EVENTS_PER_STEP: u64 = 200_000;
@@ -154,7 +154,7 @@ impl Experiment {
         stop: &AtomicBool,
         mut watch: impl FnMut(&Progress),
     ) -> anyhow::Result<Option<Outcome>> {
-        let (began, cpu_began) = (Instant::now(), cpu_time());
+        let (began, cpu_began) = (Instant::now(), processor_time());
         let flows = self.workload.flows.clone();
         let (config, topology) = (&self.config, self.topology.as_ref());
         let name = || format!("{} on {}", self.inputs.scheme, self.inputs.trace);
@@ -181,7 +181,7 @@ impl Experiment {
             }
         }
         let metrics = simulation.metrics().clone();
-        let cpu_s = (cpu_time() - cpu_began).as_secs_f64();
+        let cpu_s = (processor_time() - cpu_began).as_secs_f64();
         let cost = Cost {
             cpu_s,
             wall_s: began.elapsed().as_secs_f64(),
@@ -203,13 +203,7 @@ pub fn progress_line(what: &str, share: f64, elapsed: Duration) -> String {
         let seconds = elapsed.as_secs_f64() * (1.0 - share) / share;
         format!("{}:{:02} left", seconds as u64 / 60, seconds as u64 % 60)
     } else {
-        "time left unknown yet".to_owned()
+        "remaining time unknown".to_owned()
     };
     format!("[{bar}] {:>3.0} %  {what}  {left}", share * 100.0)
-}
-
-/// Processor time of this thread.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

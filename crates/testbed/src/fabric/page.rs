@@ -24,7 +24,8 @@ const FOLLOWED: u64 = 400;
 pub fn prepare(experiment: &mut Experiment) {
     let starts = experiment.workload.flows.iter().map(|flow| flow.start_ns);
     experiment.config.sample_interval_ns = (starts.max().unwrap_or(0) / FRAMES).max(1);
-    // A flow's handshake and end, then a segment for each kilobyte and half as many answers.
+    // Packets of a flow: its handshake and end, a segment for each kilobyte, and half as many
+    // acknowledgements.
     let packets = |bytes: u64| match experiment.workload.protocol {
         Protocol::Tcp => 7 + bytes * 3 / 2_048,
         Protocol::Udp => 1,

@@ -1,7 +1,7 @@
 //! Results of a run, as a line of JSON and a line of CSV.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Seek, SeekFrom, Write},
     path::Path,
 };
@@ -104,7 +104,7 @@ impl Record {
         Self { inputs: experiment.inputs.clone(), results }
     }
 
-    /// The header and the line of CSV: what is one value, `layer_quantity` for each layer.
+    /// The header and the line of CSV: all single values, and `layer_quantity` for each layer.
     #[must_use]
     pub fn csv(&self) -> (String, String) {
         let mut names = Vec::new();
@@ -144,7 +144,7 @@ impl Record {
     }
 }
 
-/// A field of CSV, in quotation marks where it needs them.
+/// A field of CSV, in quotation marks if it needs them.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", text.replace('"', "\"\""));
@@ -195,7 +195,7 @@ impl Results {
     }
 }
 
-/// Spines stand pod by pod, then ToRs do.
+/// The spines are listed by pod, then the ToRs.
 fn pod_bytes(topology: &Topology, switches: &[SwitchMetrics]) -> Vec<u64> {
     let (cores, spines) = (topology.cores as usize, topology.spines() as usize);
     let sum = |part: &[SwitchMetrics]| part.iter().map(|switch| switch.bytes).sum::<u64>();
@@ -230,7 +230,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens or begins it, and reads what is in it. A last line that was cut off is cut away.
+    /// Opens or creates it, and reads its records. An incomplete last line is removed.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ impl Journal {
         Ok((Self { file }, records))
     }
 
-    /// Adds one and syncs it to disk.
+    /// Appends a record and syncs it to disk.
     ///
     /// # Errors
     ///
@@ -297,11 +297,7 @@ pub fn write_all(records: &[&Record], json: &Path, csv: &Path) -> anyhow::Result
         table.push('\n');
     }
     for (path, text) in [(json, lines), (csv, table)] {
-        let mut unfinished = path.as_os_str().to_owned();
-        unfinished.push(".part");
-        fs::write(&unfinished, text)
-            .and_then(|()| fs::rename(&unfinished, path))
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        super::write_whole(path, |file| file.write_all(text.as_bytes()))?;
     }
     Ok(())
 }

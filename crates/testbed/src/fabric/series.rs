@@ -1,4 +1,4 @@
-//! A run over time: a line of JSON for each moment, totals up to then.
+//! A run over time: one line of JSON for each sample, with the totals up to then.
 
 use std::{fs, path::Path};
 

@@ -1,4 +1,4 @@
-//! From user input to an [`Experiment`]: names, sizes and moves, each checked.
+//! Checks user input (names, sizes, moves) and makes an [`Experiment`] of it.
 
 use std::{
     collections::BTreeMap,

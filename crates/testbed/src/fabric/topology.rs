@@ -127,7 +127,7 @@ impl Default for Roles {
 }
 
 impl Document {
-    /// Or the invalid key, and what was expected.
+    /// The topology, or the invalid key and what was expected.
     fn topology(&self) -> Result<Topology, (&'static str, String)> {
         let gateways = self.gateway_racks.iter();
         let gateways = gateways
@@ -217,7 +217,7 @@ gateways_per_rack = 10
             (
                 "gateway_racks = [0, 10, 20, 31]",
                 "gateway_racks = [32]",
-                "x.toml:7:17: gateway_racks: expected a rack below 32, got 32",
+                "x.toml:7:17: gateway_racks: expected a rack number below 32, got 32",
             ),
             (
                 "gateways_per_rack = 10",

@@ -1,10 +1,6 @@
 //! Workloads: from trace files, packed or not, or drawn by name.
 
-use std::{
-    fs::{self, File},
-    io::{BufWriter, Read, Write},
-    path::Path,
-};
+use std::{fs::File, io::Read, path::Path};
 
 use ::fabric::{
     topology::Topology,
@@ -52,8 +48,8 @@ fn unpacked(path: &Path) -> anyhow::Result<Vec<u8>> {
     read.with_context(|| format!("cannot read the trace {name}"))?;
     ensure!(
         text.len() as u64 <= most,
-        "{name}: expected at most {most} bytes unpacked, what fits into memory with everything \
-         made of it; got more"
+        "{name}: expected at most {most} bytes unpacked, which fit into the available memory; \
+         got more"
     );
     Ok(text)
 }
@@ -78,16 +74,12 @@ pub fn draw(name: &str, topology: &Topology, share: f64, seed: u64) -> anyhow::R
 ///
 /// An error of the file system.
 pub fn write(workload: &Workload, path: &Path) -> anyhow::Result<()> {
-    let context = || format!("cannot write {}", path.display());
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".part");
-    let file = BufWriter::new(File::create(&unfinished).with_context(context)?);
-    let written = if path.extension().is_some_and(|extension| extension == "gz") {
+    let is_packed = path.extension().is_some_and(|extension| extension == "gz");
+    super::write_whole(path, |file| {
+        if !is_packed {
+            return workload.write(file);
+        }
         let mut packed = GzEncoder::new(file, Compression::default());
-        workload.write(&mut packed).and_then(|()| packed.finish()).and_then(|mut file| file.flush())
-    } else {
-        let mut file = file;
-        workload.write(&mut file).and_then(|()| file.flush())
-    };
-    written.and_then(|()| fs::rename(&unfinished, path)).with_context(context)
+        workload.write(&mut packed).and_then(|()| packed.finish()).map(drop)
+    })
 }

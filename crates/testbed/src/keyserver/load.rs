@@ -14,46 +14,47 @@ use wire::ski::{Refusal, Request};
 
 use crate::services::{KeyClient, KeyServer};
 
-/// Latencies are kept to three digits, up to a minute.
+/// Largest recorded latency; latencies are recorded to three digits.
 const LATENCY_NS_MAX: u64 = 60_000_000_000;
 
-/// What load.
+/// Configuration of the load.
 #[derive(Debug, Clone)]
 pub struct Load {
-    /// The key server, and connections of each thread.
+    /// The key server, and the number of connections of each thread.
     pub server: KeyServer,
-    /// Sent over and over.
+    /// The request that is sent repeatedly.
     pub request: Request,
-    /// Threads that send.
+    /// Number of sending threads.
     pub threads: usize,
-    /// Requests a second; without it, `outstanding` requests are always under way.
+    /// Requests per second; `None` keeps `outstanding` requests in flight.
     pub rate: Option<f64>,
-    /// Requests under way at once, over all threads. With a rate, further ones are errors.
+    /// Maximum number of requests in flight, over all threads. With a rate, further requests count
+    /// as errors.
     pub outstanding: usize,
-    /// How long, after a tenth of it to warm up.
+    /// Duration of the measurement; a tenth of it is added before as warm-up.
     pub time: Duration,
 }
 
 /// Result of a run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// Answered with an output, a second.
+    /// Successful replies per second.
     pub per_second: f64,
-    /// Answered with a refusal, a second: what asking costs without what is asked for.
+    /// Refusals per second. They show the cost of a request without its operation.
     pub refused_per_second: f64,
     /// One of the refusals.
     pub refusal: Option<String>,
-    /// Not answered.
+    /// Number of requests without a reply.
     pub errors: u64,
     /// One of the errors.
     pub error: Option<String>,
-    /// From when a request was due until its answer, ms.
+    /// Median time from when a request was due until its reply, in ms.
     pub p50_ms: f64,
-    /// 99 of 100 took at most this, ms.
+    /// 99th percentile of the same, in ms.
     pub p99_ms: f64,
-    /// 999 of 1000 took at most this, ms.
+    /// 99.9th percentile, in ms.
     pub p999_ms: f64,
-    /// The longest, ms.
+    /// Maximum, in ms.
     pub max_ms: f64,
 }
 
@@ -97,7 +98,9 @@ impl Outcomes {
     }
 
     fn add(&mut self, other: Self) -> anyhow::Result<()> {
-        self.latencies_ns.add(&other.latencies_ns).context("latencies")?;
+        self.latencies_ns
+            .add(&other.latencies_ns)
+            .context("cannot add the latencies of two threads")?;
         self.refused += other.refused;
         self.refusal = self.refusal.take().or(other.refusal);
         self.errors += other.errors;
@@ -161,21 +164,23 @@ fn run_thread<C: KeyClient>(load: &Load, threads: usize) -> anyhow::Result<Outco
         }
     }
     drop(runtime);
-    Arc::try_unwrap(outcomes).map(Mutex::into_inner).map_err(|_| anyhow::anyhow!("a task is left"))
+    Arc::try_unwrap(outcomes)
+        .map(Mutex::into_inner)
+        .map_err(|_| anyhow::anyhow!("a task has not ended"))
 }
 
-/// Asks once on each connection. Otherwise requests due during connecting would wait, and a nearly
-/// saturated server takes a second to catch up.
+/// Sends one request on each connection before the measurement. Otherwise requests due while
+/// connecting would wait, and a nearly saturated server takes a second to catch up.
 async fn connect(client: &impl KeyClient, request: &Request, connections: usize) {
     for _ in 0..connections {
-        // Whatever is wrong will be counted.
+        // The measurement counts such errors.
         if client.ask(request).await.is_err() {
             return;
         }
     }
 }
 
-/// Every answer is followed by the next request.
+/// Closed loop: each reply is followed by the next request.
 async fn closed(
     client: &impl KeyClient,
     request: &Arc<Request>,
@@ -198,8 +203,9 @@ async fn closed(
     while tasks.join_next().await.is_some() {}
 }
 
-/// Requests are due whether or not others were answered, and latency counts from then. The thread
-/// never sleeps: timers wake a millisecond late, and that would be measured as the server's.
+/// Open loop: requests are due regardless of replies, and latency counts from when they were due.
+/// The thread never sleeps: timers wake it a millisecond late, which would be measured as latency
+/// of the server.
 async fn open(
     client: &impl KeyClient,
     request: &Arc<Request>,

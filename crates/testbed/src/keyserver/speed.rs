@@ -1,23 +1,20 @@
-//! How fast one core does each operation, and how well RSA decryption hides the padding: measured
+//! Speed of each operation on one core, and how well RSA decryption hides the padding. Measure both
 //! before a machine is given keys.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use keyserver::{SigningKey, key};
-use rustix::{
-    thread::{CpuSet, sched_getcpu, sched_setaffinity},
-    time::{ClockId, clock_gettime},
-};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use serde::Serialize;
 use wire::ski::{KeyKind, Operation, PREMASTER_BYTES, Scheme, TranscriptHash};
 
-use crate::services::Random;
+use crate::{clock::processor_time, services::Random};
 
-/// Operations between two looks at the clock.
+/// Number of operations between two readings of the clock.
 const BATCH: u64 = 16;
 
-/// Operations a second of processor time, and the padding's trace.
+/// Operations per second of processor time, and the timing of invalid padding.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// ECDSA P-256 CertificateVerify signatures.
@@ -30,27 +27,28 @@ pub struct Report {
     pub rsa2048: f64,
     /// RSA-2048 premaster decryptions.
     pub rsa2048_premaster: f64,
-    /// Good padding against each kind of bad, in time.
+    /// Decryption time of valid padding beside each kind of invalid padding.
     pub padding: Vec<Padding>,
 }
 
-/// Decryption of premasters with one fault beside that of good ones, in random order.
+/// Decryption of premasters with one fault and of valid ones, in random order.
 #[derive(Debug, Serialize)]
 pub struct Padding {
-    /// What is wrong with these.
+    /// The fault in the padding.
     pub fault: &'static str,
-    /// Each kind's decryptions at least.
+    /// Minimum number of decryptions of each kind.
     pub samples: usize,
-    /// Median time of good ones, ns.
+    /// Median time of valid ones, in ns.
     pub good_ns: f64,
-    /// Median time of bad ones, ns.
+    /// Median time of invalid ones, in ns.
     pub bad_ns: f64,
     /// Welch's t of the means without the slowest tenth; below 4.5 there is no evidence of a
     /// difference (the usual bound of leakage tests).
     pub t: f64,
 }
 
-/// Measures on the core it is on, `each` per operation, `samples` decryptions for each fault.
+/// Measures on the current core: `each` of processor time per operation, `samples` decryptions per
+/// fault.
 ///
 /// # Errors
 /// The thread cannot be pinned to a core, or the cryptographic library fails.
@@ -85,15 +83,15 @@ fn make(kind: KeyKind) -> anyhow::Result<SigningKey> {
 }
 
 fn rate(key: &SigningKey, operation: &Operation, each: Duration) -> anyhow::Result<f64> {
-    let (began, mut done) = (processor_ns(), 0);
+    let (began, mut done) = (processor_time(), 0);
     loop {
         for _ in 0..BATCH {
             perform(key, operation)?;
         }
         done += BATCH;
-        let spent = processor_ns() - began;
-        if spent >= each.as_nanos() as f64 {
-            return Ok(done as f64 * 1e9 / spent);
+        let spent = processor_time() - began;
+        if spent >= each {
+            return Ok(done as f64 / spent.as_secs_f64());
         }
     }
 }
@@ -103,15 +101,9 @@ fn perform(key: &SigningKey, operation: &Operation) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Processor time of this thread.
-fn processor_ns() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
 #[derive(Clone, Copy)]
 enum Fault {
-    /// None: how far two measurements of the same differ.
+    /// No fault: the difference between two measurements of the same.
     None,
     Version,
     Length,
@@ -129,7 +121,7 @@ impl Fault {
     }
 }
 
-/// A cipher text, a new one each time, so that no cache knows it.
+/// A new ciphertext each time, so that no cache contains it.
 fn encrypted(key: &SigningKey, fault: Fault, random: Random) -> anyhow::Result<Vec<u8>> {
     let mut secret = [0; PREMASTER_BYTES];
     random(&mut secret);
@@ -137,7 +129,7 @@ fn encrypted(key: &SigningKey, fault: Fault, random: Random) -> anyhow::Result<V
     let length = if matches!(fault, Fault::Length) { PREMASTER_BYTES - 1 } else { PREMASTER_BYTES };
     let mut encrypted = key::encrypt_premaster(&key.public_key()?, &secret[..length])?;
     if matches!(fault, Fault::Padding) {
-        // Any other number below the modulus: its block begins with 00 02 once in 65,536 times.
+        // Any other number below the modulus: its block begins with 00 02 in one of 65,536 cases.
         let last = encrypted.len() - 1;
         encrypted[last] ^= 1;
     }
@@ -159,14 +151,14 @@ fn compare(
         let is_bad = coin[0] & 1 == 1;
         let fault = if is_bad { fault } else { Fault::None };
         let operation = Operation::Premaster { encrypted: encrypted(key, fault, random)? };
-        let began = processor_ns();
+        let began = processor_time();
         perform(key, &operation)?;
-        times[usize::from(is_bad)].push(processor_ns() - began);
+        times[usize::from(is_bad)].push((processor_time() - began).as_nanos() as f64);
     }
     let [good, bad] = &mut times;
     for kind in [&mut *good, &mut *bad] {
         kind.sort_by(f64::total_cmp);
-        // The slowest are the machine's doing.
+        // The slowest are due to other load on the machine.
         kind.truncate(kind.len() - kind.len() / 10);
     }
     let (good_mean, good_error) = mean(good);

@@ -35,8 +35,8 @@ pub(super) struct Commands {
 }
 
 impl Control {
-    /// Starts a thread that moves bytes: `prepare` runs here, so that its errors arrive here;
-    /// what it returns runs there.
+    /// Starts a thread that moves bytes. `prepare` runs on the calling thread, which gets its
+    /// errors; the closure that it returns runs on the new thread.
     pub(super) fn start<Run: FnOnce() + Send + 'static>(
         name: &str,
         prepare: impl FnOnce(Commands) -> io::Result<Run>,

@@ -17,7 +17,7 @@ impl Cuts {
         Self { ranges, by_hand: false }
     }
 
-    /// Cuts the path in addition to the ranges, or no longer.
+    /// Cuts the path in addition to the ranges, or ends that cut.
     pub fn set_by_hand(&mut self, cut: bool) {
         self.by_hand = cut;
     }

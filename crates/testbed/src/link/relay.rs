@@ -1,11 +1,11 @@
 //! A path for TCP connections, without root and for any client.
 //!
 //! The relay accepts a connection at once, opens one to the server, and forwards the bytes at the
-//! times of the [`Schedule`](super::Schedule). A relay emulates the following only by a model:
+//! times of the [`Schedule`](super::Schedule). A relay emulates the following only approximately:
 //!
 //! - **Handshake.** The kernel answers the client's SYN locally. With `handshake` (the default)
-//!   what the client sends is held for the round trip its connect would have taken, so the first
-//!   answer costs two round trips from the start of the connect, as on a real path. `connect`
+//!   data of the client is held for the round trip that its connect would have taken, so the first
+//!   answer takes two round trips from the start of the connect, as on a real path. `connect`
 //!   itself returns at once, and a refusal arrives as a reset one round trip later.
 //! - **Loss.** A lost segment stalls itself and what follows on its connection by the time of its
 //!   retransmission ([`Schedule::stream`](super::Schedule::stream)). Congestion windows do not

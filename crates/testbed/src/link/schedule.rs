@@ -13,7 +13,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// The least retransmission timeout of Linux, beyond the round trip (`TCP_RTO_MIN`).
+/// Minimum retransmission timeout of Linux, in addition to the round trip (`TCP_RTO_MIN`).
 const RETRANSMISSION_TIMEOUT_MIN: Duration = Duration::from_millis(200);
 
 /// Number of segments that must arrive after a lost one before its sender detects the loss without
@@ -25,7 +25,7 @@ const FAST_RETRANSMIT_SEGMENTS: usize = 3;
 pub struct PathConfig {
     /// The time to cross the path, one way.
     pub delay: Duration,
-    /// Each crossing differs from `delay` by up to this much, either way, evenly distributed.
+    /// Maximum deviation from `delay`, in either direction, uniformly distributed.
     pub jitter: Duration,
     /// Bandwidth in bits per second; `None` is unbounded.
     pub bits_per_second: Option<u64>,
@@ -34,9 +34,10 @@ pub struct PathConfig {
     /// Length of the queue before the bottleneck, as the time to drain it. When it is full, a
     /// packet is dropped; a stream is held back instead.
     pub queue: Duration,
-    /// Whether jitter may let a later packet overtake an earlier one. Never so for a stream.
+    /// Whether jitter may let a later packet overtake an earlier one. Not used for streams.
     pub reorder: bool,
-    /// Share of packets that cross twice, each time by itself, 0.0 to 1.0. Never so for a stream.
+    /// Share of packets that are duplicated, 0.0 to 1.0; the copies are delayed independently. Not
+    /// used for streams.
     pub duplicate: f64,
 }
 
@@ -113,7 +114,7 @@ impl Schedule {
             return Fate::QueueFull;
         }
         let sent_at = self.serialise(bytes, now);
-        // A lost packet has used the bottleneck all the same.
+        // A lost packet has used the bottleneck as well.
         if self.loses() {
             return Fate::Lost;
         }

@@ -27,10 +27,8 @@ use switch::{
 use wire::memcache::frame::Frame;
 
 use crate::{
-    rack::{
-        namespaces::{End, Namespaces},
-        now,
-    },
+    clock::now,
+    rack::namespaces::{End, Namespaces},
     services::Switch,
 };
 
@@ -49,7 +47,7 @@ pub(super) fn key(number: u32) -> String {
 pub(super) fn stay_on(processor: usize, thread: Option<Pid>) -> anyhow::Result<()> {
     let mut set = CpuSet::new();
     set.set(processor);
-    sched_setaffinity(thread, &set).context("cannot choose a processor")
+    sched_setaffinity(thread, &set).context("cannot pin the thread to a processor")
 }
 
 /// memcached; dropping this ends it.
@@ -112,7 +110,7 @@ fn store(server: SocketAddr) -> anyhow::Result<()> {
         stream.write_all(command.as_bytes())?;
         let mut line = String::new();
         answers.read_line(&mut line)?;
-        ensure!(line == "STORED\r\n", "memcached says {line:?} to a set");
+        ensure!(line == "STORED\r\n", "memcached: expected STORED after a set, got {line:?}");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The cache at the clients' node, memcached behind a link of 300 µs.
+//! The cache at the clients' node, memcached beyond a link of 300 µs.
 
 use std::{net::Ipv4Addr, time::Duration};
 

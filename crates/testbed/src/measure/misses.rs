@@ -39,7 +39,8 @@ pub(super) fn measure<S: Switch>(
             drop(passing);
             rate
         };
-        // Each variant is first equally often, so that a drift of the machine favours none.
+        // The variants take turns at being first, so that drift of the machine favours none of
+        // them.
         without.push(rate(None)?);
         with.push(rate(Some(0))?);
         idle.push(rate_idle()?);

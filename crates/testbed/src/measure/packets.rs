@@ -26,7 +26,7 @@ struct Side {
     first: u32,
     op: Op,
     value_bytes: usize,
-    /// Of each pair of a put and its update, the update.
+    /// Whether the update of each pair of put and update is measured, not the put.
     updates: bool,
 }
 
@@ -158,7 +158,7 @@ fn read(measure: &mut Measure, side: &Side) -> anyhow::Result<f64> {
     let alone = measure.ns(&program, request, PACKETS)? as f64 - nothing;
     let Some(plane) = side.plane.as_ref().filter(|_| side.updates) else { return Ok(alone) };
     let before = updates(plane)?;
-    request.version = plane.version(0).context("an entry")?.0 + 1;
+    request.version = plane.version(0).context("the data plane has no entry 0")?.0 + 1;
     let pairs = measure.ns(&program, request, PACKETS)? as f64 - nothing;
     let stored = updates(plane)? - before;
     ensure!(stored == u64::from(PACKETS / 2), "{stored} updates of {} were stored", PACKETS / 2);
@@ -169,5 +169,5 @@ fn read(measure: &mut Measure, side: &Side) -> anyhow::Result<f64> {
 fn updates(plane: &DataPlane) -> anyhow::Result<u64> {
     let counts = plane.counts()?;
     let update = COUNTERS.iter().position(|(name, _)| *name == "update");
-    Ok(counts[update.context("updates are counted")?])
+    Ok(counts[update.context("the data plane has no counter `update`")?])
 }

@@ -27,10 +27,8 @@ use super::{
     host::{KEYS, Memcached, PORT, at_switch, beside, key, stay_on},
 };
 use crate::{
-    rack::{
-        namespaces::{End, GATEWAY, Namespaces, station},
-        now,
-    },
+    clock::now,
+    rack::namespaces::{End, GATEWAY, Namespaces, station},
     services::Switch,
 };
 
@@ -143,7 +141,7 @@ fn best(namespaces: &Namespaces, peer: Peer, memcached: Pid) -> anyhow::Result<S
     frame[40..42].copy_from_slice(&[0, 0]);
     // After the Ethernet, IPv4 and UDP headers.
     let question = Question { frame: &frame, key_offset: 14 + 20 + 8 + digits, keys: KEYS };
-    let index = index_of("eth0").context("no eth0")?;
+    let index = index_of("eth0").context("the namespace has no interface eth0")?;
     let mut flood = Flood::at("eth0", index, question, awaited)?;
     let working = [apart(namespaces, End::Switch, "client0", 1)?, memcached];
     apart(namespaces, End::Client, "eth0", 0)?;
@@ -197,7 +195,7 @@ fn apart(
     let name = namespaces.name(end);
     let script = format!("echo 1 > /sys/class/net/{interface}/threaded");
     let done = Command::new("ip").args(["netns", "exec", &name, "sh", "-c", &script]).status()?;
-    ensure!(done.success(), "{interface} cannot be received by a thread of its own");
+    ensure!(done.success(), "cannot give {interface} its own receive thread");
     let prefix = format!("napi/{interface}-");
     let mut threads: Vec<i32> = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
@@ -207,7 +205,7 @@ fn apart(
     }
     // Interfaces in other namespaces may have the same name; this one has the newest thread.
     let newest = threads.into_iter().max().and_then(Pid::from_raw);
-    let newest = newest.with_context(|| format!("no thread {prefix}"))?;
+    let newest = newest.with_context(|| format!("found no kernel thread {prefix}*"))?;
     setpriority_process(Some(newest), RECEIVES).context("cannot set a priority")?;
     stay_on(processor, Some(newest))?;
     Ok(newest)
@@ -219,7 +217,7 @@ fn ran(processes: [Pid; 2]) -> anyhow::Result<Duration> {
     for process in processes {
         for thread in fs::read_dir(format!("/proc/{process}/task"))?.flatten() {
             let text = fs::read_to_string(thread.path().join("schedstat"))?;
-            let ran = text.split(' ').next().context("an empty schedstat")?;
+            let ran = text.split(' ').next().context("a file schedstat is empty")?;
             sum += ran.parse::<u64>()?;
         }
     }

@@ -4,12 +4,9 @@
 
 use std::{net::UdpSocket, time::Duration};
 
-use rustix::{
-    ioctl::{Getter, Opcode, ioctl},
-    time::{ClockId, clock_gettime},
-};
+use rustix::ioctl::{Getter, Opcode, ioctl};
 
-use super::now;
+use crate::clock::{now, wall};
 
 /// Arrival time of the datagram read last, by the clock of [`now`]; unknown for the first one.
 pub(super) fn last(socket: &UdpSocket) -> Duration {
@@ -20,7 +17,6 @@ pub(super) fn last(socket: &UdpSocket) -> Duration {
     let stamp = unsafe { ioctl(socket, Getter::<STAMP, libc::timespec>::new()) };
     let Ok(stamp) = stamp else { return now };
     // The timestamp is of another clock.
-    let clock = clock_gettime(ClockId::Realtime);
-    let ago_ns = (clock.tv_sec - stamp.tv_sec) * 1_000_000_000 + clock.tv_nsec - stamp.tv_nsec;
-    now.saturating_sub(Duration::from_nanos(ago_ns.max(0) as u64))
+    let arrived = Duration::new(stamp.tv_sec as u64, stamp.tv_nsec as u32);
+    now.saturating_sub(wall().saturating_sub(arrived))
 }

@@ -13,7 +13,8 @@ use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use serde::Serialize;
 use wire::netcache::{Flags, Message, Op};
 
-use super::{Config, Popularity, now, servers::SOCKET_BYTES};
+use super::{Config, Popularity, servers::SOCKET_BYTES};
+use crate::clock::now;
 
 /// Length of a counting window, and the interval at which the rate is set.
 pub const WINDOW: Duration = Duration::from_millis(100);
@@ -46,7 +47,7 @@ const FIRST: f64 = 0.25;
 /// Results of the queries of some period.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Second {
-    /// Asked.
+    /// Queries sent.
     pub asked: u64,
     /// Answered by the switch.
     pub switch: u64,

@@ -26,7 +26,6 @@ use std::{
 use anyhow::{anyhow, bail, ensure};
 use fabric::rack::key;
 use policy::hotkey;
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 use switch::{
     attach::{self, Side},
@@ -38,12 +37,6 @@ use switch::{
 use crate::services::Switch;
 use namespaces::{End, Namespaces, SERVERS, SWITCH};
 use popularity::Popularity;
-
-/// The kernel's monotonic clock.
-pub(crate) fn now() -> Duration {
-    let time = clock_gettime(ClockId::Monotonic);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
 
 const PORT: u16 = 50_000;
 /// Timeout for filling the cache.

@@ -13,7 +13,7 @@ use serde::Serialize;
 const RANKS: usize = 20_000;
 /// Number of keys that change at once.
 const CHANGED: usize = 200;
-/// The hottest, of which `random` replaces some.
+/// Number of hottest keys of which `random` replaces some.
 const HOTTEST: usize = 10_000;
 
 /// The ways in which popularity changes.

@@ -59,7 +59,7 @@ impl Queues {
     }
 }
 
-/// Every key has a value: derived from the key until it is written.
+/// The values. Every key has one, derived from the key until it is written.
 struct Values {
     written: Memory,
     bytes: usize,

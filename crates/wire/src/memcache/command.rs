@@ -1,7 +1,7 @@
 //! The keys that a packet on its way to a server may write. The data plane has the same rules in C
 //! (`crates/switch/bpf/writes.h`), and tests compare it with this module.
 
-/// Commands whose word tells which keys they may change, and where these stand.
+/// Commands that may change keys, and the positions of these keys.
 pub const COMMANDS: [(&str, Shape); 17] = [
     ("set ", Shape::Key),
     ("add ", Shape::Key),
@@ -31,7 +31,7 @@ pub enum Shape {
     Keys,
     /// After the command; a flag `b` says that the key is in base64.
     Meta,
-    /// Nowhere: it changes all.
+    /// No key: the command changes all.
     Everything,
 }
 
@@ -40,21 +40,21 @@ pub enum Shape {
 pub enum Written {
     /// These keys, in this order.
     Keys(Vec<Vec<u8>>),
-    /// These for certain, and perhaps any other: a command is cut, coded, or there are too many.
+    /// These, and possibly any other: a command is incomplete, encoded, or there are too many.
     Everything(Vec<Vec<u8>>),
 }
 
-/// Lines looked at in one packet.
+/// Maximum number of lines that are read in one packet.
 pub const LINES_MAX: usize = 32;
-/// Keys of one line.
+/// Maximum number of keys of one line.
 const KEYS_MAX: usize = 16;
 const BLANKS_MAX: usize = 3;
-/// Before a command; memcached skips any number.
+/// Maximum number of spaces before a command; memcached skips any number.
 const BLANKS_BEFORE_MAX: usize = 128;
 const FLAG_BYTES_MAX: usize = 128;
 
-/// Reads one packet's payload: every line in it is taken for a command, because data blocks cannot
-/// be recognized.
+/// Reads the payload of one packet. Every line in it counts as a command, because data blocks
+/// cannot be recognized.
 pub fn written(payload: &[u8]) -> Written {
     let mut keys = Vec::new();
     let mut rest = payload;
@@ -75,7 +75,7 @@ pub fn written(payload: &[u8]) -> Written {
     Written::Keys(keys)
 }
 
-/// `None`: not clear.
+/// `None` if the keys cannot be determined.
 fn write_line(line: &[u8], keys: &mut Vec<Vec<u8>>) -> Option<()> {
     let blanks = line.iter().take_while(|byte| **byte == b' ').count();
     let line = line.get(blanks..).filter(|_| blanks < BLANKS_BEFORE_MAX)?;

@@ -11,16 +11,16 @@ pub const HEADER_BYTES: usize = 8;
 pub struct Frame<'a> {
     /// Chosen by the client, returned in every datagram of the answer.
     pub request: u16,
-    /// Which datagram of the answer.
+    /// Index of this datagram within the reply.
     pub sequence: u16,
-    /// Of how many.
+    /// Number of datagrams of the reply.
     pub datagrams: u16,
     /// The payload.
     pub payload: &'a [u8],
 }
 
 impl<'a> Frame<'a> {
-    /// A message that fits one datagram.
+    /// A message that fits into one datagram.
     pub fn whole(request: u16, payload: &'a [u8]) -> Self {
         Self { request, sequence: 0, datagrams: 1, payload }
     }

@@ -1,16 +1,16 @@
-//! One item: the meta get that asks for all of it, and the texts a client is answered with.
+//! One item: the meta get that requests all of it, and the replies to a client.
 
 use super::PROTOCOL;
 use crate::{Error, Result};
 
-/// Reply of a server about a key.
+/// An item as the server returned it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// The client's own flags.
+    /// The client's flags.
     pub flags: u32,
     /// Remaining lifetime in seconds, rounded as the server does; `None`: unlimited.
     pub lives_s: Option<u64>,
-    /// Its bytes.
+    /// Its value.
     pub value: Vec<u8>,
 }
 
@@ -23,8 +23,8 @@ pub fn question(key: &[u8], number: u64) -> Vec<u8> {
 /// The answer to [`question`]: the item, or `None` if the server has none.
 ///
 /// # Errors
-/// It is neither, or the item is the answer to a question of another number; a server's error is
-/// one of these.
+/// It is neither, for example an error of the server, or the item answers a request with another
+/// number.
 pub fn answer(payload: &[u8], number: u64) -> Result<Option<Item>> {
     if payload == b"EN\r\n" {
         return Ok(None);
@@ -32,7 +32,7 @@ pub fn answer(payload: &[u8], number: u64) -> Result<Option<Item>> {
     read(payload, number).map(Some).ok_or_else(|| Error::Malformed {
         protocol: PROTOCOL,
         offset: 0,
-        expected: "VA, a size, O with the number of the question, t and f, the value, or EN",
+        expected: "EN, or VA with a size, the O of the request, t and f, and a value",
         got: String::from_utf8_lossy(payload.get(..40).unwrap_or(payload))
             .escape_debug()
             .to_string(),

@@ -1,7 +1,8 @@
-//! memcached's protocols, as far as a cache on the way needs them: `docs/protocols/memcached.md`.
+//! The parts of memcached's protocols that a cache on the path needs:
+//! `docs/protocols/memcached.md`.
 //!
-//! [`frame`] is the header of UDP datagrams, [`item`] the meta get a cache asks with and the texts
-//! it answers with, [`command`] what a packet of a client's may write.
+//! [`frame`] is the header of UDP datagrams, [`item`] the meta get that a cache sends and the
+//! replies that it writes, [`command`] the keys that a client's packet may write.
 
 pub mod command;
 pub mod frame;

@@ -1,4 +1,4 @@
-//! NetCache's protocol, over UDP: `docs/protocols/netcache.md`.
+//! NetCache's protocol over UDP: `docs/protocols/netcache.md`.
 //!
 //! A datagram is one message: a header of 32 bytes, all numbers big-endian, and a value to its end.
 
@@ -16,26 +16,27 @@ const PROTOCOL: &str = "netcache";
 pub const HEADER_BYTES: usize = 32;
 /// Bytes of a key field.
 pub const KEY_BYTES: usize = 16;
-/// Longest key whose hash stands in the key field.
+/// Maximum length of a key whose hash is in the key field.
 pub const LONG_KEY_BYTES_MAX: usize = 250;
-/// Longest value a message carries, its long key included.
+/// Maximum length of the value of a message, including a long key.
 pub const VALUE_BYTES_MAX: usize = 65_000;
 
 /// The key field: the key itself, or 16 bytes made from a longer one.
 pub type Key = [u8; KEY_BYTES];
 
-/// Bits beside the operation; those not named here are kept as they are.
+/// Flag bits beside the operation; bits without a name here are preserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// The key field is made from a longer key, which leads the value behind one byte of length.
+    /// The key field is a hash of a longer key; the value begins with one byte for the length of
+    /// that key, and the key.
     pub const LONG_KEY: Self = Self(1);
-    /// There is a value.
+    /// The message has a value.
     pub const FOUND: Self = Self(2);
-    /// Answered on the way.
+    /// The switch has answered.
     pub const SWITCH: Self = Self(4);
-    /// The switch did as asked.
+    /// The switch has carried out the request.
     pub const STORED: Self = Self(8);
     /// The switch has an entry for the key.
     pub const CACHED: Self = Self(16);
@@ -57,18 +58,18 @@ impl Flags {
 pub struct Message<'a> {
     /// The operation.
     pub op: Op,
-    /// Bits beside it.
+    /// Flag bits.
     pub flags: Flags,
     /// The value that the switch added so that the datagram's checksum stays the same; 0 from any
     /// other sender.
     pub balance: u16,
     /// Chosen by the sender, returned in the answer.
     pub sequence: u32,
-    /// The key, or what stands for it.
+    /// The key, or the hash of a longer one.
     pub key: Key,
-    /// Which write: 0 where there is none.
+    /// Version of the write; 0 if there is none.
     pub version: u64,
-    /// The value; behind [`Flags::LONG_KEY`], the key first.
+    /// The value; with [`Flags::LONG_KEY`], preceded by the key.
     pub value: &'a [u8],
 }
 
@@ -117,7 +118,7 @@ impl<'a> Message<'a> {
         out
     }
 
-    /// The key behind [`Flags::LONG_KEY`], and what follows it.
+    /// The long key of a message with [`Flags::LONG_KEY`], and the bytes after it.
     ///
     /// # Errors
     /// The value is too short for its key.

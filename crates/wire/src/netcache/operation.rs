@@ -1,14 +1,14 @@
 //! Every operation, with its sender and receiver: the single table of the protocol.
 //!
-//! The build script of `switch` includes this file and writes the same for the data plane in C, and
-//! a test holds `docs/protocols/netcache.md` against it. It uses nothing but `std`, therefore.
+//! The build script of `switch` includes this file and generates the C constants of the data plane
+//! from it, and a test compares it with `docs/protocols/netcache.md`. It therefore uses only `std`.
 
 /// Senders and receivers of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Party {
     /// Reads and writes keys.
     Client,
-    /// The program on the way.
+    /// The program on the path.
     DataPlane,
     /// The server's side of coherence.
     Agent,
@@ -50,16 +50,18 @@ macro_rules! operations {
 operations! {
     /// Requests the value of the key.
     Get = 1, Client => Agent;
-    /// This is its value.
+    /// Sets the value of the key.
     Put = 2, Client => Agent;
-    /// It has none.
+    /// Deletes the key.
     Delete = 3, Client => Agent;
-    /// [`Op::Put`], of a cached key: tagged on its way, and still from the client's address.
+    /// [`Op::Put`] of a cached key: tagged by the data plane, with the client's address as its
+    /// source.
     PutCached = 4, DataPlane => Agent;
-    /// [`Op::Delete`], of a cached key: tagged on its way, and still from the client's address.
+    /// [`Op::Delete`] of a cached key: tagged by the data plane, with the client's address as its
+    /// source.
     DeleteCached = 5, DataPlane => Agent;
-    /// The value, if [`Flags::FOUND`](super::Flags::FOUND); the data plane answers so for the
-    /// agent.
+    /// The value, if [`Flags::FOUND`](super::Flags::FOUND) is set. The data plane sends it in place
+    /// of the agent on a hit.
     GetReply = 6, Agent => Client;
     /// Applied.
     PutReply = 7, Agent => Client;
@@ -67,24 +69,26 @@ operations! {
     DeleteReply = 8, Agent => Client;
     /// The value of the write with this version.
     Update = 9, Agent => DataPlane;
-    /// Served now if [`Flags::STORED`](super::Flags::STORED); else overtaken by a later write.
+    /// The value is served from now on if [`Flags::STORED`](super::Flags::STORED) is set; otherwise
+    /// a later write has superseded it.
     UpdateAck = 10, DataPlane => Agent;
-    /// A write is here that has no tag; the newest version known is this one.
+    /// The agent received a write without a tag; the message has the newest version that it knows.
     Invalidate = 11, Agent => DataPlane;
-    /// Its tag, if the key is [`Flags::CACHED`](super::Flags::CACHED); else the version that was
-    /// asked with.
+    /// The tag for that write, if [`Flags::CACHED`](super::Flags::CACHED) is set; otherwise the
+    /// version of the request.
     InvalidateAck = 12, DataPlane => Agent;
     /// Requests to hold writes to this key and to send its value, to be cached under this version.
     Fetch = 13, Controller => Agent;
-    /// The value asked for.
+    /// The requested value.
     Fetched = 14, Agent => Controller;
-    /// It is in the switch, release the writes.
+    /// The value is in the switch: release the writes.
     Installed = 15, Controller => Agent;
-    /// It will not be, release the writes.
+    /// The value will not be cached: release the writes.
     Abandoned = 16, Controller => Agent;
     /// Requests permission to serve the agent's keys.
     Lease = 17, Controller => Agent;
-    /// Yes, for the agreed time after you asked, if you know me by this generation.
+    /// Permission for the agreed time from the request on, if the controller knows the agent by
+    /// this generation.
     Leased = 18, Agent => Controller;
 }
 

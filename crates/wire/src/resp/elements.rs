@@ -1,7 +1,7 @@
-//! The elements of an array that is too long to be held, as they come: bulk strings, and what is
-//! one line.
+//! Reads the elements of an array that is too long to be buffered as they arrive: bulk strings, and
+//! elements of one line.
 
-/// Longest line that is looked at: a type and a length.
+/// Longest line that is read: a type and a length.
 const LINE_BYTES_MAX: usize = 32;
 
 /// The current position in such an array.
@@ -9,7 +9,7 @@ const LINE_BYTES_MAX: usize = 32;
 pub struct Elements {
     /// The received part of the line that begins an element.
     line: Vec<u8>,
-    /// The rest of the current element, in bytes.
+    /// Remaining bytes of the current element.
     left: usize,
 }
 
@@ -23,8 +23,8 @@ pub struct Piece<'a> {
 }
 
 impl Elements {
-    /// Begins to read an array: its number of elements, and its bytes before the first. `None` if
-    /// `bytes` do not begin with one.
+    /// Begins to read an array: returns its number of elements, and the number of bytes before the
+    /// first. `None` if `bytes` do not begin with an array.
     pub fn begin(bytes: &[u8]) -> Option<(usize, usize)> {
         let end = bytes.iter().take(LINE_BYTES_MAX).position(|&byte| byte == b'\n')?;
         let line = bytes.get(..end)?;
@@ -59,7 +59,7 @@ impl Elements {
     }
 }
 
-/// A length as it stands in a line; `None` if it is not one, as `-1` is not.
+/// Parses the length in a line; `None` if it is not one, for example `-1`.
 fn length(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits).ok()?.trim_end().parse().ok()
 }

@@ -1,4 +1,4 @@
-//! Replies: what a server sends, cut out of the stream with its original bytes.
+//! Replies of a server, cut out of the stream with their original bytes.
 
 use super::{Limits, PROTOCOL, Scanner};
 use crate::{Error, Result};
@@ -32,9 +32,9 @@ pub enum Kind {
     Map,
     /// `~`
     Set,
-    /// `|`, decorates the value behind it
+    /// `|`, annotates the value after it
     Attribute,
-    /// `>`, sent unasked and no answer to a request
+    /// `>`, sent without a request
     Push,
 }
 
@@ -66,19 +66,19 @@ impl Kind {
         matches!(self, Self::Array | Self::Map | Self::Set | Self::Attribute | Self::Push)
     }
 
-    /// Whether elements come as keys and values in turn.
+    /// Whether elements are alternating keys and values.
     pub fn has_pairs(self) -> bool {
         matches!(self, Self::Map | Self::Attribute)
     }
 
-    /// Whether the header line holds a length.
+    /// Whether the header line contains a length.
     pub(super) fn has_length(self) -> bool {
         self.is_aggregate() || matches!(self, Self::Bulk | Self::BulkError | Self::Verbatim)
     }
 }
 
 /// One whole reply, or one element of one, borrowed from the buffer it was decoded from.
-/// [`response`](super::response) reads what is in it.
+/// [`response`](super::response) reads its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Frame<'a> {
     bytes: &'a [u8],
@@ -87,17 +87,17 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The reply as it came, attributes included, to be forwarded byte for byte.
+    /// The original bytes of the reply, attributes included, to be forwarded byte for byte.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Returns the type of the reply, attributes aside.
+    /// Returns the type of the reply without its attributes.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The reply without the attributes ahead of it.
+    /// The reply without the attributes before it.
     pub fn value_bytes(&self) -> &'a [u8] {
         self.bytes.get(self.value_offset..).unwrap_or_default()
     }
@@ -112,8 +112,8 @@ pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Frame<'a>,
     Decoder::new(limits).decode(bytes)
 }
 
-/// A decoder that remembers how far it came, so that a reply arriving in many chunks costs one pass
-/// over its bytes and not one pass per chunk.
+/// A decoder that remembers its position, so that a reply in many chunks takes one pass over its
+/// bytes, not one pass per chunk.
 #[derive(Debug, Clone)]
 pub struct Decoder {
     scanner: Scanner,
@@ -129,8 +129,8 @@ impl Decoder {
         Self { scanner: Scanner::new(limits), scanned: 0, reply_bytes_max }
     }
 
-    /// Like [`decode`]. After `None` call again with the same bytes and more behind them; after a
-    /// reply, with what follows the bytes taken; after an error the connection is lost.
+    /// Like [`decode`]. After `None`, call again with the same bytes and more after them; after a
+    /// reply, with the bytes after those taken. After an error the connection cannot be used.
     pub fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Frame<'a>, usize)>> {
         let progress = self.scanner.advance(bytes.get(self.scanned..).unwrap_or_default())?;
         let taken = self.scanned + progress.consumed;

@@ -1,18 +1,19 @@
-//! The decimal length after a type byte, read and written.
+//! Reads and writes the decimal length after a type byte.
 
-/// More digits than any length within the limits has; a longer number is refused before its end.
+/// Maximum number of digits, more than any length within the limits has; a longer number is refused
+/// before its end.
 const DIGITS_MAX: u8 = 18;
 
 /// The number after a type byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
-    /// The line is not whole yet.
+    /// The line is incomplete.
     Partial,
     /// A decimal number and its CR LF.
     Value(i64),
     /// `?` and CR LF: the elements follow until an end mark.
     Streamed,
-    /// Neither; leading zeros, `-0` and `+1` included, as in Redis.
+    /// Neither. Leading zeros, `-0` and `+1` are invalid, as in Redis.
     Invalid,
 }
 
@@ -29,7 +30,7 @@ pub(super) fn read(bytes: &[u8]) -> (Length, usize) {
     }
 }
 
-/// Reads one length; fed chunk after chunk it continues where it stopped.
+/// Reads one length in chunks; each call continues where the last one stopped.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LengthReader {
     value: i64,
@@ -104,6 +105,6 @@ pub(super) fn write(out: &mut Vec<u8>, type_byte: u8, length: usize) {
 }
 
 fn digit(value: usize) -> u8 {
-    // Always below ten, so the conversion never loses anything.
+    // Always below ten, so the conversion loses nothing.
     b'0' + (value % 10) as u8
 }

@@ -1,27 +1,27 @@
 //! Limits on the input of the codec.
 
-/// The longest bulk string a server takes unless configured otherwise (`proto-max-bulk-len`).
+/// Maximum bulk string of a server by default (`proto-max-bulk-len`).
 const BULK_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// Room for the header, the key and the options that stand beside one bulk string of full length.
+/// Space for the header, the key and the options beside one bulk string of maximum length.
 const SLACK_BYTES: usize = 1024 * 1024;
 
-/// Upper bounds a codec refuses to pass. No memory is taken because a length was declared; these
-/// bound what a caller has to buffer until a frame is whole.
+/// Limits of a codec. A declared length allocates no memory; these limits bound what a caller must
+/// buffer until a frame is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// One request from its first byte to its last, in bytes.
     pub request_bytes_max: usize,
     /// One bulk string inside a request, in bytes (the server's `proto-max-bulk-len`).
     pub bulk_bytes_max: usize,
-    /// Arguments of one request, its name included.
+    /// Arguments of one request, including its name.
     pub arguments_max: usize,
-    /// One inline command; also all blank lines and empty commands ahead of one request, in bytes.
+    /// One inline command; also all blank lines and empty commands before one request, in bytes.
     pub inline_bytes_max: usize,
-    /// One reply decoded whole, in bytes. A [`Scanner`](super::Scanner) does not buffer and does
-    /// not look at it.
+    /// One reply that is decoded as a whole, in bytes. A [`Scanner`](super::Scanner) does not
+    /// buffer replies and ignores this limit.
     pub reply_bytes_max: usize,
-    /// Aggregates inside aggregates inside one reply that is decoded, in levels.
+    /// Nesting depth of aggregates in one decoded reply.
     pub nesting_max: usize,
     /// The sender has not logged in yet; errors about its requests say so.
     pub before_login: bool,
@@ -32,14 +32,14 @@ const ARGUMENTS_BEFORE_LOGIN_MAX: usize = 10;
 const BULK_BYTES_BEFORE_LOGIN_MAX: usize = 16 * 1024;
 
 impl Limits {
-    /// Limits for a client that has not logged in: those of Redis for such clients, but never more
-    /// than `self` allows. The largest request takes 161 KiB.
+    /// Limits for a client that has not logged in: those of Redis for such clients, but at most
+    /// those of `self`. The largest request takes 161 KiB.
     #[must_use]
     pub fn before_login(&self) -> Self {
         let arguments_max = self.arguments_max.min(ARGUMENTS_BEFORE_LOGIN_MAX);
         let bulk_bytes_max = self.bulk_bytes_max.min(BULK_BYTES_BEFORE_LOGIN_MAX);
-        // Beside each bulk string its length; 64 KiB of blanks and inline commands have a limit of
-        // their own.
+        // Each bulk string has a length line. Blanks and inline commands (64 KiB) have a separate
+        // limit.
         let request_bytes_max = arguments_max * (bulk_bytes_max + 64);
         Self {
             request_bytes_max: self.request_bytes_max.min(request_bytes_max),

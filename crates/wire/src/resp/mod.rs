@@ -1,9 +1,9 @@
 //! RESP2 and RESP3, the protocol of Redis and Valkey.
 //!
-//! [`request`] cuts a client's bytes into commands, [`command`] says what a command does to which
-//! keys, [`frame`] and [`scanner`] cut a server's bytes into replies, [`response`] reads and writes
-//! them. A [`Pipeline`] is a client's side: its commands, and each [`Reply`] to them.
-//! `docs/protocols/redis.md` says on one page what is read, passed and refused.
+//! [`request`] cuts a client's bytes into commands, [`command`] lists the effect of each command on
+//! its keys, [`frame`] and [`scanner`] cut a server's bytes into replies, [`response`] reads and
+//! writes replies. A [`Pipeline`] is the client's side of a connection: its commands, and the
+//! [`Reply`] to each. `docs/protocols/redis.md` states what is interpreted, forwarded and refused.
 //!
 //! **Read first:** [`request::decode`], then [`command::find`].
 

@@ -1,5 +1,5 @@
-//! The client's end of a RESP2 connection, without the connection: commands are encoded, bytes are
-//! fed, and replies are taken in the order of their commands.
+//! The client's side of a RESP2 connection, without I/O: the caller adds commands and received
+//! bytes, and takes replies in the order of their commands.
 //!
 //! The caller writes what [`Pipeline::take_output`] returns, appends what it reads to
 //! [`Pipeline::room`], then takes replies until there is none. After an error the connection is
@@ -10,12 +10,12 @@ use std::mem;
 use super::{Frame, Kind, Limits, PROTOCOL, Reply, frame::Decoder, request};
 use crate::{Error, Result};
 
-/// A string at least this long is not copied out of the buffer it came in.
+/// A string of at least this length is not copied out of the input buffer.
 const OWN_BUFFER_BYTES_MIN: usize = 16 * 1024;
-/// Bytes of a reply without a command that an error shows.
+/// Number of bytes that the error shows of a reply without a command.
 const SHOWN_BYTES: usize = 32;
 
-/// One connection's commands and replies.
+/// Commands and replies of one connection.
 #[derive(Debug)]
 pub struct Pipeline {
     outstanding_max: usize,
@@ -28,19 +28,19 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline of up to `outstanding_max` commands that are not answered yet. A reply passes at
-    /// most `limits.reply_bytes_max` and `limits.nesting_max`.
+    /// A pipeline of up to `outstanding_max` unanswered commands. A reply may have up to
+    /// `limits.reply_bytes_max` bytes and `limits.nesting_max` levels.
     pub fn new(outstanding_max: usize, limits: &Limits) -> Self {
         let (output, input, decoder) = (Vec::new(), Vec::new(), Decoder::new(limits));
         Self { outstanding_max, outstanding: 0, output, input, taken: 0, decoder }
     }
 
-    /// Whether no further command may be given before a reply is taken.
+    /// Whether a reply must be taken before the next command.
     pub fn is_full(&self) -> bool {
         self.outstanding >= self.outstanding_max
     }
 
-    /// Commands that are not answered yet.
+    /// Number of unanswered commands.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
@@ -54,7 +54,7 @@ impl Pipeline {
             return Err(Error::TooLarge {
                 protocol: PROTOCOL,
                 offset: 0,
-                what: "commands without a reply",
+                what: "outstanding commands",
                 limit: self.outstanding_max as u64,
                 got: self.outstanding as u64 + 1,
             });
@@ -64,7 +64,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// The encoded commands, to be written; empty if all were taken.
+    /// Takes the encoded commands that have not been taken yet.
     pub fn take_output(&mut self) -> Vec<u8> {
         mem::take(&mut self.output)
     }
@@ -76,11 +76,10 @@ impl Pipeline {
         &mut self.input
     }
 
-    /// The reply to the oldest command that is not answered yet, or `None` if more bytes are
-    /// needed.
+    /// The reply to the oldest unanswered command, or `None` if more bytes are needed.
     ///
     /// # Errors
-    /// The bytes break the protocol, pass a limit, or answer no command.
+    /// The bytes violate the protocol, exceed a limit, or answer no command.
     pub fn reply(&mut self) -> Result<Option<Reply>> {
         if self.outstanding == 0 && self.taken < self.input.len() {
             let unread = self.input.get(self.taken..).unwrap_or_default();
@@ -88,7 +87,7 @@ impl Pipeline {
             return Err(Error::Malformed {
                 protocol: PROTOCOL,
                 offset: 0,
-                expected: "no reply, as no command waits for one",
+                expected: "no reply, because no command is outstanding",
                 got: shown.escape_ascii().to_string(),
             });
         }
@@ -97,11 +96,11 @@ impl Pipeline {
         Ok(reply)
     }
 
-    /// The next message, which answers no command: what is published on a channel that a command
-    /// has subscribed to.
+    /// The next message that answers no command: one published on a channel that a command has
+    /// subscribed to.
     ///
     /// # Errors
-    /// The bytes break the protocol or pass a limit.
+    /// The bytes violate the protocol or exceed a limit.
     pub fn message(&mut self) -> Result<Option<Reply>> {
         let bytes = self.input.get(self.taken..).unwrap_or_default();
         let Some((frame, length)) = self.decoder.decode(bytes)? else { return Ok(None) };
@@ -122,7 +121,7 @@ impl Pipeline {
     }
 }
 
-/// The length of a string that is worth a buffer of its own.
+/// The length of a string that is long enough for its own buffer.
 fn long_string(frame: &Frame<'_>) -> Option<usize> {
     let string = frame.payload().filter(|_| frame.kind() == Kind::Bulk)?;
     (string.len() >= OWN_BUFFER_BYTES_MIN).then_some(string.len())

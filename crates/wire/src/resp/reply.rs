@@ -1,9 +1,9 @@
-//! Replies that own their bytes, for clients that use the answer and forward nothing.
+//! Replies that own their bytes, for clients that use replies and do not forward them.
 
 use super::{Frame, Kind};
 
-/// A reply without the bytes it came in. Types that a RESP2 client does not meet are reduced to
-/// these: a map is a list of keys and values in turn, a double or a boolean is its text.
+/// A decoded reply. Types that RESP2 does not have are converted: a map is a list of alternating
+/// keys and values, a double or a boolean is its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     /// Null, of a string or of an array.
@@ -12,7 +12,7 @@ pub enum Reply {
     Bytes(Vec<u8>),
     /// An integer.
     Integer(i64),
-    /// An array, a set, a map or a push.
+    /// An array, set, map or push.
     List(Vec<Reply>),
     /// The command failed: a code in capitals, a blank, a sentence.
     Error(String),
@@ -27,7 +27,7 @@ impl Reply {
         }
     }
 
-    /// The elements of a list; none of any other reply.
+    /// The elements of a list; empty for any other reply.
     pub fn list(&self) -> &[Self] {
         match self {
             Self::List(list) => list,

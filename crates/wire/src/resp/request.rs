@@ -1,9 +1,9 @@
-//! Requests: what a client sends.
+//! Requests of a client.
 //!
 //! A request is an array of bulk strings (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) or one line typed by
 //! hand (`GET k\r\n`, "inline"). Lengths are read as strictly as Redis reads them. Where Redis
-//! skips two bytes unchecked, this codec requires CR LF: bytes that two programs could cut
-//! differently must not pass a cache.
+//! skips two bytes unchecked, this codec requires CR LF: a cache must not forward bytes that
+//! another program could split differently.
 
 use std::{borrow::Cow, mem, ops::Range, slice};
 
@@ -23,26 +23,27 @@ pub use passing::{Beginning, Passed, Passing};
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     bytes: &'a [u8],
-    /// The arguments as bulk strings without the `*` header. An inline command is rewritten into
-    /// this form, so that everything behind the decoder knows one form only.
+    /// The arguments as bulk strings without the `*` header. An inline command is converted to this
+    /// form, so that code after the decoder sees one form only.
     bulks: Cow<'a, [u8]>,
     len: usize,
     places: Places,
 }
 
-/// Positions of the first arguments' bodies within the bulks. Most commands have no more arguments,
-/// and the decoder has seen them already.
+/// Positions of the bodies of the first arguments within the bulks, as the decoder found them. Most
+/// commands have no more arguments.
 type Places = [Range<usize>; PLACED];
 const PLACED: usize = 3;
 
 #[expect(clippy::len_without_is_empty, reason = "a request has a name: never empty")]
 impl<'a> Request<'a> {
-    /// The request as it came, to be forwarded byte for byte. Blank lines ahead of it are left out.
+    /// The original bytes of the request, to be forwarded byte for byte, without blank lines before
+    /// it.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Arguments including the name, at least 1 (what Redis calls `argc`).
+    /// Number of arguments including the name, at least 1 (`argc` in Redis).
     pub fn len(&self) -> usize {
         self.len
     }
@@ -63,7 +64,7 @@ impl<'a> Request<'a> {
         Arguments { bulks: &self.bulks, placed: placed.iter(), walk }
     }
 
-    /// Argument `index`, counted from the name as 0; from 3 on a walk over the arguments before it.
+    /// Argument `index`; the name is 0. From 3 on it iterates over the arguments before it.
     #[inline]
     pub fn argument(&self, index: usize) -> Option<&[u8]> {
         match self.places.get(index) {
@@ -94,7 +95,7 @@ impl<'r> Iterator for Arguments<'r> {
         }
     }
 
-    /// `for_each` uses it: it does not ask before each argument which kind is next.
+    /// Used by `for_each`: it does not test before each argument which kind is next.
     #[inline]
     fn fold<B, F: FnMut(B, &'r [u8]) -> B>(self, init: B, mut f: F) -> B {
         let placed = self.placed.filter_map(|place| self.bulks.get(place.clone()));
@@ -103,7 +104,7 @@ impl<'r> Iterator for Arguments<'r> {
     }
 }
 
-/// A walk over bulk strings.
+/// Iterates over bulk strings.
 #[derive(Debug, Clone)]
 struct Walk<'r> {
     bulks: &'r [u8],
@@ -128,24 +129,24 @@ impl<'r> Iterator for Walk<'r> {
 /// Decodes the first request of `bytes`: the request and how many bytes it took, or `None` if more
 /// bytes are needed.
 ///
-/// Empty lines, `*0` and `*-1` ahead of the request are skipped, as Redis answers nothing to them;
+/// Empty lines, `*0` and `*-1` before the request are skipped, because Redis does not answer them;
 /// they count as taken. A caller that reads a large request in many chunks keeps a [`Decoder`].
 #[inline]
 pub fn decode<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<(Request<'a>, usize)>> {
     Decoder::default().decode(bytes, limits)
 }
 
-/// A decoder that remembers how far it came, so that a request arriving in many chunks costs one
-/// pass over its bytes and not one pass per chunk.
+/// A decoder that remembers its position, so that a request in many chunks takes one pass over its
+/// bytes, not one pass per chunk.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
     /// Start of the request after skipped white space.
     start: usize,
     /// Start of the first bulk string.
     bulks: usize,
-    /// Everything before is decoded.
+    /// Position up to which the bytes are decoded.
     position: usize,
-    /// Position up to which an unfinished inline command was searched for its end.
+    /// Position up to which an incomplete inline command was searched for its end.
     searched: usize,
     arguments: usize,
     arguments_left: usize,
@@ -153,8 +154,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Like [`decode`]. After `None` call again with the same bytes and more behind them; after a
-    /// request, with what follows the bytes taken; after an error the connection is lost.
+    /// Like [`decode`]. After `None`, call again with the same bytes and more after them; after a
+    /// request, with the bytes after those taken. After an error the connection cannot be used.
     #[inline]
     pub fn decode<'a>(
         &mut self,
@@ -273,12 +274,12 @@ impl Decoder {
 
     /// Reads one inline command; without arguments if the line is blank.
     ///
-    /// Every listener of Redis decodes here, so this is where another protocol is noticed: at the
-    /// start of each line, because any web page can make a browser send a request to a port of its
-    /// own machine, with commands in the body. A browser cannot make one begin with `*`.
+    /// Every Redis listener decodes here, so other protocols are detected here: at the start of
+    /// each line, because any web page can make a browser send a request to a port of the local
+    /// machine, with commands in the body. A browser request cannot begin with `*`.
     #[cold]
     fn inline<'a>(&mut self, bytes: &'a [u8], limits: &Limits) -> Result<Option<Request<'a>>> {
-        // One byte more than allowed is searched, so that a line is as long in any chunking.
+        // One byte more than allowed is searched, so that the limit is the same for any chunking.
         let end = self.start.saturating_add(limits.inline_bytes_max).saturating_add(1);
         let end = end.min(bytes.len());
         let from = self.searched.max(self.start);
@@ -297,7 +298,7 @@ impl Decoder {
         };
         self.position = from + found + 1;
         if from > self.start {
-            // It was not whole when it was looked at.
+            // The line was incomplete at the check above.
             detect::expect(Protocol::Resp, rest)?;
         }
         let line = bytes.get(self.start..from + found).unwrap_or_default();
@@ -331,7 +332,7 @@ const LOGIN_ARGUMENTS: &str = "arguments before login";
 const LOGIN_BULK_BYTES: &str = "bulk bytes before login";
 const REQUEST_BYTES: &str = "request bytes";
 
-/// The error reply to send before closing, in Redis's words where Redis has words for it.
+/// The error reply to send before closing, with the text of Redis if Redis has one.
 ///
 /// # Example
 ///

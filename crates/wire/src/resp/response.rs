@@ -1,8 +1,7 @@
-//! Replies read and written.
+//! Reads and writes replies.
 //!
-//! Reading is lazy: a [`Frame`] is known to be whole, and each method looks at the few bytes it
-//! needs. A scalar that does not say what its kind promises (`:abc`) reads as `None`; it can still
-//! be forwarded.
+//! Reading is lazy: a [`Frame`] is complete, and each method reads only the bytes it needs. A
+//! scalar whose text does not match its kind (`:abc`) reads as `None`; it can still be forwarded.
 
 use std::io::Write;
 
@@ -39,7 +38,7 @@ impl<'a> Frame<'a> {
         matches!(self.kind(), Kind::Error | Kind::BulkError)
     }
 
-    /// The number behind `:`.
+    /// The number after `:`.
     pub fn integer(&self) -> Option<i64> {
         if self.kind() != Kind::Integer {
             return None;
@@ -47,7 +46,7 @@ impl<'a> Frame<'a> {
         std::str::from_utf8(self.line()?).ok()?.parse().ok()
     }
 
-    /// The number behind `,`; `inf`, `-inf` and `nan` included.
+    /// The number after `,`, including `inf`, `-inf` and `nan`.
     pub fn double(&self) -> Option<f64> {
         if self.kind() != Kind::Double {
             return None;
@@ -55,7 +54,7 @@ impl<'a> Frame<'a> {
         std::str::from_utf8(self.line()?).ok()?.parse().ok()
     }
 
-    /// The truth behind `#`.
+    /// The value after `#`.
     pub fn boolean(&self) -> Option<bool> {
         match self.value_bytes() {
             b"#t\r\n" => Some(true),
@@ -72,7 +71,7 @@ impl<'a> Frame<'a> {
     }
 
     /// The content of a bulk string, a bulk error or a verbatim string (there with its format,
-    /// `txt:`). `None` for anything else, for null and for a streamed string, which lies in pieces:
+    /// `txt:`). `None` for anything else, for null and for a streamed string, which is in pieces:
     /// see [`chunks`](Self::chunks).
     pub fn payload(&self) -> Option<&'a [u8]> {
         if !matches!(self.kind(), Kind::Bulk | Kind::BulkError | Kind::Verbatim) {
@@ -92,8 +91,8 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// The elements of an aggregate, each with its own bytes; keys and values in turn for a map.
-    /// Nothing for any other reply.
+    /// The elements of an aggregate, each with its own bytes; alternating keys and values for a
+    /// map. Empty for any other reply.
     pub fn elements(&self) -> Elements<'a> {
         let header = self.value_bytes().get(1..).filter(|_| self.kind().is_aggregate());
         let rest = header.and_then(|header| {
@@ -114,8 +113,8 @@ impl<'a> Iterator for Elements<'a> {
     type Item = Frame<'a>;
 
     fn next(&mut self) -> Option<Frame<'a>> {
-        // The aggregate was scanned under the caller's limits, so its parts need none. What ends
-        // the elements is the end of the bytes, or the end mark of a streamed aggregate.
+        // The aggregate was scanned under the caller's limits, so its parts need none. The elements
+        // end with the bytes, or with the end mark of a streamed aggregate.
         const UNLIMITED: Limits = Limits {
             request_bytes_max: usize::MAX,
             bulk_bytes_max: usize::MAX,
@@ -142,7 +141,7 @@ fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((payload, rest.get(2..)?))
 }
 
-/// Appends a simple string. CR and LF become blanks, as they would end the line early.
+/// Appends a simple string. CR and LF become blanks, because they would end the line early.
 pub fn write_simple(out: &mut Vec<u8>, text: &[u8]) {
     write_line(out, b'+', text);
 }
@@ -180,12 +179,13 @@ pub fn write_null_array(out: &mut Vec<u8>, version: Version) {
     });
 }
 
-/// Appends the header of an array; its elements are to follow.
+/// Appends the header of an array; the caller appends its elements.
 pub fn write_array_header(out: &mut Vec<u8>, elements: usize) {
     length::write(out, b'*', elements);
 }
 
-/// Appends the header of a map; twice as many elements are to follow, key and value in turn.
+/// Appends the header of a map; the caller appends twice as many elements, alternating keys and
+/// values.
 pub fn write_map_header(out: &mut Vec<u8>, pairs: usize, version: Version) {
     match version {
         Version::Resp2 => length::write(out, b'*', pairs * 2),
@@ -193,7 +193,7 @@ pub fn write_map_header(out: &mut Vec<u8>, pairs: usize, version: Version) {
     }
 }
 
-/// Appends the header of a set; its elements are to follow.
+/// Appends the header of a set; the caller appends its elements.
 pub fn write_set_header(out: &mut Vec<u8>, elements: usize, version: Version) {
     match version {
         Version::Resp2 => length::write(out, b'*', elements),
@@ -201,7 +201,7 @@ pub fn write_set_header(out: &mut Vec<u8>, elements: usize, version: Version) {
     }
 }
 
-/// Appends the header of a message sent unasked; in RESP2 that is a plain array.
+/// Appends the header of a message sent without a request; in RESP2 a plain array.
 pub fn write_push_header(out: &mut Vec<u8>, elements: usize, version: Version) {
     match version {
         Version::Resp2 => length::write(out, b'*', elements),
@@ -221,7 +221,7 @@ pub fn write_boolean(out: &mut Vec<u8>, value: bool, version: Version) {
 
 /// Appends a double in the shortest form that reads back the same; in RESP2 as a bulk string.
 pub fn write_double(out: &mut Vec<u8>, value: f64, version: Version) {
-    // Rust writes `NaN` where the protocol says `nan`; `inf` and `-inf` agree.
+    // Rust writes `NaN`, the protocol has `nan`; `inf` and `-inf` are the same.
     let text = if value.is_nan() { "nan".to_owned() } else { value.to_string() };
     match version {
         Version::Resp2 => write_bulk(out, text.as_bytes()),
@@ -237,7 +237,7 @@ fn write_line(out: &mut Vec<u8>, type_byte: u8, text: &[u8]) {
 
 fn write_display(out: &mut Vec<u8>, type_byte: u8, value: i64) {
     out.push(type_byte);
-    // Writing into a vector does not fail.
+    // Writing to a vector does not fail.
     let _ = write!(out, "{value}\r\n");
 }
 

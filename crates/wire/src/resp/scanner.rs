@@ -1,7 +1,7 @@
 //! Finding the end of a reply without keeping it.
 //!
-//! A reply of half a gigabyte passes through in the chunks it arrives in: the scanner keeps a few
-//! numbers and at most one level per open aggregate, never bytes.
+//! A reply of half a gigabyte is forwarded in the chunks in which it arrives: the scanner keeps a
+//! few numbers and one level per open aggregate, but no bytes.
 
 use super::frame::Kind;
 use super::length::{Length, LengthReader};
@@ -12,7 +12,7 @@ use crate::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct Scanner {
     nesting_max: usize,
-    /// Aggregates of a known length are counted into the one around them.
+    /// The elements of an aggregate of known length are counted in the enclosing one.
     merges: bool,
     state: State,
     levels: Vec<Level>,
@@ -26,18 +26,18 @@ pub struct Scanner {
 /// The progress made by one [`Scanner::advance`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes that belong to the reply. Fewer than were given only if the reply is complete.
+    /// Bytes that belong to the reply. Fewer than given only if the reply is complete.
     pub consumed: usize,
     /// The reply ends with the last consumed byte; the next byte starts another one.
     pub complete: bool,
-    /// The type of the reply, known from its first byte on. Attributes ahead of a reply are part of
-    /// it and do not show here; a [`Kind::Push`] is no reply to a request.
+    /// The type of the reply, known from its first byte on. Attributes before a reply are part of
+    /// it and not reported here; a [`Kind::Push`] is no reply to a request.
     pub kind: Option<Kind>,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
-    /// A type byte is due.
+    /// A type byte is expected.
     Start,
     /// Inside a line without a length; its end is the first CR LF.
     Text {
@@ -52,12 +52,12 @@ enum State {
         left: usize,
         then: Then,
     },
-    /// CR LF is due.
+    /// CR LF is expected.
     End {
         carriage_return: bool,
         then: Then,
     },
-    /// `;` is due.
+    /// `;` is expected.
     Chunk,
     ChunkLength {
         reader: LengthReader,
@@ -75,9 +75,9 @@ enum Then {
 /// One open aggregate.
 #[derive(Debug, Clone, Copy)]
 struct Level {
-    /// Elements still due; `None` until an end mark.
+    /// Remaining elements; `None` if an end mark ends the aggregate.
     left: Option<u64>,
-    /// An attribute decorates the value after it and is no element itself.
+    /// Whether it is an attribute, which annotates the value after it and is no element itself.
     attribute: bool,
 }
 
@@ -95,15 +95,14 @@ impl Scanner {
         }
     }
 
-    /// The same for replies that are only passed on: those of any depth. What
-    /// [`Limits::nesting_max`] bounds then are aggregates without a length (`*?`), of which no
-    /// server sends any.
+    /// The same for replies of any depth that are only forwarded. [`Limits::nesting_max`] then
+    /// bounds only aggregates without a length (`*?`), which no server sends.
     pub fn passing(limits: &Limits) -> Self {
         Self { merges: true, ..Self::new(limits) }
     }
 
-    /// Scans the next chunk of the stream up to the end of the current reply. Call again with what
-    /// was not consumed to scan the next reply.
+    /// Scans the next chunk of the stream up to the end of the current reply. To scan the next
+    /// reply, call again with the bytes that were not consumed.
     pub fn advance(&mut self, bytes: &[u8]) -> Result<Progress> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -132,7 +131,7 @@ impl Scanner {
         }
     }
 
-    /// One step of the machine over at least one byte.
+    /// One step of the state machine over at least one byte.
     fn step(&mut self, bytes: &[u8]) -> Result<Step> {
         match self.state {
             State::Start => self.start(bytes.first().copied().unwrap_or_default()),
@@ -171,7 +170,7 @@ impl Scanner {
             self.value_offset = self.offset;
         }
         if kind == Kind::Push && !self.levels.is_empty() {
-            // It could be an element or something between two elements; two readers may differ.
+            // It could be an element or a push between two elements; two readers may differ.
             return Err(self.unexpected(0, "a push between replies only", &[byte]));
         }
         self.state = if kind.has_length() {
@@ -273,7 +272,8 @@ impl Scanner {
         if let Some(more) = left.filter(|_| self.merges)
             && let Some(Level { left: Some(due), .. }) = self.levels.last_mut()
         {
-            // Its elements are due in its own place, and those of an attribute before it.
+            // Its elements take its place in the enclosing aggregate; those of an attribute come in
+            // addition.
             *due = due.saturating_add(more).saturating_sub(u64::from(!attribute));
             return Ok(Step::over(taken));
         }

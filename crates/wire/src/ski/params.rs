@@ -1,4 +1,4 @@
-//! The server's half of an ECDHE exchange, as a TLS 1.2 ServerKeyExchange carries it.
+//! The server's half of an ECDHE exchange, as in a TLS 1.2 ServerKeyExchange.
 
 use super::PROTOCOL;
 use crate::{Error, Result};
@@ -10,7 +10,7 @@ const HEADER_BYTES: usize = 4;
 /// First byte of an uncompressed point.
 const UNCOMPRESSED: u8 = 4;
 
-/// The curves an edge may exchange keys on.
+/// The curves on which an edge may exchange keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Curve {
     /// `secp256r1`
@@ -41,8 +41,8 @@ impl Curve {
     }
 }
 
-/// `ServerECDHParams`: a named curve and a point of the right form. Whether the point lies on the
-/// curve takes arithmetic and is checked where the key is.
+/// `ServerECDHParams`: a named curve and a point of the right form. The key server checks that the
+/// point is on the curve, which takes arithmetic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Params {
     curve: Curve,
@@ -50,7 +50,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// Reads `bytes`, all of them. `offset` is where they stand in the input, for the error.
+    /// Reads all of `bytes`. `offset` is their position in the input, for the error.
     pub fn decode(bytes: &[u8], offset: usize) -> Result<Self> {
         let wrong = |at: usize, expected, got| Error::Malformed {
             protocol: PROTOCOL,
@@ -70,7 +70,7 @@ impl Params {
             .ok_or_else(|| wrong(1, "curve 23, 24 or 29", number.to_string()))?;
         if usize::from(*length) != curve.point_bytes() || point.len() != curve.point_bytes() {
             let got = format!("a length of {length} before {} bytes", point.len());
-            return Err(wrong(3, "a point as long as its curve's are", got));
+            return Err(wrong(3, "a point with the length that its curve requires", got));
         }
         if curve != Curve::X25519 && point.first() != Some(&UNCOMPRESSED) {
             return Err(wrong(
@@ -82,17 +82,17 @@ impl Params {
         Ok(Self { curve, bytes: bytes.to_vec() })
     }
 
-    /// Which curve.
+    /// The curve.
     pub fn curve(&self) -> Curve {
         self.curve
     }
 
-    /// The point, as long as its curve's are.
+    /// The point, with the length that its curve requires.
     pub fn point(&self) -> &[u8] {
         self.bytes.get(HEADER_BYTES..).unwrap_or_default()
     }
 
-    /// As they stand in the handshake.
+    /// The parameters as in the handshake.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

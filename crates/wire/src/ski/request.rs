@@ -1,4 +1,4 @@
-//! Requests of an edge: three operations, each given by the parts of a handshake.
+//! Requests of an edge: three operations, each with the parts of a handshake.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use crate::{Error, Result};
 
 /// Longest DNS name (RFC 1035 §2.3.4).
 const SERVER_NAME_BYTES_MAX: usize = 253;
-/// Cipher texts of RSA-2048 to RSA-4096.
+/// Length of ciphertexts of RSA-2048 to RSA-4096.
 const ENCRYPTED_BYTES: std::ops::RangeInclusive<usize> = 256..=512;
 
-/// Names a key: the SHA-256 of its SubjectPublicKeyInfo in DER, in lower-case hexadecimal.
+/// Identifies a key: the SHA-256 of its SubjectPublicKeyInfo in DER, in lower-case hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub [u8; 32]);
 
@@ -37,7 +37,7 @@ impl KeyId {
 
 impl fmt::Display for KeyId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Written for every answer into the audit log: not by 32 calls of the formatter.
+        // Written to the audit log for every reply, so it avoids 32 calls of the formatter.
         let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
         let mut text = [0; 64];
         for (character, digit) in text.iter_mut().zip(digits) {
@@ -56,7 +56,7 @@ impl fmt::Debug for KeyId {
 /// One request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Which key.
+    /// The key.
     pub key: KeyId,
     /// The name that the TLS client requested, if the edge sends it.
     pub server_name: Option<String>,
@@ -80,7 +80,7 @@ pub enum Operation {
     },
     /// TLS 1.3, method `CertificateVerify`: sign the server's CertificateVerify (RFC 8446 §4.4.3).
     CertificateVerify {
-        /// Hash of the handshake so far, by the cipher suite's hash.
+        /// Hash of the handshake so far, with the hash of the cipher suite.
         transcript_hash: TranscriptHash,
         /// The signature scheme.
         scheme: Scheme,
@@ -133,8 +133,8 @@ impl Operation {
     }
 }
 
-/// The signature algorithm of a ServerKeyExchange: TLS's scheme, or as the draft has it a hash
-/// only, with the rest following from the key.
+/// The signature algorithm of a ServerKeyExchange: a TLS scheme, or, as in the draft, only a hash;
+/// the rest follows from the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signature {
     /// Field `scheme`.
@@ -143,7 +143,7 @@ pub enum Signature {
     Hash(Hash),
 }
 
-/// A transcript hash: 32 bytes under SHA-256 cipher suites, 48 under SHA-384 ones.
+/// A transcript hash: 32 bytes with SHA-256 cipher suites, 48 with SHA-384.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TranscriptHash {
     /// By SHA-256.
@@ -171,7 +171,7 @@ impl TranscriptHash {
     }
 }
 
-/// The JSON object, its values not yet understood.
+/// The JSON object, before its values are parsed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields<'a> {
@@ -305,7 +305,7 @@ pub fn encode(request: &Request) -> Vec<u8> {
         }
         Operation::Premaster { .. } => String::new(),
     };
-    // A name which is not DNS's could break out of its quotes; it is not sent.
+    // A name that is no DNS name could contain quotes; it is not sent.
     let server_name = match request.server_name.as_deref().map(read_server_name) {
         Some(Ok(name)) => format!(",\"server_name\":\"{name}\""),
         _ => String::new(),

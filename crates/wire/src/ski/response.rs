@@ -1,4 +1,4 @@
-//! Answers of the key server: an output or one of SKI's four errors.
+//! Replies of the key server: an output or one of SKI's four errors.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
@@ -6,20 +6,20 @@ use serde::Deserialize;
 use super::{PROTOCOL, RESPONSE_BYTES_MAX};
 use crate::{Error, Result};
 
-/// Why there is no output. SKI has these four words and no other; the reason stands in the key
-/// server's log and audit.
+/// Why there is no output. SKI has only these four errors; the reason is in the log and audit log
+/// of the key server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refusal {
-    /// The request breaks the protocol, or asks of a key what such a key cannot do.
+    /// The request violates the protocol, or the key does not support the operation.
     #[error("malformed request")]
     Malformed,
     /// Denied by the policy or a rate limit, or the audit log could not be written.
     #[error("request denied")]
     Denied,
-    /// The policy would allow it, but there is no such key.
+    /// The policy allows it, but the key does not exist.
     #[error("spki not found")]
     NotFound,
-    /// The key server failed; another try may succeed.
+    /// The key server failed; a retry may succeed.
     #[error("unspecified error")]
     Unspecified,
 }
@@ -42,7 +42,7 @@ impl Refusal {
     }
 }
 
-/// An answer: a signature or a premaster secret, or why not.
+/// A reply: a signature, a premaster secret, or a refusal.
 pub type Response = std::result::Result<Vec<u8>, Refusal>;
 
 #[derive(Deserialize)]
@@ -70,7 +70,7 @@ pub fn decode(body: &[u8]) -> Result<Response> {
         return Err(Error::TooLarge {
             protocol: PROTOCOL,
             offset: 0,
-            what: "answer bytes",
+            what: "reply bytes",
             limit: RESPONSE_BYTES_MAX as u64,
             got: body.len() as u64,
         });

@@ -1,4 +1,4 @@
-//! TLS signature schemes, and the kind of key of each.
+//! TLS signature schemes, and the type of key for each.
 
 /// The type of the signing key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,7 +13,7 @@ pub enum KeyKind {
     Ed25519,
 }
 
-/// A hash as SKI's `hash` field names it. SHA-1 and SHA-224, which the draft has too, are refused.
+/// A hash as named in SKI's `hash` field. SHA-1 and SHA-224, which the draft also has, are refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hash {
     /// `SHA-256`
@@ -25,7 +25,7 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// Every hash with its name in a request.
+    /// Every hash and its name in a request.
     pub const ALL: [(Self, &'static str); 3] =
         [(Self::Sha256, "SHA-256"), (Self::Sha384, "SHA-384"), (Self::Sha512, "SHA-512")];
 
@@ -58,7 +58,7 @@ pub enum Scheme {
     RsaPkcs1Sha512,
 }
 
-/// Name, number in a handshake, key, for each scheme.
+/// Name, number in a handshake and key type of each scheme.
 const TABLE: [(Scheme, &str, u16, KeyKind); 9] = [
     (Scheme::EcdsaP256Sha256, "ecdsa_secp256r1_sha256", 0x0403, KeyKind::EcdsaP256),
     (Scheme::EcdsaP384Sha384, "ecdsa_secp384r1_sha384", 0x0503, KeyKind::EcdsaP384),
@@ -77,7 +77,7 @@ impl Scheme {
         TABLE.iter().find(|(_, known, ..)| *known == name).map(|(scheme, ..)| *scheme)
     }
 
-    /// The scheme of that number, as a TLS library gives it.
+    /// The scheme of that number, as used by a TLS library.
     pub fn numbered(number: u16) -> Option<Self> {
         TABLE.iter().find(|(_, _, known, _)| *known == number).map(|(scheme, ..)| *scheme)
     }
@@ -92,7 +92,7 @@ impl Scheme {
         self.row().1
     }
 
-    /// The key it needs.
+    /// The type of key that it needs.
     pub fn key_kind(self) -> KeyKind {
         self.row().3
     }
@@ -102,7 +102,8 @@ impl Scheme {
         !matches!(self, Self::RsaPkcs1Sha256 | Self::RsaPkcs1Sha384 | Self::RsaPkcs1Sha512)
     }
 
-    /// Returns the scheme of a TLS 1.2 key exchange with SKI's `hash` alone, signed by such a key.
+    /// Returns the scheme of a TLS 1.2 key exchange that states only SKI's `hash`, signed by such a
+    /// key.
     pub fn of_hash(hash: Hash, key: KeyKind) -> Option<Self> {
         match (key, hash) {
             (KeyKind::Rsa, Hash::Sha256) => Some(Self::RsaPkcs1Sha256),

@@ -78,7 +78,7 @@ fn a_digest_is_not_something_to_sign() {
             "{length} bytes"
         );
     }
-    // Nor is a whole CertificateVerify message, which could be a client's.
+    // A whole CertificateVerify message is also refused: it could be a client's.
     let verify = [&[0x20; 64][..], b"TLS 1.3, client CertificateVerify\0", &[7; 32]].concat();
     let scheme = r#","scheme":"ecdsa_secp256r1_sha256""#;
     assert!(request::decode(&body("CertificateVerify", "TLS 1.3", scheme, &verify)).is_err());

@@ -35,7 +35,7 @@ const AUTHENTICATION_FAILED: i64 = 18;
 const COMMAND_NOT_FOUND: i64 = 59;
 
 impl Mongo {
-    pub(super) fn ask_who(&mut self, out: &mut Vec<u8>) -> Option<Tag> {
+    pub(super) fn ask_identity(&mut self, out: &mut Vec<u8>) -> Option<Tag> {
         if !self.identity.is_settled() {
             return None;
         }
@@ -65,7 +65,7 @@ impl Mongo {
         Some(Tag { request_id, asked: Some(asked), ..Tag::default() })
     }
 
-    pub(super) fn answered_who(&self, asked: Asked, reply: &[u8]) -> Finding<'_> {
+    pub(super) fn identity_answered(&self, asked: Asked, reply: &[u8]) -> Finding<'_> {
         let limits = &self.settings.limits;
         let secret = self.settings.secret;
         // The name that the login proved, if the origin reports nothing more.

@@ -125,11 +125,11 @@ impl Identity {
     pub(super) fn settle(&mut self, step: &Step, told: Told) -> Option<Login> {
         self.unsettled = self.unsettled.saturating_sub(1);
         let state = std::mem::take(&mut self.state);
-        let nobody = matches!(state, State::Anonymous | State::Claimed(_));
+        let is_logged_out = matches!(state, State::Anonymous | State::Claimed(_));
         self.state = match (step, told, state) {
             (_, Told::No, State::Claimed(_)) => State::Anonymous,
             (_, Told::No, state) => state,
-            (Step::Start(claim), ..) if claim.0.is_empty() || !nobody => State::Unknown,
+            (Step::Start(claim), ..) if claim.0.is_empty() || !is_logged_out => State::Unknown,
             (Step::Start(claim), Told::Continue, _) => State::Claimed(claim.clone()),
             (Step::Start(claim), Told::Done, _) => State::Known(claim.clone()),
             (Step::Continue, Told::Continue, State::Claimed(claim)) => State::Claimed(claim),

@@ -312,11 +312,11 @@ impl Filter for Mongo {
     }
 
     fn check(&mut self, _: bool, out: &mut Vec<u8>) -> Option<Tag> {
-        self.ask_who(out)
+        self.ask_identity(out)
     }
 
     fn checked<'r>(&'r mut self, tag: &Tag, reply: &'r [u8]) -> Finding<'r> {
-        tag.asked.map_or(Finding::LoggedIn, |asked| self.answered_who(asked, reply))
+        tag.asked.map_or(Finding::LoggedIn, |asked| self.identity_answered(asked, reply))
     }
 
     fn refuses(&self, _: &Tag, reply: &[u8]) -> bool {

@@ -109,7 +109,7 @@ impl Resp {
         self.user.as_deref().unwrap_or(b"default")
     }
 
-    pub(super) fn ask_who(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Tag> {
+    pub(super) fn ask_identity(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Tag> {
         let between = if forced { self.may_queue() } else { self.between };
         if self.unsettled > 0 || between {
             return None;
@@ -149,7 +149,7 @@ impl Resp {
         }
     }
 
-    pub(super) fn answered_who(&mut self, asked: Asked, reply: &[u8]) -> Finding<'_> {
+    pub(super) fn identity_answered(&mut self, asked: Asked, reply: &[u8]) -> Finding<'_> {
         let Some(reply) = whole(reply, &self.settings.limits) else { return Finding::LoggedIn };
         if asked == Asked::Rights && reply.error().is_none() && !is_queued(&reply) {
             let proof = self.rights_of(&reply);

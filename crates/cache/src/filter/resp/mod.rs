@@ -286,12 +286,12 @@ impl Filter for Resp {
     }
 
     fn check(&mut self, forced: bool, out: &mut Vec<u8>) -> Option<Tag> {
-        self.ask_who(forced, out)
+        self.ask_identity(forced, out)
     }
 
     fn checked<'r>(&'r mut self, tag: &Tag, reply: &'r [u8]) -> Finding<'r> {
         match tag {
-            Tag::Check(asked) => self.answered_who(*asked, reply),
+            Tag::Check(asked) => self.identity_answered(*asked, reply),
             _ => Finding::LoggedIn,
         }
     }

@@ -40,7 +40,7 @@ pub(crate) fn freq(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 }
 
 pub(crate) fn idletime(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
-    unless_missing(call, "ERR idle time is not tracked: what stays in memory is chosen by use")
+    unless_missing(call, "ERR idle time is not tracked: the replacement policy does not use it")
 }
 
 fn unless_missing(call: &mut Call<'_, '_>, text: &'static str) -> Result<Outcome, Failure> {

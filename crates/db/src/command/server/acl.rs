@@ -174,7 +174,7 @@ const NO_FILE: &str = "ERR This instance is not configured to use an ACL file. Y
 pub(crate) fn load(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let read = call.server.host.read_users();
     let read =
-        read.map_err(|error| Failure::new(format!("ERR cannot read the file of users: {error}")))?;
+        read.map_err(|error| Failure::new(format!("ERR cannot read the ACL file: {error}")))?;
     call.server.acl.load(&read.ok_or(Failure(NO_FILE.into()))?)?;
     call.reply.ok();
     Ok(Outcome::Done)
@@ -183,8 +183,8 @@ pub(crate) fn load(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
 pub(crate) fn save(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let lines: String = call.server.acl.lines().iter().map(|line| format!("{line}\n")).collect();
     let written = call.server.host.write_users(&lines);
-    let written = written
-        .map_err(|error| Failure::new(format!("ERR cannot write the file of users: {error}")))?;
+    let written =
+        written.map_err(|error| Failure::new(format!("ERR cannot write the ACL file: {error}")))?;
     if !written {
         return Err(Failure(NO_FILE.into()));
     }

@@ -68,7 +68,7 @@ fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
     // What the process needs beside its shards.
     let whole = |bytes: usize| call.server.host.memory_for_process(bytes as u64) as f64 / MEBIBYTE;
     let mut text = format!(
-        "lookups followed: {}; a read from disk took {read_us:.0} µs\n{:>12} {:>10} {:>16}\n",
+        "lookups sampled: {}; mean disk read {read_us:.0} µs\n{:>12} {:>10} {:>16}\n",
         advice.lookups_sampled, "memory MiB", "hit ratio", "disk µs/lookup"
     );
     let step = advice.points.len().div_ceil(ADVISED_MAX).max(1);
@@ -77,12 +77,15 @@ fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
         let size = whole(point.memory_bytes);
         let _ = writeln!(text, "{size:>12.1} {:>10.4} {wait:>16.2}", point.hit_ratio);
     }
-    let _ = writeln!(text, "more is wasted beyond {:.1} MiB", whole(advice.enough_bytes()));
+    let _ = writeln!(text, "memory beyond {:.1} MiB has no effect", whole(advice.enough_bytes()));
     if let Some((asked, target)) = target {
         let _ = match advice.smallest_for(target.hit_ratio(read_us)) {
-            Some(bytes) => writeln!(text, "{asked} is met from {:.1} MiB on", whole(bytes)),
-            None if advice.points.is_empty() => writeln!(text, "no lookups were followed yet"),
-            None => writeln!(text, "{asked} is met by no size: some keys are asked for once"),
+            Some(bytes) => writeln!(text, "{asked} needs at least {:.1} MiB", whole(bytes)),
+            None if advice.points.is_empty() => writeln!(text, "no lookups were sampled yet"),
+            None => writeln!(
+                text,
+                "{asked} cannot be reached with any size: some keys are looked up only once"
+            ),
         };
     }
     call.reply.verbatim(&text);

@@ -32,7 +32,7 @@ impl<F: Filter> Connection<F> {
         match &mut self.origin {
             Link::Up(origin) => match write(origin, &mut self.session, Side::Server) {
                 Ok(()) => self.tell_origin(),
-                // Data that the origin sent before it closed are still to be read.
+                // Data that the origin sent before it closed must still be read.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
                 Err(error) => self.lose_origin(worker, loss(&error), &error.to_string()),
             },
@@ -43,8 +43,8 @@ impl<F: Filter> Connection<F> {
         }
     }
 
-    /// Passes the client's close on to an origin that would otherwise keep sending: for a
-    /// subscriber, or for a blocking command that would consume data meant for other clients.
+    /// Forwards the client's close to an origin that would otherwise keep sending to a subscriber,
+    /// or keep a blocking command that would consume data meant for other clients.
     fn tell_origin(&mut self) {
         let ended = self.client_state == ClientState::Ended;
         let due = ended && !self.origin_told && self.session.is_written(Side::Server);

@@ -13,8 +13,8 @@ use crate::runtime::{
 };
 
 impl<F: Filter> Connection<F> {
-    /// Continues the handshake, and reads what follows it. Signatures cost up to milliseconds: a
-    /// worker that has spent enough on handshakes in this round leaves the rest to the next.
+    /// Continues the handshake, and reads the data after it. Signatures take up to milliseconds: a
+    /// worker that has spent [`ROUND_MAX`] on handshakes leaves the rest to the next round.
     pub(super) fn shake_hands(&mut self, worker: &mut Worker) -> io::Result<Option<usize>> {
         if worker.shaking >= ROUND_MAX {
             return Ok(None);

@@ -40,7 +40,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                         found: "records, but the manifest does not list it".to_owned(),
                         expected:
                             "a manifest that is no older than the segments. Move the file away, or \
-                                   put back the manifest of the same time, or start with \
+                                   restore the manifest of the same time, or start with \
                                    --accept-data-loss to serve what is in it, which may be outdated"
                                 .to_owned(),
                     });

@@ -3,8 +3,8 @@
 //!
 //! An origin site, a database with the private keys of 100,000 domains, a key server and an edge
 //! ([`stage`]), each except the origin a separate process. A returning visitor (one curl that keeps
-//! its TLS session) and new visitors (a curl each) fetch pages all the while ([`visitors`]); the
-//! key server is killed and started again.
+//! its TLS session) and new visitors (a curl each) fetch pages during the whole demonstration
+//! ([`visitors`]); the key server is killed and restarted.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::Relaxed},

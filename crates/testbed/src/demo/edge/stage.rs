@@ -133,7 +133,8 @@ impl Stage {
         write!(stream, "GET /stats HTTP/1.1\r\nHost: {}\r\n\r\n", self.admin_at)?;
         let mut reply = String::new();
         stream.read_to_string(&mut reply)?;
-        let (_, body) = reply.split_once("\r\n\r\n").context("statistics without a body")?;
+        let (_, body) =
+            reply.split_once("\r\n\r\n").context("GET /stats: expected a body, got none")?;
         let stats: serde_json::Value = serde_json::from_str(body)?;
         Ok(move |name: &str| stats["edge"][name].as_u64().unwrap_or_default())
     }

@@ -24,7 +24,7 @@ pub const SOLVER: bool = cfg!(feature = "highs");
 mod solver {
     use super::{Choice, Program};
 
-    /// Rejected before this is reached: see [`super::SOLVER`].
+    /// Never called: a run with this scheme is rejected before, see [`super::SOLVER`].
     pub(super) fn solve(_: &Program) -> anyhow::Result<Choice> {
         anyhow::bail!("this build does not include a solver; build with --features highs")
     }
@@ -49,14 +49,14 @@ pub struct Solve {
 #[derive(Debug)]
 pub(super) struct Controller {
     topology: Topology,
-    /// Entries each switch holds.
+    /// Number of entries of each switch.
     capacities: Vec<usize>,
     interval_ns: u64,
     next_ns: u64,
     solves: Vec<Solve>,
 }
 
-/// The mappings that may be stored, and what each saves.
+/// The mappings that may be stored, and the saving of each.
 #[derive(Debug, Default, PartialEq)]
 struct Program {
     /// Mappings that may be stored: in which switch, of which VM.

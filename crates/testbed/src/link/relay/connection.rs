@@ -214,7 +214,7 @@ impl Connection {
         self.up.half_closed && self.down.half_closed
     }
 
-    /// Resets are due whether or not their socket takes bytes.
+    /// Resets are carried out even if their socket is not writable.
     fn with_endings(&self, mut wake_at: Option<Duration>) -> Option<Duration> {
         for flow in [&self.up, &self.down] {
             if let Some((Ending::Reset, at)) = flow.ending {

@@ -100,7 +100,8 @@ fn order_and_bytes_survive_jitter_loss_and_rate() {
         config.up = PathConfig {
             delay: 2 * MS,
             jitter: MS,
-            // Of 1,400 segments: which depends on how the sockets cut the stream, but some are.
+            // The stream has 1,400 segments. Which of them are lost depends on how the sockets
+            // split the stream, but some are.
             loss: 0.02,
             bits_per_second: Some(200_000_000),
             ..PathConfig::default()

@@ -6,7 +6,7 @@ use super::{Command, Flags};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Categories(u32);
 
-/// Every category in the order of Redis, whose bit is its place.
+/// Every category in the order of Redis; its position is its bit.
 const NAMES: [&str; 21] = [
     "keyspace",
     "read",
@@ -63,17 +63,17 @@ impl Categories {
         Self(self.0 | other.0)
     }
 
-    /// The names of all there are.
+    /// The names of all categories.
     pub fn all() -> impl ExactSizeIterator<Item = &'static str> {
         NAMES.into_iter()
     }
 
-    /// The category of this name in small letters.
+    /// The category of this name, in lower case.
     pub fn named(name: &str) -> Option<Self> {
         (0..).zip(NAMES).find(|(_, each)| *each == name).map(|(place, _)| at(place))
     }
 
-    /// Whether all of `other` are in it.
+    /// Whether it contains all of `other`.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -85,8 +85,8 @@ impl Categories {
 }
 
 impl Command {
-    /// The categories it is in: those its row names, and those that follow from its flags. They are
-    /// those of Redis 7.0 where it has the command.
+    /// Its categories: those that its row names, and those that follow from its flags. They agree
+    /// with Redis 7.0 for each command that Redis 7.0 has.
     pub fn categories(&self) -> Categories {
         let has = |flags| self.flags.contains(flags);
         // The reads inside a script are not counted.

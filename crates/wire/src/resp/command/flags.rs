@@ -1,10 +1,10 @@
 //! Properties of a command, in Redis's terms, and further ones that a cache needs.
 
-/// Properties beside the effect, as a small set: the flags of COMMAND INFO that change what is done
-/// with a command, and two of our own.
+/// Set of properties beside the effect: the flags of COMMAND INFO that affect how a command is
+/// handled, and two of our own.
 ///
-/// They are those of Redis 7.0 where it has the command, but for [`BLOCKING`](Self::BLOCKING) of
-/// WAIT, which came with 7.2.
+/// They agree with Redis 7.0 for each command that Redis 7.0 has, except
+/// [`BLOCKING`](Self::BLOCKING) of WAIT, which is of 7.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u16);
 
@@ -13,12 +13,13 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// The reply may wait for other clients, and with it every reply after it.
     pub const BLOCKING: Self = Self(1);
-    /// Runs code on the server. It should touch its declared keys only, but a server does not
-    /// force it to: a caller may treat the call as a write to everything.
+    /// Runs code on the server. It should access its declared keys only, but no server enforces
+    /// that: a caller may treat the call as a write to everything.
     pub const SCRIPT: Self = Self(1 << 1);
     /// May write its keys in a database other than the selected one (COPY, MOVE, scripts).
     pub const OTHER_DATABASE: Self = Self(1 << 2);
-    /// May change values; not every [effect](super::Effect) that is a write, nor the other way.
+    /// May change values. Some commands with this flag do not have a write as their
+    /// [effect](super::Effect), and some without it do.
     pub const WRITE: Self = Self(1 << 3);
     /// Reads values.
     pub const READONLY: Self = Self(1 << 4);
@@ -28,7 +29,7 @@ impl Flags {
     pub const ADMIN: Self = Self(1 << 6);
     /// Publishes or subscribes.
     pub const PUBSUB: Self = Self(1 << 7);
-    /// Not from scripts.
+    /// Not allowed in scripts.
     pub const NOSCRIPT: Self = Self(1 << 8);
     /// Answered while the server loads its data.
     pub const LOADING: Self = Self(1 << 9);
@@ -47,9 +48,9 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
-    /// The names of those that Redis has too, in its order: what COMMAND INFO shows.
+    /// The names of the flags that Redis has too, in its order, as COMMAND INFO shows them.
     ///
-    /// [`BLOCKING`](Self::BLOCKING) is not among them: ours stands for any wait for other clients.
+    /// [`BLOCKING`](Self::BLOCKING) is not among them: here it means any wait for other clients.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         NAMES.iter().filter(move |(flag, _)| self.contains(*flag)).map(|&(_, name)| name)
     }

@@ -1,8 +1,9 @@
-//! From a name to its row in a few nanoseconds: an open hash table built by the compiler.
+//! Finds the row of a command name in a few nanoseconds: an open-addressing hash table built at
+//! compile time.
 
 use super::{Command, table};
 
-/// Slots, about four for each command, so that a search seldom looks at a second one.
+/// Number of slots: about four per command, so that a search seldom reads a second one.
 const SLOTS: usize = 2048;
 
 /// Marks an empty slot.
@@ -53,8 +54,9 @@ const fn build() -> [Slot; SLOTS] {
     slots
 }
 
-/// Mixes the length, the first and the last bytes of a name; upper and lower case agree, as they
-/// differ in one bit that is set here. Names as long as sixteen bytes go in whole.
+/// Hashes the length, the first and the last bytes of a name, which is all of a name of up to
+/// sixteen bytes. Upper and lower case give the same hash: they differ in one bit, which is set
+/// here.
 #[inline]
 const fn hash(name: &[u8]) -> usize {
     const LOWER_CASE: u64 = 0x2020_2020_2020_2020;

@@ -20,30 +20,30 @@ pub enum Keys {
         /// From one key to the next.
         step: u8,
     },
-    /// Argument `count` says how many keys follow it, `step` apart; a `destination` may stand ahead
-    /// of it (EVAL, ZUNIONSTORE, LMPOP).
+    /// Argument `count` is the number of keys that follow it, `step` apart; a `destination` may
+    /// precede it (EVAL, ZUNIONSTORE, LMPOP).
     Counted {
         /// The argument holding the number of keys.
         count: u8,
         /// From one key to the next.
         step: u8,
-        /// A key ahead of the count.
+        /// A key before the count.
         destination: Option<u8>,
     },
-    /// The first half of what follows the word STREAMS (XREAD, XREADGROUP).
+    /// The first half of the arguments after the word STREAMS (XREAD, XREADGROUP).
     Streams,
-    /// Argument 1, and the one behind the last STORE (SORT).
+    /// Argument 1, and the one after the last STORE (SORT).
     SortStore,
-    /// Argument 1, and the one behind the last STORE or STOREDIST (GEORADIUS).
+    /// Argument 1, and the one after the last STORE or STOREDIST (GEORADIUS).
     GeoStore,
-    /// Argument 3, or if that is empty everything behind KEYS (MIGRATE).
+    /// Argument 3, or if that is empty all arguments after KEYS (MIGRATE).
     Migrate,
 }
 
 impl Keys {
     /// One key, argument 1.
     pub(super) const FIRST: Self = range(1, 1, 1);
-    /// One key behind the sub-command, argument 2.
+    /// One key after the subcommand, argument 2.
     pub(super) const SECOND: Self = range(2, 2, 1);
     /// Two keys, arguments 1 and 2.
     pub(super) const FIRST_TWO: Self = range(1, 2, 1);
@@ -73,17 +73,17 @@ const fn range(first: u8, last: i8, step: u8) -> Keys {
 }
 
 impl Command {
-    /// The keys of a request of this command, in the order in which they stand.
+    /// The keys of a request of this command, in their order.
     ///
-    /// Fails if they cannot be determined: too few arguments, a count that does not fit, options
-    /// that the command does not know. The server will most likely refuse such a request, but a
-    /// caller that cannot be sure has to treat it as a write to everything.
+    /// Fails if they cannot be determined: too few arguments, a count that does not fit, unknown
+    /// options. The server most likely refuses such a request, but a caller must treat it as a
+    /// write to everything.
     #[inline]
     pub fn keys<'r>(&self, request: &'r Request<'_>) -> Result<KeyIter<'r>> {
         self.keys.select(request).ok_or_else(|| Error::Malformed {
             protocol: PROTOCOL,
             offset: 0,
-            expected: "arguments that say which are keys",
+            expected: "arguments from which the keys can be determined",
             got: format!("`{}` with {} arguments", self.name, request.len()),
         })
     }
@@ -93,7 +93,7 @@ impl Command {
 #[derive(Debug, Clone)]
 pub struct KeyIter<'r> {
     arguments: Arguments<'r>,
-    /// Position of the argument that comes next.
+    /// Position of the next argument.
     position: usize,
     selection: Selection,
 }
@@ -101,9 +101,9 @@ pub struct KeyIter<'r> {
 /// Positions of keys: a regular range and at most one more.
 #[derive(Debug, Clone, Copy, Default)]
 struct Selection {
-    /// The next of the range.
+    /// Next position of the range.
     next: usize,
-    /// One past the last of the range; 0 for no range.
+    /// One past the last position of the range; 0 for no range.
     end: usize,
     step: usize,
     extra: Option<usize>,
@@ -124,7 +124,7 @@ impl Selection {
         Self { extra, ..self }
     }
 
-    /// Whether the argument at `position` is a key; to be asked for each position in turn.
+    /// Whether the argument at `position` is a key; must be called for each position in order.
     #[inline]
     fn takes(&mut self, position: usize) -> bool {
         if position == self.next && position < self.end {

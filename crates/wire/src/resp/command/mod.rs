@@ -1,10 +1,9 @@
 //! The effect of each command on its keys, as a table.
 //!
-//! The rows follow the servers' own tables (Redis 7.2 to 8, Valkey 8 and 9) and are checked
-//! against a real server in `tests/command_table_agrees_with_the_server.rs`. `enroute db` extends
-//! these rows and serves by them. The effects are ours:
-//! they answer what a cache has to know. Where a row could be read two ways, it is the way that
-//! caches less.
+//! The rows follow the servers' own tables (Redis 7.2 to 8, Valkey 8 and 9) and are checked against
+//! a real server in `tests/command_table_agrees_with_the_server.rs`. `enroute db` extends these
+//! rows and uses them to serve. The effects are our own: they state what a cache must know. Where
+//! two readings are possible, a row uses the one that caches less.
 //!
 //! ```
 //! use wire::resp::{Limits, command, command::Effect, request};
@@ -30,10 +29,10 @@ use super::Request;
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Command {
-    /// Lower case; a sub-command stands behind its container: `client|tracking`.
+    /// Lower case; a subcommand follows its container: `client|tracking`.
     pub name: &'static str,
-    /// Arguments with the name counted (and the sub-command): exactly `n`, or at least `-n`. Where
-    /// versions of the servers differ, the widest.
+    /// Number of arguments, including the name and the subcommand: exactly `n`, or at least `-n`.
+    /// If versions of the servers differ, the widest range.
     pub arity: i8,
     /// The effect on a cache.
     pub effect: Effect,
@@ -41,9 +40,9 @@ pub struct Command {
     pub keys: Keys,
     /// Properties beside the effect.
     pub flags: Flags,
-    /// Its categories beside those that follow from its flags.
+    /// Its categories in addition to those that follow from its flags.
     own_categories: Categories,
-    /// Rows of its sub-commands, if the first argument names one.
+    /// Rows of its subcommands, if the first argument names one.
     pub subcommands: &'static [Self],
 }
 
@@ -53,22 +52,22 @@ pub enum Effect {
     /// Reads one key and nothing else: the reply depends on the value and the arguments alone,
     /// until the key is written.
     Read,
-    /// The same for several keys; [`Split`] says whether the reply falls apart by key.
+    /// The same for several keys; [`Split`] states whether the reply can be split by key.
     ReadMany(Split),
-    /// Reads what changes without a write (time, a cursor, chance, statistics, the whole key
-    /// space), or runs code. The reply must not be kept.
+    /// Reads something that changes without a write (time, a cursor, random numbers, statistics,
+    /// the whole key space), or runs code. The reply must not be stored.
     ReadUncacheable,
     /// May change its [`keys`](Command::keys), and only those: deletes, expiries and reads that
     /// remove or touch are writes too.
     Write,
     /// May change every key of the selected database.
     WriteDatabase,
-    /// May change any key of any database, or which data the server holds at all.
+    /// May change any key of any database, or replace the data of the server.
     WriteEverything,
     /// MULTI, EXEC, DISCARD, WATCH, UNWATCH.
     Transaction,
     /// Changes or shows the state of this connection: user, database, protocol, tracking, whether
-    /// replies come at all.
+    /// replies are sent.
     Connection,
     /// Turns the connection into a stream of messages, or back: SUBSCRIBE, MONITOR, PSYNC.
     PubSub,
@@ -84,7 +83,7 @@ impl Effect {
         matches!(self, Self::Read | Self::ReadMany(_) | Self::ReadUncacheable)
     }
 
-    /// Whether values may have changed when it is done.
+    /// Whether it may change values.
     pub fn is_write(self) -> bool {
         matches!(self, Self::Write | Self::WriteDatabase | Self::WriteEverything)
     }
@@ -95,14 +94,14 @@ impl Effect {
 pub enum Split {
     /// An array; element `i` depends on key `i` alone (MGET).
     Elements,
-    /// An integer; the sum over the keys, one named twice counting twice (EXISTS).
+    /// An integer; the sum over the keys, where a key that is named twice counts twice (EXISTS).
     Sum,
     /// Depends on all keys together (SINTER, LCS).
     Whole,
 }
 
 impl Command {
-    /// A row in no category of its own.
+    /// A row without categories of its own.
     const fn new(name: &'static str, arity: i8, effect: Effect, keys: Keys, flags: Flags) -> Self {
         let own_categories = Categories::NONE;
         Self { name, arity, effect, keys, flags, own_categories, subcommands: &[] }
@@ -124,14 +123,14 @@ impl Command {
         self
     }
 
-    /// A container is in no category of its own: what is done is its sub-commands'.
+    /// A container has no categories of its own: only its subcommands do something.
     const fn containing(mut self, subcommands: &'static [Self]) -> Self {
         self.subcommands = subcommands;
         self.within(Categories::NONE)
     }
 
-    /// Whether some server takes this number of arguments, the name counted. Every server refuses
-    /// others before it touches a key.
+    /// Whether some server accepts this number of arguments, including the name. Every server
+    /// refuses other numbers before it accesses a key.
     #[inline]
     pub fn accepts(&self, arguments: usize) -> bool {
         let required = usize::from(self.arity.unsigned_abs());
@@ -139,10 +138,10 @@ impl Command {
     }
 }
 
-/// The row of a request, down to its sub-command; `None` for what the table does not know, which
-/// has to count as a write to everything.
+/// The row of a request, or of its subcommand; `None` for an unknown command, which must count as a
+/// write to everything.
 ///
-/// A container called without sub-command is its own row: the server refuses such a call.
+/// A container without a subcommand has its own row: the server refuses such a call.
 #[inline]
 pub fn find(request: &Request<'_>) -> Option<&'static Command> {
     let command = lookup(request.name())?;
@@ -153,14 +152,14 @@ pub fn find(request: &Request<'_>) -> Option<&'static Command> {
     command.subcommands.iter().find(|row| row.is_subcommand(subcommand))
 }
 
-/// The row of a command name in any case, sub-commands left aside.
+/// The row of a command name in any case; subcommands are not searched.
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Command> {
     index::lookup(name)
 }
 
-/// The row of this name in small letters, a sub-command's written `container|sub`: for tables that
-/// extend this one, in the compiler. [`lookup`] is for names of clients.
+/// The row of this name in lower case, for a subcommand `container|sub`. For tables that extend
+/// this one at compile time; [`lookup`] is for names sent by clients.
 pub const fn named(name: &str) -> Option<Command> {
     let mut groups = table::GROUPS;
     while let [group, rest @ ..] = groups {
@@ -173,7 +172,7 @@ pub const fn named(name: &str) -> Option<Command> {
     None
 }
 
-/// The row of this name among these and their sub-commands.
+/// The row of this name among these rows and their subcommands.
 const fn among(mut rows: &[Command], name: &[u8]) -> Option<Command> {
     while let [row, rest @ ..] = rows {
         if is_same(row.name.as_bytes(), name) {
@@ -201,7 +200,7 @@ const fn is_same(mut one: &[u8], mut other: &[u8]) -> bool {
     true
 }
 
-/// Every row but those of sub-commands.
+/// Every row except those of subcommands.
 pub fn all() -> impl Iterator<Item = &'static Command> {
     table::GROUPS.iter().copied().flatten()
 }

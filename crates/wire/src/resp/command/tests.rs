@@ -51,7 +51,7 @@ fn knows_nothing_else() {
     {
         assert!(lookup(name.as_bytes()).is_none(), "{name}");
     }
-    // Differs from RESTORE-ASKING in the one bit that tells upper from lower case.
+    // Differs from RESTORE-ASKING only in the bit that distinguishes upper from lower case.
     assert!(lookup(b"restore\rasking").is_none());
     assert_eq!(effect("CLIENT NONSENSE"), None);
 }

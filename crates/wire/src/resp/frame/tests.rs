@@ -23,7 +23,7 @@ fn bounds_the_whole_reply() {
     }
 }
 
-/// Reads all there is to read.
+/// Reads all parts of the frame.
 fn walk(frame: &Frame<'_>) {
     let _ = (frame.error(), frame.integer(), frame.double(), frame.boolean(), frame.payload());
     assert!(frame.chunks().map(<[u8]>::len).sum::<usize>() <= frame.bytes().len());

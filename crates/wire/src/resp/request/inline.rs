@@ -1,4 +1,5 @@
-//! Commands typed by hand: one line, split at blanks, with the quotes of Redis (`sdssplitargs`).
+//! Commands typed by hand: one line, split at blanks, with the quoting rules of Redis
+//! (`sdssplitargs`).
 
 use std::iter::Peekable;
 use std::slice::Iter;
@@ -9,12 +10,11 @@ use crate::resp::response::write_bulk;
 
 /// Splits a line without its LF; returns the arguments as bulk strings and their number.
 ///
-/// `"…"` knows `\n \r \t \b \a \xHH` and takes any other escaped byte as itself; `'…'` knows `\'`
-/// only. A closing quote ends its argument and must be followed by a blank or the end. `offset` is
-/// where the line starts, for errors.
+/// `"…"` has the escapes `\n \r \t \b \a \xHH`; any other escaped byte stands for itself. `'…'` has
+/// only `\'`. A closing quote ends its argument and must be followed by a blank or the end.
+/// `offset` is the position of the line, for errors.
 pub(super) fn split(line: &[u8], offset: usize) -> Result<(Vec<u8>, usize)> {
-    // Redis reads the line as a C string: what stands behind a NUL would be cut off there and not
-    // here.
+    // Redis reads the line as a C string: it would ignore everything after a NUL.
     if let Some(at) = memchr::memchr(0, line) {
         return Err(malformed(offset + at, "a line without NUL", "NUL in inline request"));
     }
@@ -42,7 +42,7 @@ pub(super) fn places(bulks: &[u8]) -> Places {
     let mut arguments = Walk { bulks };
     Places::default().map(|_| {
         let Some(argument) = arguments.next() else { return 0..0 };
-        // CR LF stands between it and the rest.
+        // CR LF separates it from the rest.
         let end = bulks.len() - arguments.bulks.len() - 2;
         end - argument.len()..end
     })
@@ -50,7 +50,7 @@ pub(super) fn places(bulks: &[u8]) -> Places {
 
 type Bytes<'l> = Peekable<Iter<'l, u8>>;
 
-/// Reads up to the end of one argument; `None` if a quote is left open or has no blank behind it.
+/// Reads up to the end of one argument; `None` if a quote is not closed, or has no blank after it.
 fn read_argument(rest: &mut Bytes<'_>, argument: &mut Vec<u8>) -> Option<()> {
     loop {
         match rest.next() {
@@ -89,7 +89,7 @@ fn ends_argument(rest: &mut Bytes<'_>) -> Option<()> {
     rest.peek().is_none_or(|byte| is_blank(**byte)).then_some(())
 }
 
-/// `xHH` behind a backslash. Takes nothing if it is not that, since `\xyz` means `xyz`.
+/// Reads `xHH` after a backslash. Takes nothing if it is not that, since `\xyz` means `xyz`.
 fn read_hexadecimal(rest: &mut Bytes<'_>) -> Option<u8> {
     let mut ahead = rest.clone();
     ahead.next_if_eq(&&b'x')?;

@@ -1,4 +1,5 @@
-//! Requests too long to be held: looked at from their beginning, and passed on as they come.
+//! Requests too long to be buffered: their beginning is interpreted, and the rest is forwarded as
+//! it arrives.
 
 use super::{
     BULK_BYTES, Decoder, REQUEST_BYTES, Request, invalid_bulk, not_a_bulk, too_large,
@@ -13,7 +14,7 @@ use crate::resp::{
 /// The received part of a request.
 #[derive(Debug, Clone)]
 pub struct Beginning<'a> {
-    /// Its arguments as far as they are whole, possibly none.
+    /// Its complete arguments, possibly none.
     pub request: Request<'a>,
     /// The number of arguments of the complete request.
     pub arguments: usize,
@@ -23,11 +24,11 @@ pub struct Beginning<'a> {
 #[derive(Debug, Clone)]
 pub struct Passing {
     arguments_left: usize,
-    /// Bytes still due of the current bulk string.
+    /// Remaining bytes of the current bulk string.
     body_left: usize,
-    /// CR LF is due after that body.
+    /// CR LF is expected after that body.
     in_body: bool,
-    /// Bytes of the request so far.
+    /// Bytes of the request read so far.
     bytes: usize,
 }
 
@@ -36,7 +37,7 @@ pub struct Passing {
 pub struct Passed {
     /// Bytes that belong to the request.
     pub bytes: usize,
-    /// It ends with them.
+    /// Whether the request ends with them.
     pub ends: bool,
 }
 
@@ -45,8 +46,8 @@ impl Decoder {
     /// `None` where the number of arguments has not been received, or for an inline command: those
     /// are short.
     ///
-    /// Call it after [`Decoder::decode`] said `None` to the same `bytes`; the decoder then begins
-    /// with what follows the request.
+    /// Call it after [`Decoder::decode`] returned `None` for the same `bytes`; the decoder then
+    /// begins with the bytes after the request.
     pub fn begin_passing<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -74,7 +75,7 @@ impl Decoder {
 }
 
 impl Passing {
-    /// Reads on in the next `bytes`. Bytes that are not taken must be passed again with more.
+    /// Continues with the next `bytes`. Bytes that are not taken must be passed again with more.
     ///
     /// # Errors
     /// As [`Decoder::decode`].

@@ -264,7 +264,7 @@ fn an_http_request_ends_the_connection_before_its_body() {
         assert!(error.to_string().contains("got HTTP"), "{head}: {error}");
         assert!(error_line(&error).starts_with(b"HTTP/1.1 400 "), "{head}");
     }
-    // Keys and values are free to be such words.
+    // Keys and values may be such words.
     for bytes in [&b"SET POST Host:\r\n"[..], b"GET /\r\n", b"*1\r\n$4\r\nPOST\r\n"] {
         assert!(decode(bytes, &Limits::default()).unwrap().is_some(), "{}", bytes.escape_ascii());
     }
@@ -273,7 +273,7 @@ fn an_http_request_ends_the_connection_before_its_body() {
 #[test]
 fn another_protocol_is_named_in_any_chunking() {
     let hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &[0x5a; 64]].concat();
-    // Of 42 bytes, so that its first is that of an array.
+    // It has 42 bytes, so that its first byte is that of an array.
     let mongo = [&[42, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0xdd, 7, 0, 0][..], &[0; 26]].concat();
     let longest = [b"GET /", &[b'x'; 100][..], b" HTTP/1.1\r\nHost: a\r\n"].concat();
     let page = b"POST / HTTP/1.1\r\n".to_vec();

@@ -124,7 +124,7 @@ fn refuses_what_is_no_reply() {
     }
 }
 
-/// Found at random: the offset of a length of the wrong kind was that of its last chunk.
+/// Found by random input: the offset of a length of the wrong kind was that of its last chunk.
 #[test]
 fn an_error_stands_at_the_same_offset_in_any_chunking() {
     for bytes in [&b"+a\r\n!?\r\n$0"[..], b"*1\r\n=-17\r\nxx", b"*?\r\n%-1\r\n", b"$?\r\n;-3\r\n"] {
@@ -208,7 +208,7 @@ fn passes_replies_of_any_depth() {
             assert_eq!(found, [first, bytes.len()], "{levels} levels in chunks of {size}");
         }
     }
-    // What has no length is bounded still.
+    // The depth of aggregates without a length is still limited.
     let streamed = b"*?\r\n".repeat(129);
     assert!(Scanner::passing(&Limits::default()).advance(&streamed).is_err());
 }

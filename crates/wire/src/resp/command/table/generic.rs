@@ -11,7 +11,7 @@ const SORTED: Categories =
 pub(super) const COMMANDS: &[Command] = &[
     row("copy", -3, Write, Keys::FIRST_TWO, WM).with(Flags::OTHER_DATABASE),
     row("del", -2, Write, Keys::ALL, W),
-    // The serialised form may change with the encoding, not with the value only.
+    // The serialized form may change with the encoding, not only with the value.
     row("dump", 2, ReadUncacheable, Keys::FIRST, R),
     row("exists", -2, SUM, Keys::ALL, RF),
     row("expire", -3, Write, Keys::FIRST, WF),
@@ -32,9 +32,9 @@ pub(super) const COMMANDS: &[Command] = &[
     row("restore", -4, Write, Keys::FIRST, WM).within(AT_RISK),
     row("scan", -2, ReadUncacheable, Keys::None, R),
     row("sort", -2, Write, Keys::SortStore, WM).within(SORTED),
-    // BY and GET read keys that only the values name.
+    // BY and GET read keys that are named only by values.
     row("sort_ro", -2, ReadUncacheable, Keys::FIRST, R).within(SORTED),
-    // Changes when the key was last used.
+    // Changes the time of last use of the key.
     row("touch", -2, ReadUncacheable, Keys::ALL, RF),
     row("ttl", 2, ReadUncacheable, Keys::FIRST, RF),
     row("type", 2, Read, Keys::FIRST, RF),

@@ -1,4 +1,4 @@
-//! The rows, one file per kind of value. A container's sub-commands stand below it.
+//! The rows, one file per type of value. The subcommands of a container follow it.
 
 mod cluster;
 mod connection;
@@ -17,7 +17,7 @@ mod string;
 
 use super::{Command, Effect, Flags, Split};
 
-/// Every row but those of sub-commands.
+/// Every row except those of subcommands.
 pub(super) const GROUPS: &[&[Command]] = &[
     string::COMMANDS,
     hash::COMMANDS,
@@ -35,7 +35,7 @@ pub(super) const GROUPS: &[&[Command]] = &[
     module::COMMANDS,
 ];
 
-// Short names, so that a row stays one line.
+// Short names, so that a row fits on one line.
 const ELEMENTS: Effect = Effect::ReadMany(Split::Elements);
 const SUM: Effect = Effect::ReadMany(Split::Sum);
 const WHOLE: Effect = Effect::ReadMany(Split::Whole);
@@ -50,8 +50,8 @@ const WF: Flags = W.and(F);
 const WMF: Flags = WM.and(F);
 /// Answered while the server loads its data, and by a replica that lost its master.
 const ALWAYS: Flags = Flags::LOADING.and(Flags::STALE);
-/// The same, of a client's own connection or user.
+/// The same, for the client's own connection or user.
 const OWN: Flags = ALWAYS.and(Flags::NOSCRIPT);
-/// The same, before a client has logged in.
+/// The same, also before a client has logged in.
 const OPEN: Flags = OWN.and(Flags::NO_AUTH).and(F);
 const ADMIN_ALWAYS: Flags = OWN.and(Flags::ADMIN);

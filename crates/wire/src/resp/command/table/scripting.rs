@@ -15,7 +15,7 @@ pub(super) const COMMANDS: &[Command] = &[
     row("script", -2, Other, Keys::None, NONE).containing(SCRIPT),
 ];
 
-// They change code, not values; what code replies is never kept.
+// They change code, not values; replies of code are never stored.
 const FUNCTION: &[Command] = &[
     row("function|delete", 3, Other, Keys::None, W.and(Flags::NOSCRIPT)),
     row("function|dump", 2, Other, Keys::None, Flags::NOSCRIPT),
@@ -29,7 +29,7 @@ const FUNCTION: &[Command] = &[
 ];
 
 const SCRIPT: &[Command] = &[
-    // Makes this connection a debugger's.
+    // Turns this connection into a debugging session.
     row("script|debug", -3, Connection, Keys::None, Flags::NOSCRIPT),
     row("script|exists", -3, Other, Keys::None, Flags::NOSCRIPT),
     row("script|flush", -2, Other, Keys::None, Flags::NOSCRIPT),
@@ -41,8 +41,8 @@ const SCRIPT: &[Command] = &[
 
 const CODE: Flags = Flags::NOSCRIPT.and(Flags::STALE);
 
-/// A call of code with a count and keys behind its name or digest. What a script marked read-only
-/// replies may still depend on time and chance.
+/// A call of code with a count and keys after its name or digest. The reply of a read-only script
+/// may still depend on time and random numbers.
 const fn script(name: &'static str, effect: Effect, flags: Flags) -> Command {
     row(name, -3, effect, Keys::counted(2), flags.and(Flags::SCRIPT))
 }

@@ -36,11 +36,11 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("replconf", -1, PubSub, Keys::None, ADMIN_ALWAYS),
     Command::new("replicaof", 3, WriteEverything, Keys::None, ADMIN.and(Flags::STALE)),
     Command::new("restore-asking", -4, Write, Keys::FIRST, WM).within(AT_RISK),
-    // Of `enroute db`: changes its memory while it serves.
+    // Command of `enroute db` that changes its memory while it serves.
     Command::new("rescale", -1, WriteEverything, Keys::None, ADMIN_ALWAYS),
     Command::new("role", 1, Other, Keys::None, OWN.and(F)).within(SUPERVISION),
     Command::new("save", 1, Other, Keys::None, ADMIN.and(Flags::NO_MULTI)),
-    // The server may come back with an older snapshot.
+    // The server may restart with an older snapshot.
     Command::new("shutdown", -1, WriteEverything, Keys::None, ADMIN_ALWAYS.and(Flags::NO_MULTI)),
     Command::new("slaveof", 3, WriteEverything, Keys::None, ADMIN.and(Flags::STALE)),
     Command::new("slowlog", -2, Other, Keys::None, NONE).containing(SLOWLOG),

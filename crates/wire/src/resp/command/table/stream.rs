@@ -17,7 +17,7 @@ pub(super) const COMMANDS: &[Command] = &[
     row("xgroup", -2, Other, Keys::None, NONE).containing(XGROUP),
     row("xinfo", -2, Other, Keys::None, NONE).containing(XINFO),
     row("xlen", 2, Read, Keys::FIRST, RF),
-    // Shows how long messages wait.
+    // Shows how long messages have been waiting.
     row("xpending", -3, ReadUncacheable, Keys::FIRST, R),
     row("xrange", -4, Read, Keys::FIRST, R),
     row("xread", -4, ReadUncacheable, Keys::Streams, R).blocking(),

@@ -7,7 +7,7 @@ use super::{ELEMENTS, R, RF, WF, WHOLE, WM, WMF};
 pub(super) const COMMANDS: &[Command] = &[
     row("append", 3, Write, Keys::FIRST, WMF),
     row("bitcount", -2, Read, Keys::FIRST, R).within(Categories::BITMAP),
-    // Also with GET alone, which is what BITFIELD_RO is for.
+    // A write even with GET alone; BITFIELD_RO exists for that.
     row("bitfield", -2, Write, Keys::FIRST, WM).within(Categories::BITMAP),
     row("bitfield_ro", -2, Read, Keys::FIRST, RF).within(Categories::BITMAP),
     row("bitop", -4, Write, Keys::FROM_SECOND, WM).within(Categories::BITMAP),
@@ -34,7 +34,7 @@ pub(super) const COMMANDS: &[Command] = &[
     row("msetex", -4, Write, Keys::Counted { count: 1, step: 2, destination: None }, WM),
     row("msetnx", -3, Write, Keys::PAIRS, WM),
     row("pfadd", -2, Write, Keys::FIRST, WMF).within(Categories::HYPERLOGLOG),
-    // A read to the server, but it stores the count it made inside the value, which GET shows.
+    // A read for the server, but it stores the computed count inside the value, which GET shows.
     row("pfcount", -2, Write, Keys::ALL, R).within(Categories::HYPERLOGLOG),
     row("pfdebug", 3, Write, Keys::SECOND, WM.and(Flags::ADMIN)).within(Categories::HYPERLOGLOG),
     row("pfmerge", -2, Write, Keys::ALL, WM).within(Categories::HYPERLOGLOG),
