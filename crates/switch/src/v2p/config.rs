@@ -1,0 +1,81 @@
+//! Parameters that are fixed before the programs are loaded.
+
+use std::net::Ipv4Addr;
+
+use policy::v2p::{Mapping, Role, Rules};
+
+use crate::Error;
+
+/// What stands between the outer and the inner header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// VXLAN of this network identifier, to UDP port 4789.
+    Vxlan(u32),
+    /// Nothing (IP-in-IP).
+    IpInIp,
+}
+
+/// One switch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Switch {
+    /// Its identifier.
+    pub id: u16,
+    /// Its category.
+    pub role: Role,
+    /// Address of the switch with identifier 0; those of the others follow it.
+    pub first_address: Ipv4Addr,
+    /// Lines of its cache, at least 1.
+    pub entries: u32,
+    /// First and last physical address of its pod; promotion is for packets that leave it.
+    pub pod: (Ipv4Addr, Ipv4Addr),
+    /// Between which headers.
+    pub encapsulation: Encapsulation,
+    /// Enabled features, and the rules in use.
+    pub rules: Rules,
+}
+
+/// Lines of one cache at most.
+pub const ENTRIES_MAX: u32 = 1 << 24;
+
+impl Switch {
+    /// The address that its own packets come from and invalidation packets go to.
+    #[must_use]
+    pub fn address(&self) -> Ipv4Addr {
+        Ipv4Addr::from(u32::from(self.first_address).wrapping_add(u32::from(self.id)))
+    }
+
+    /// The policy's physical address of `address`.
+    #[must_use]
+    pub fn pip(&self, address: Ipv4Addr) -> u32 {
+        u32::from(address) ^ top_of(self.first_address)
+    }
+
+    /// The address of the policy's physical one.
+    #[must_use]
+    pub fn address_of(&self, pip: u32) -> Ipv4Addr {
+        Ipv4Addr::from(pip ^ top_of(self.first_address))
+    }
+
+    /// Checks what the programs rely on.
+    ///
+    /// # Errors
+    /// A size or an address is out of range.
+    pub fn check(&self) -> Result<(), Error> {
+        let size = |what, got: u32, max: u32| match got {
+            got if (1..=max).contains(&got) => Ok(()),
+            got => Err(Error::Size { what, min: 1, max: max.into(), got: got.into() }),
+        };
+        size("lines of the cache", self.entries, ENTRIES_MAX)?;
+        for (what, address) in
+            [("first address of the pod", self.pod.0), ("last address of the pod", self.pod.1)]
+        {
+            size(what, self.pip(address), Mapping::PIP_MAX)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bit that all physical addresses begin with: the policy's have the access bit in its place.
+pub(super) fn top_of(address: Ipv4Addr) -> u32 {
+    u32::from(address) & !Mapping::PIP_MAX
+}
