@@ -18,9 +18,10 @@
 //! | [`rack`] | the rack of the NetCache paper in network namespaces |
 //! | [`report`] | output for people: live lines, a final table |
 //! | [`services`] | services that experiments run in their own process, passed in by the program |
+//! | [`v2p`] | SwitchV2P switches in a fat tree of network namespaces |
 //! | [`workload`] | load: choice of keys, rate, latency |
 
-// Allowed again in `demo/program.rs`, `link/tunnel/device.rs` and `rack/arrival.rs`.
+// Allowed again in `demo/program.rs`, `link/tunnel/device.rs`, `rack/arrival.rs` and `v2p/offload.rs`.
 #![deny(unsafe_code)]
 
 pub mod command;
@@ -32,4 +33,5 @@ pub mod measure;
 pub mod rack;
 pub mod report;
 pub mod services;
+pub mod v2p;
 pub mod workload;
