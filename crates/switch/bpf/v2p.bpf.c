@@ -125,6 +125,16 @@ INLINE int from_host(const struct seen *seen, struct header *header, const struc
     return 1;
 }
 
+INLINE void count_packet(u32 hit)
+{
+    u32 zero = 0;
+    struct counts *counts = map_lookup(&counters, &zero);
+    if (!counts)
+        return;
+    counts->of[V2P_COUNT_PACKETS] += 1;
+    counts->of[V2P_COUNT_HITS] += hit;
+}
+
 INLINE int tunnelled(struct xdp_md *context, struct seen *seen, struct header *header)
 {
     struct outcome outcome = {0};
@@ -132,9 +142,7 @@ INLINE int tunnelled(struct xdp_md *context, struct seen *seen, struct header *h
     header->resolved = !(known & ADDRESS_GATEWAY);
     process(header, &outcome);
     seen->returned = 0;
-    count(V2P_COUNT_PACKETS);
-    if (outcome.hit)
-        count(V2P_COUNT_HITS);
+    count_packet(outcome.hit);
     if (has(RULE_IS_TOR) && address_from(header->destination_pip) != seen->destination)
         known = known_address(header->destination_pip);
     // The way ends here for what only switches read. The hit tag comes back if the packet does.
@@ -165,6 +173,8 @@ SECTION("xdp") int pass_switch(struct xdp_md *context)
         return XDP_PASS;
     u32 interface = context->ingress_ifindex;
     struct port *port = has(RULE_IS_TOR) ? map_lookup(&ports, &interface) : 0;
+    if (port && !port->address)
+        port = 0;
     header.from_fabric = !port;
     if (kind == MALFORMED) {
         count(V2P_COUNT_MALFORMED);

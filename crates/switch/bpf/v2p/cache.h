@@ -23,7 +23,7 @@ INLINE int line_holds(u64 line, u32 vip)
 
 INLINE u64 *line_of(u32 vip)
 {
-    u32 number = vip_hash(vip) % entries;
+    u32 hash = vip_hash(vip), number = lines_mask ? hash & lines_mask : hash % entries;
     return map_lookup(&lines, &number);
 }
 

@@ -6,6 +6,7 @@
 // Constants to the verifier, which drops the branches they rule out. Addresses are in host order.
 const volatile u32 rules = 0;           // bits of v2p_bits.h: the role's row of Table 1, and the rules
 const volatile u32 entries = 1;
+const volatile u32 lines_mask = 0;      // entries - 1 if that is a power of two: a remainder without a division
 const volatile u32 own_id = 0;
 const volatile u32 own_address = 0;     // of a switch, a gateway or a server
 const volatile u32 first_address = 0;   // of the switch with identifier 0; the others follow

@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, os::fd::AsFd, path::Path, sync::atomic::AtomicU64};
 
 use aya::{
     Ebpf, EbpfLoader,
-    maps::{HashMap, Map, MapData, PerCpuArray},
+    maps::{Array, HashMap, Map, MapData, PerCpuArray},
     programs::{ProgramFd, SchedClassifier, Xdp},
 };
 use policy::v2p::{Mapping, vip_hash};
@@ -25,6 +25,8 @@ use crate::{
 
 /// Entries of the timestamp vector: one for each identifier.
 const VECTOR: usize = 65_535;
+/// No interface towards a host has a larger number.
+const PORT_MAX: u32 = 16_383;
 /// What outlives the process, if it is pinned.
 const MAPS: [&str; 5] = ["lines", "vector", "addresses", "ports", "counters"];
 /// In `addresses`: a gateway; a server or gateway of this rack.
@@ -71,7 +73,7 @@ pub struct Plane {
     /// When each switch was last sent an invalidation packet, in nanoseconds + 1.
     pub vector: Mapped<AtomicU64>,
     addresses: HashMap<MapData, u32, u32>,
-    ports: HashMap<MapData, u32, Port>,
+    ports: Array<MapData, Port>,
     counters: PerCpuArray<MapData, RawCounts>,
     ebpf: Ebpf,
     config: Switch,
@@ -111,7 +113,7 @@ impl Plane {
             vector: array(&mut ebpf, "vector", VECTOR)?,
             addresses: HashMap::try_from(take(&mut ebpf, "addresses")?)
                 .map_err(Error::kernel("addresses"))?,
-            ports: HashMap::try_from(take(&mut ebpf, "ports")?).map_err(Error::kernel("ports"))?,
+            ports: Array::try_from(take(&mut ebpf, "ports")?).map_err(Error::kernel("ports"))?,
             counters,
             ebpf,
             config,
@@ -137,7 +139,7 @@ impl Plane {
     /// The kernel refuses.
     pub fn add_host(&mut self, host: Host) -> Result<(), Error> {
         let port = Port { address: host.address.into(), is_gateway: u32::from(host.is_gateway) };
-        self.ports.insert(host.interface, port, 0).map_err(Error::kernel("ports"))?;
+        self.set_port(host.interface, port)?;
         let gateway = if host.is_gateway { GATEWAY } else { 0 };
         self.add_address(host.address, ATTACHED | gateway)
     }
@@ -147,10 +149,15 @@ impl Plane {
     /// # Errors
     /// The kernel refuses.
     pub fn remove_interface(&mut self, interface: u32) -> Result<(), Error> {
-        if self.ports.get(&interface, 0).is_err() {
-            return Ok(());
+        self.set_port(interface, Port { address: 0, is_gateway: 0 })
+    }
+
+    fn set_port(&mut self, interface: u32, port: Port) -> Result<(), Error> {
+        if interface > PORT_MAX {
+            let (what, max) = ("number of an interface towards a host", u64::from(PORT_MAX));
+            return Err(Error::Size { what, min: 1, max, got: interface.into() });
         }
-        self.ports.remove(&interface).map_err(Error::kernel("ports"))
+        self.ports.set(interface, port, 0).map_err(Error::kernel("ports"))
     }
 
     fn add_address(&mut self, address: Ipv4Addr, what: u32) -> Result<(), Error> {
@@ -248,9 +255,11 @@ impl Passed {
 
 fn loaded(config: &Switch, pins: Option<&Path>) -> Result<Ebpf, Error> {
     let (network, ip_in_ip) = encapsulation(config.encapsulation);
-    let numbers: [(&str, u32); 11] = [
+    let lines_mask = if config.entries.is_power_of_two() { config.entries - 1 } else { 0 };
+    let numbers: [(&str, u32); 12] = [
         ("rules", rules::bits(config.role, &config.rules)),
         ("entries", config.entries),
+        ("lines_mask", lines_mask),
         ("own_id", config.id.into()),
         ("own_address", config.address().into()),
         ("first_address", config.first_address.into()),
@@ -263,6 +272,7 @@ fn loaded(config: &Switch, pins: Option<&Path>) -> Result<Ebpf, Error> {
     ];
     let mut loader = EbpfLoader::new();
     loader.map_max_entries("lines", config.entries);
+    loader.map_max_entries("ports", PORT_MAX + 1);
     if let Some(pins) = pins {
         for name in MAPS {
             loader.map_pin_path(name, pins.join(name));
