@@ -6,6 +6,7 @@
 
 pub mod layout;
 pub mod load;
+pub mod migration;
 pub mod namespaces;
 mod offload;
 pub mod probe;
