@@ -4,7 +4,7 @@ use std::path::Path;
 
 use aya::{
     Ebpf,
-    programs::{SchedClassifier, TcAttachType, Xdp, XdpMode, links::FdLink, tc},
+    programs::{SchedClassifier, TcAttachType, Xdp, XdpMode, links::FdLink},
 };
 
 use crate::Error;
@@ -36,8 +36,6 @@ impl Attached {
         let what = || format!("cannot attach to {} (a kernel of 6.6 or newer can)", self.interface);
         let program = ebpf.program_mut(name).ok_or(Error::Missing(name))?;
         let program = <&mut SchedClassifier>::try_from(program).map_err(Error::kernel(what()))?;
-        // There already is one, or links need none (kernel 6.6).
-        let _ = tc::qdisc_add_clsact(&self.interface);
         let id = program
             .attach(&self.interface, TcAttachType::Ingress)
             .map_err(Error::kernel(what()))?;

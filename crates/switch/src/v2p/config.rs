@@ -56,22 +56,29 @@ impl Switch {
         Ipv4Addr::from(pip ^ top_of(self.first_address))
     }
 
+    /// Checks that a physical address begins with the bit that all begin with.
+    ///
+    /// # Errors
+    /// It begins with the other.
+    pub(super) fn check_address(&self, what: &'static str, address: Ipv4Addr) -> Result<(), Error> {
+        match self.pip(address) {
+            1..=Mapping::PIP_MAX => Ok(()),
+            _ => Err(Error::Underlay { what, address, first_address: self.first_address }),
+        }
+    }
+
     /// Checks what the programs rely on.
     ///
     /// # Errors
     /// A size or an address is out of range.
     pub fn check(&self) -> Result<(), Error> {
-        let size = |what, got: u32, max: u32| match got {
-            got if (1..=max).contains(&got) => Ok(()),
-            got => Err(Error::Size { what, min: 1, max: max.into(), got: got.into() }),
-        };
-        size("lines of the cache", self.entries, ENTRIES_MAX)?;
-        for (what, address) in
-            [("first address of the pod", self.pod.0), ("last address of the pod", self.pod.1)]
-        {
-            size(what, self.pip(address), Mapping::PIP_MAX)?;
+        if !(1..=ENTRIES_MAX).contains(&self.entries) {
+            let (what, got) = ("lines of the cache", self.entries.into());
+            return Err(Error::Size { what, min: 1, max: ENTRIES_MAX.into(), got });
         }
-        Ok(())
+        self.check_address("first address of the pod", self.pod.0)?;
+        self.check_address("last address of the pod", self.pod.1)?;
+        self.check_address("address of the switch", self.address())
     }
 }
 

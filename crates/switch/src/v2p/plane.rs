@@ -161,6 +161,7 @@ impl Plane {
     }
 
     fn add_address(&mut self, address: Ipv4Addr, what: u32) -> Result<(), Error> {
+        self.config.check_address("address of a gateway or host", address)?;
         let address = u32::from(address);
         let known = self.addresses.get(&address, 0).unwrap_or(0);
         self.addresses.insert(address, known | what, 0).map_err(Error::kernel("addresses"))

@@ -136,7 +136,7 @@ impl Arguments {
         let duration = Duration::from_secs(self.seconds);
         if self.migrate {
             let to = testbed.layout().topology.servers() - 1;
-            let moved = migration::run(&mut testbed, (MOVES, to), EVERY, duration)?;
+            let moved = migration::run(&mut testbed, (MOVES, to), EVERY, duration, &stop)?;
             println!("{}", move_costs(&moved));
         } else if self.seconds > 0 {
             let pairs = pairs(testbed.layout(), self.pairs);
@@ -148,9 +148,9 @@ impl Arguments {
             let layout = testbed.layout();
             let server = layout.home(0);
             eprintln!(
-                "machine {} is in: ip netns exec {} sh; machine {} is another; Ctrl-C ends all",
+                "machine {} is in: nsenter --net={} sh; machine {} is another; Ctrl-C ends all",
                 layout.machine(0),
-                testbed.namespaces().name(server),
+                testbed.namespaces().path(server).display(),
                 layout.machine(layout.topology.vms() - 1)
             );
             while !stop.load(Relaxed) {

@@ -4,7 +4,7 @@ use std::{
     fs::File,
     net::Ipv4Addr,
     os::fd::AsFd,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::Command,
     sync::atomic::{AtomicU32, Ordering::Relaxed},
 };
@@ -100,18 +100,11 @@ impl Namespaces {
     /// # Errors
     /// The kernel call fails.
     pub fn enter(&self, end: End) -> anyhow::Result<()> {
-        enter(&self.file(end))
+        let path = self.file(end);
+        let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .with_context(|| format!("cannot enter {}", path.display()))
     }
-}
-
-/// Moves this thread into the network namespace of that file.
-///
-/// # Errors
-/// The kernel call fails.
-pub fn enter(path: &Path) -> anyhow::Result<()> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-        .with_context(|| format!("cannot enter {}", path.display()))
 }
 
 impl Drop for Namespaces {

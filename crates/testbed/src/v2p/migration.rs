@@ -3,27 +3,31 @@
 use std::{
     net::{Ipv4Addr, SocketAddrV4, UdpSocket},
     sync::{
-        Mutex,
+        OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread,
     time::{Duration, Instant},
 };
 
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+
 use super::{Testbed, counter};
 
 const PORT: u16 = 7_001;
-/// Longest that a receiver blocks, so that the end is seen.
-const BLOCK: Duration = Duration::from_millis(100);
-/// Interval at which counters are read after the move.
+/// Time without a datagram after which a receiver has all that were sent.
+const QUIET: Duration = Duration::from_secs(1);
+/// Bytes of a receiver's queue: enough while its thread waits for a processor.
+const QUEUE_BYTES: usize = 16 << 20;
+/// Interval at which `stop` and, after the move, counters are read.
 const SAMPLE: Duration = Duration::from_millis(1);
 
 /// What a move cost, as the paper's Table 4 states it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
-    /// Datagrams sent and received.
+    /// Datagrams sent.
     pub sent: u64,
-    /// The same.
+    /// Datagrams received, at the old or the new server.
     pub received: u64,
     /// Datagrams that gateways sent on.
     pub gateway_packets: u64,
@@ -38,7 +42,7 @@ pub struct Moved {
 }
 
 /// Machine `vm` moves to `server` after half of `duration`, while one machine of every other server sends it
-/// a datagram every `interval`.
+/// a datagram every `interval`; earlier, and for less long, once `stop` is set.
 ///
 /// # Errors
 /// A socket cannot be opened, or the move fails.
@@ -47,53 +51,40 @@ pub fn run(
     (vm, server): (u32, u32),
     interval: Duration,
     duration: Duration,
+    stop: &AtomicBool,
 ) -> anyhow::Result<Moved> {
     let machine = testbed.layout().machine(vm);
     let (old, new) = (testbed.home(vm), testbed.layout().server(server));
     let receive = |node| {
         testbed.namespaces().inside(node, || {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
-            socket.set_read_timeout(Some(BLOCK))?;
+            set_socket_recv_buffer_size_force(&socket, QUEUE_BYTES)?;
+            socket.set_read_timeout(Some(QUIET))?;
             Ok(socket)
         })
     };
     let receivers = [receive(old)?, receive(new)?];
     let senders = senders(testbed, &[old, new])?;
-    let (stop, sent, received) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-    let first_at_new = Mutex::new(None);
+    let (end, all_sent) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (sent, received) = (AtomicU64::new(0), [Received::default(), Received::default()]);
     let mut moved = Moved::default();
     thread::scope(|scope| -> anyhow::Result<()> {
-        let _end = End(&stop);
-        for sender in &senders {
-            let to = SocketAddrV4::new(machine, PORT);
-            let (stop, sent) = (&stop, &sent);
-            scope.spawn(move || {
-                while !stop.load(Relaxed) {
-                    // What is not sent is not counted.
-                    sent.fetch_add(u64::from(sender.send_to(b"move", to).is_ok()), Relaxed);
-                    thread::sleep(interval);
-                }
-            });
+        let _end = (End(&end), End(&all_sent));
+        let (end, sent, all_sent) = (&end, &sent, &all_sent);
+        let to = SocketAddrV4::new(machine, PORT);
+        let send = |sender| scope.spawn(move || send(sender, to, interval, sent, end));
+        let sending: Vec<_> = senders.iter().map(send).collect();
+        for (socket, received) in receivers.iter().zip(&received) {
+            scope.spawn(move || received.count(socket, all_sent));
         }
-        for (number, receiver) in receivers.iter().enumerate() {
-            let (stop, received, first_at_new) = (&stop, &received, &first_at_new);
-            scope.spawn(move || {
-                let mut buffer = [0; 16];
-                while !stop.load(Relaxed) {
-                    if receiver.recv(&mut buffer).is_ok() {
-                        received.fetch_add(1, Relaxed);
-                        if number == 1 {
-                            let mut first = first_at_new.lock().expect("no holder panics");
-                            first.get_or_insert_with(Instant::now);
-                        }
-                    }
-                }
-            });
+        let lasts = |began: Instant| began.elapsed() < duration / 2 && !stop.load(Relaxed);
+        let began = Instant::now();
+        while lasts(began) {
+            thread::sleep(SAMPLE);
         }
-        thread::sleep(duration / 2);
         let began = Instant::now();
         testbed.migrate(vm, server)?;
-        while began.elapsed() < duration / 2 {
+        while lasts(began) {
             thread::sleep(SAMPLE);
             let misdelivered = total(testbed, "MISDELIVERED")?;
             if misdelivered > moved.misdelivered {
@@ -101,12 +92,16 @@ pub fn run(
                 moved.last_misdelivered = began.elapsed();
             }
         }
-        let first = *first_at_new.lock().expect("no holder panics");
+        let first = received[1].first.get();
         moved.first_correct = first.map_or(duration, |first| first.duration_since(began));
+        end.store(true, Relaxed);
+        for thread in sending {
+            thread.join().map_err(|_| anyhow::anyhow!("a thread that sends panicked"))?;
+        }
         Ok(())
     })?;
     moved.sent = sent.into_inner();
-    moved.received = received.into_inner();
+    moved.received = received.iter().map(|received| received.datagrams.load(Relaxed)).sum();
     moved.invalidations = total(testbed, "INVALIDATIONS")?;
     let counts = testbed.counts()?;
     let gateways = &counts[testbed.layout().gateways()];
@@ -114,7 +109,44 @@ pub fn run(
     Ok(moved)
 }
 
-/// Ends the threads, however the function ends.
+fn send(
+    sender: &UdpSocket,
+    to: SocketAddrV4,
+    interval: Duration,
+    sent: &AtomicU64,
+    end: &AtomicBool,
+) {
+    while !end.load(Relaxed) {
+        // What is not sent is not counted.
+        sent.fetch_add(u64::from(sender.send_to(b"move", to).is_ok()), Relaxed);
+        thread::sleep(interval);
+    }
+}
+
+/// What one server received.
+#[derive(Default)]
+struct Received {
+    datagrams: AtomicU64,
+    first: OnceLock<Instant>,
+}
+
+impl Received {
+    /// Until all are sent, and none has come for a while.
+    fn count(&self, socket: &UdpSocket, all_sent: &AtomicBool) {
+        let mut buffer = [0; 16];
+        loop {
+            let is_last = all_sent.load(Relaxed);
+            if socket.recv(&mut buffer).is_ok() {
+                self.first.get_or_init(Instant::now);
+                self.datagrams.fetch_add(1, Relaxed);
+            } else if is_last {
+                return;
+            }
+        }
+    }
+}
+
+/// Sets a flag that threads end by, however the function ends.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

@@ -10,6 +10,7 @@ pub mod migration;
 pub mod namespaces;
 mod offload;
 pub mod probe;
+mod unnamed;
 
 use std::net::Ipv4Addr;
 
@@ -174,21 +175,24 @@ impl Testbed {
         self.homes[vm as usize]
     }
 
-    /// Moves a machine to another server; the gateways know at once.
+    /// Moves a machine to another server. The new server takes its packets before the gateways name it, and
+    /// the old server returns them only after that: no packet goes to and fro between an old server and a
+    /// gateway that names it.
     ///
     /// # Errors
-    /// The kernel or `ip` refuses.
+    /// The machine is there already, or the kernel or `ip` refuses.
     pub fn migrate(&mut self, vm: u32, server: u32) -> anyhow::Result<()> {
         let (from, to) = (self.homes[vm as usize], self.layout.server(server));
         let (machine, first) = (self.layout.machine(vm), self.layout.switches());
-        self.ends[to - first].add(machine, self.layout.address(to))?;
+        ensure!(from != to, "machine {machine}: expected another server to move to, found its own");
         self.namespaces.set_machine(to, machine, true)?;
-        self.ends[from - first].remove(machine)?;
-        self.namespaces.set_machine(from, machine, false)?;
-        self.homes[vm as usize] = to;
+        self.ends[to - first].add(machine, self.layout.address(to))?;
         for gateway in self.layout.gateways() {
             self.ends[gateway - first].add(machine, self.layout.address(to))?;
         }
+        self.ends[from - first].remove(machine)?;
+        self.namespaces.set_machine(from, machine, false)?;
+        self.homes[vm as usize] = to;
         Ok(())
     }
 

@@ -2,22 +2,22 @@
 
 use std::{
     fmt::Write as _,
-    fs,
+    fs::{self, File},
     io::Write as _,
+    os::fd::{AsFd, AsRawFd},
     path::PathBuf,
-    process::{Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    process::{self, Command, Stdio},
     thread,
 };
 
 use anyhow::{Context, bail};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::{
     Tunnel,
     layout::{Layout, Node},
-    offload,
+    offload, unnamed,
 };
-use crate::rack::namespaces::enter;
 
 /// The Ethernet address of every interface between nodes: links have two ends, so none is mistaken.
 const STATION: &str = "02:00:00:00:00:01";
@@ -34,11 +34,10 @@ const OVERLAY_BYTES: u32 = 1_400;
 /// The kernel cannot encapsulate.
 pub const NO_DEVICE: &str = "the kernel has no tunnel device of this kind (CONFIG_VXLAN, CONFIG_NET_IPIP); use another --tunnel";
 
-/// The namespaces; dropping this removes them.
+/// The namespaces. They end with this, or with the process.
 #[derive(Debug)]
 pub struct Namespaces {
-    prefix: String,
-    nodes: usize,
+    files: Vec<File>,
 }
 
 impl Namespaces {
@@ -47,47 +46,44 @@ impl Namespaces {
     /// # Errors
     /// The process lacks root privileges, or `ip` is not installed.
     pub fn build(layout: &Layout, tunnel: Tunnel) -> anyhow::Result<Self> {
-        static BUILT: AtomicU32 = AtomicU32::new(0);
-        let prefix = format!("ev{}-{}-", std::process::id(), BUILT.fetch_add(1, Relaxed));
-        let namespaces = Self { prefix, nodes: layout.nodes() };
+        let files = (0..layout.nodes()).map(|_| unnamed::create());
+        let namespaces = Self { files: files.collect::<anyhow::Result<_>>()? };
         let mut script = String::new();
-        for node in 0..layout.nodes() {
-            let _ = writeln!(script, "netns add {}", namespaces.name(node));
-        }
         for (upper, lower) in layout.links() {
-            let (here, there) = (namespaces.name(upper), namespaces.name(lower));
+            let (here, there) = (namespaces.path(upper), namespaces.path(lower));
             let (to_lower, to_upper) =
                 (interface(layout, upper, lower), interface(layout, lower, upper));
             let _ = writeln!(
                 script,
-                "link add {to_lower} netns {here} address {STATION} type veth peer name {to_upper} netns {there} \
-                 address {STATION}"
+                "link add {to_lower} netns {} address {STATION} type veth peer name {to_upper} netns {} \
+                 address {STATION}",
+                here.display(),
+                there.display()
             );
         }
-        batch(None, &script).context(
-            "cannot create network namespaces; root and the package iproute2 are required",
-        )?;
+        batch(&script).context("cannot join the network namespaces")?;
         let routes = layout.routes();
         for node in 0..layout.nodes() {
             let script = match routes.get(node) {
                 Some(_) => switch_script(layout, node, &routes[node]),
                 None => host_script(layout, node, tunnel),
             };
-            batch(Some(&namespaces.name(node)), &script).map_err(|error| {
-                match error.to_string().contains("Unknown device type") {
-                    true => error.context(NO_DEVICE),
-                    false => error,
-                }
+            let built = namespaces.inside(node, || {
+                batch(&script)?;
+                prepare(node >= layout.switches())
+            });
+            built.map_err(|error| match error.to_string().contains("Unknown device type") {
+                true => error.context(NO_DEVICE),
+                false => error,
             })?;
-            namespaces.inside(node, || prepare(node >= layout.switches()))?;
         }
         Ok(namespaces)
     }
 
-    /// Its name for `ip netns`.
+    /// Path of its file, for `nsenter --net`.
     #[must_use]
-    pub fn name(&self, node: Node) -> String {
-        format!("{}{node}", self.prefix)
+    pub fn path(&self, node: Node) -> PathBuf {
+        format!("/proc/{}/fd/{}", process::id(), self.files[node].as_raw_fd()).into()
     }
 
     /// Runs `what` on a thread inside a namespace.
@@ -99,13 +95,14 @@ impl Namespaces {
         node: Node,
         what: impl FnOnce() -> anyhow::Result<T> + Send,
     ) -> anyhow::Result<T> {
-        let path = PathBuf::from("/run/netns").join(self.name(node));
         thread::scope(|scope| {
             let thread = scope.spawn(|| {
-                enter(&path)?;
+                let file = self.files[node].as_fd();
+                move_into_link_name_space(file, Some(LinkNameSpaceType::Network))
+                    .with_context(|| format!("cannot enter the namespace of node {node}"))?;
                 what()
             });
-            thread.join().unwrap_or_else(|_| bail!("a thread in {} panicked", path.display()))
+            thread.join().unwrap_or_else(|_| bail!("a thread in node {node} panicked"))
         })
     }
 
@@ -121,15 +118,7 @@ impl Namespaces {
     ) -> anyhow::Result<()> {
         let what = if here { "add" } else { "del" };
         let script = format!("address {what} {machine}/32 dev {OVERLAY}\n");
-        batch(Some(&self.name(server)), &script)
-    }
-}
-
-impl Drop for Namespaces {
-    fn drop(&mut self) {
-        for node in 0..self.nodes {
-            let _ = Command::new("ip").args(["netns", "del", &self.name(node)]).output();
-        }
+        self.inside(server, || batch(&script))
     }
 }
 
@@ -220,26 +209,22 @@ fn prepare(is_host: bool) -> anyhow::Result<()> {
     if is_host { offload::disable(UPLINK) } else { Ok(()) }
 }
 
-/// Runs commands of iproute2 in a namespace.
-fn batch(namespace: Option<&str>, script: &str) -> anyhow::Result<()> {
+/// Runs commands of iproute2 in this thread's namespace.
+fn batch(script: &str) -> anyhow::Result<()> {
     let mut command = Command::new("ip");
-    if let Some(namespace) = namespace {
-        command.args(["-n", namespace]);
-    }
     command
         .args(["-batch", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let mut ip = command.spawn().context("cannot run ip")?;
+    let mut ip = command.spawn().context("cannot run ip; the package iproute2 is required")?;
     if let Some(mut stdin) = ip.stdin.take() {
         // If it ended early, its own message is better.
         let _ = stdin.write_all(script.as_bytes());
     }
     let output = ip.wait_with_output()?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("ip -batch in {}: {}", namespace.unwrap_or("this namespace"), said.trim());
+        bail!("ip -batch: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(())
 }

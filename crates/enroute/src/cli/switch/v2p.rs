@@ -207,7 +207,11 @@ fn attach(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     if is_spine && arguments.pod.is_none() {
         bail!("--pod: expected at a spine, which promotes for packets that leave its pod");
     }
-    let own = Ipv4Addr::from(u32::from(arguments.first_address) + u32::from(arguments.id));
+    let own = u32::from(arguments.first_address).checked_add(arguments.id.into());
+    let own = Ipv4Addr::from(own.with_context(|| {
+        let first = arguments.first_address;
+        format!("--first-address: expected room for switch {} after it, got {first}", arguments.id)
+    })?);
     let parameters = Saved {
         layout: LAYOUT,
         id: arguments.id,
@@ -220,9 +224,19 @@ fn attach(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
         base_rtt_ns: arguments.base_rtt.as_nanos() as u64,
         published: arguments.published,
     };
-    let config = parameters.config().context("parameters of this build")?;
     mount(pins)?;
     remove(pins)?;
+    if let Err(error) = start(pins, arguments, &parameters) {
+        let _ = remove(pins);
+        return Err(error);
+    }
+    eprintln!("switch {} ({}) at {own}; it stays attached", arguments.id, arguments.role);
+    Ok(())
+}
+
+/// Loads the programs and attaches them everywhere. After an error, some are.
+fn start(pins: &Path, arguments: &Attach, parameters: &Saved) -> anyhow::Result<()> {
+    let config = parameters.config().context("parameters of this build")?;
     fs::create_dir_all(pins).with_context(|| format!("cannot create {}", pins.display()))?;
     let mut plane = Plane::pinned(config, pins)?;
     for gateway in &arguments.gateway {
@@ -233,13 +247,12 @@ fn attach(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
         let is_gateway = arguments.gateway.contains(address);
         plane.add_host(Host { address: *address, interface, is_gateway })?;
     }
-    save(&parameters, pins)?;
+    save(parameters, pins)?;
     let hosts = arguments.host.iter().map(|(name, _)| name);
     for name in arguments.interface.iter().chain(hosts) {
         plane.attach(name)?.pin(pins)?;
         eprintln!("attached to {name}");
     }
-    eprintln!("switch {} ({}) at {own}; it stays attached", arguments.id, arguments.role);
     Ok(())
 }
 
