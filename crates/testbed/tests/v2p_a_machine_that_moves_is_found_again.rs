@@ -6,7 +6,7 @@ mod v2p_support;
 
 use fabric::{Migration, Model, workload::Flow};
 use testbed::v2p::{Tunnel, probe::Probe};
-use v2p_support::{APART_NS, MACHINES_PER_SERVER, live, simulated, sum, tree};
+use v2p_support::{APART_NS, MACHINES_PER_SERVER, probed, simulated, sum, tree};
 
 /// On the third server, and where it moves: another pod.
 const MACHINE: u32 = 7;
@@ -30,13 +30,12 @@ fn flows() -> (Vec<Flow>, u64) {
     ((1..).zip(turns).map(flow).collect(), moves_ns)
 }
 
-#[test]
-fn and_its_old_place_is_forgotten() {
+fn moves(tunnel: Tunnel) {
     let model = Model::paper();
     let (flows, at_ns) = flows();
     let migration = Migration { vm: MACHINE, server: TO_SERVER, at_ns };
     let expected = simulated(&tree(), model, flows.clone(), vec![migration]);
-    let Some(mut testbed) = live(tree(), Tunnel::Vxlan, model) else { return };
+    let Some(mut testbed) = probed(tree(), tunnel, model) else { return };
     let mut probe = Probe::default();
     let mut moved = false;
     for flow in &flows {
@@ -64,4 +63,14 @@ fn and_its_old_place_is_forgotten() {
     }
     let counts = testbed.counts().expect("counters");
     assert_eq!(sum(&counts[testbed.layout().switches()..], "MISDELIVERED"), misdelivered);
+}
+
+#[test]
+fn and_its_old_place_is_forgotten() {
+    moves(Tunnel::Vxlan);
+}
+
+#[test]
+fn and_its_old_place_is_forgotten_in_ip_in_ip() {
+    moves(Tunnel::IpInIp);
 }

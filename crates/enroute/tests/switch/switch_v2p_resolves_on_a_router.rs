@@ -58,6 +58,13 @@ fn and_says_what_it_did() {
     assert!(said.contains("2 of 64, 1 with the access bit"), "{said}");
 
     rack.enroute("s", &["v2p", "detach"]);
+    let name = rack.pins.file_name().expect("a name").to_string_lossy();
+    assert!(!rack.pins.with_file_name(format!("{name}-v2p")).exists(), "detach removes its pins");
+
+    // One that fails leaves nothing.
+    let absent = ["--interface", "absent0"];
+    let refused = rack.said_by("s", &[&attach[..], &absent].concat());
+    assert!(refused.contains("absent0"), "{refused}");
     let gone = rack.said_by("s", &["v2p", "status"]);
     assert!(gone.contains("run `enroute switch v2p attach`"), "{gone}");
 }

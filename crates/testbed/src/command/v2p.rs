@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
+use anyhow::ensure;
 use clap::Args;
 use fabric::topology::{GatewayRack, Topology};
 use policy::v2p::{Quirks, Role, Rules};
@@ -15,12 +16,15 @@ use crate::{
         layout::Layout,
         load::{self, Load},
         migration::{self, Moved},
+        namespaces::Overlay,
     },
 };
 
 /// The base round trip of the paper's topologies (§5).
 const BASE_RTT_NS: u64 = 12_000;
 
+/// The old one, the new one, and one that sends.
+const MOVE_SERVERS_MIN: u32 = 3;
 /// The machine that moves with --migrate, and the interval of each sender.
 const MOVES: u32 = 1;
 const EVERY: Duration = Duration::from_millis(1);
@@ -49,11 +53,11 @@ pub struct Arguments {
     servers: u32,
 
     /// Number of virtual machines on a server
-    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     machines: u32,
 
     /// Number of gateways in the first and in the last rack
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=50))]
     gateways: u32,
 
     /// Number of lines of each cache
@@ -103,6 +107,16 @@ impl Arguments {
         let (pods, racks, spines) = (self.pods, self.racks, self.spines);
         let tree = Topology::fat_tree(pods, racks, self.servers, spines, self.cores, gateways);
         tree.check()?;
+        ensure!(
+            (0.0..=1.0).contains(&self.learn_probability),
+            "--learn-probability: expected 0 to 1, got {}",
+            self.learn_probability
+        );
+        let servers = tree.servers();
+        ensure!(
+            !self.migrate || servers >= MOVE_SERVERS_MIN,
+            "--migrate: expected at least {MOVE_SERVERS_MIN} servers (the old one, the new one and a sender), got {servers}"
+        );
         Ok(tree.with_vms_per_server(self.machines))
     }
 
@@ -132,7 +146,8 @@ impl Arguments {
             layout.topology.servers(),
             layout.gateways().len()
         );
-        let mut testbed = Testbed::build(layout, self.tunnel, self.entries, self.rules())?;
+        let (tunnel, overlay) = (self.tunnel, Overlay::Device);
+        let mut testbed = Testbed::build(layout, tunnel, overlay, self.entries, self.rules())?;
         let duration = Duration::from_secs(self.seconds);
         if self.migrate {
             let to = testbed.layout().topology.servers() - 1;

@@ -25,7 +25,7 @@ use switch::v2p::{
 };
 
 use layout::{FIRST_SWITCH, Layout, Node, RACKS_MAX};
-use namespaces::{Namespaces, UPLINK, interface};
+use namespaces::{Namespaces, Overlay, UPLINK, interface};
 
 /// VXLAN's network identifier.
 const NETWORK: u32 = 42;
@@ -74,13 +74,14 @@ impl Testbed {
     pub fn build(
         layout: Layout,
         tunnel: Tunnel,
+        overlay: Overlay,
         entries: u32,
         rules: Rules,
     ) -> anyhow::Result<Self> {
         let racks = layout.topology.racks();
         ensure!(racks <= RACKS_MAX, "expected at most {RACKS_MAX} racks, found {racks}");
         ensure!(!layout.gateways().is_empty(), "expected at least 1 gateway, found none");
-        let namespaces = Namespaces::build(&layout, tunnel)?;
+        let namespaces = Namespaces::build(&layout, tunnel, overlay)?;
         let homes = (0..layout.topology.vms()).map(|vm| layout.home(vm)).collect();
         let (switches, ends, attached) = (Vec::new(), Vec::new(), Vec::new());
         let mut testbed = Self { layout, tunnel, switches, ends, homes, attached, namespaces };

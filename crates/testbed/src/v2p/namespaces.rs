@@ -34,6 +34,16 @@ const OVERLAY_BYTES: u32 = 1_400;
 /// The kernel cannot encapsulate.
 pub const NO_DEVICE: &str = "the kernel has no tunnel device of this kind (CONFIG_VXLAN, CONFIG_NET_IPIP); use another --tunnel";
 
+/// The interface of a server that its machines are at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overlay {
+    /// The kernel's tunnel device: any program sends and receives.
+    Device,
+    /// One without a tunnel: any program receives, and only [`super::probe::Probe`] sends. For a kernel that
+    /// cannot encapsulate.
+    Probes,
+}
+
 /// The namespaces. They end with this, or with the process.
 #[derive(Debug)]
 pub struct Namespaces {
@@ -45,7 +55,7 @@ impl Namespaces {
     ///
     /// # Errors
     /// The process lacks root privileges, or `ip` is not installed.
-    pub fn build(layout: &Layout, tunnel: Tunnel) -> anyhow::Result<Self> {
+    pub fn build(layout: &Layout, tunnel: Tunnel, overlay: Overlay) -> anyhow::Result<Self> {
         let files = (0..layout.nodes()).map(|_| unnamed::create());
         let namespaces = Self { files: files.collect::<anyhow::Result<_>>()? };
         let mut script = String::new();
@@ -66,7 +76,7 @@ impl Namespaces {
         for node in 0..layout.nodes() {
             let script = match routes.get(node) {
                 Some(_) => switch_script(layout, node, &routes[node]),
-                None => host_script(layout, node, tunnel),
+                None => host_script(layout, node, tunnel, overlay),
             };
             let built = namespaces.inside(node, || {
                 batch(&script)?;
@@ -156,7 +166,7 @@ fn switch_script(layout: &Layout, node: Node, routes: &[super::layout::Route]) -
     script
 }
 
-fn host_script(layout: &Layout, node: Node, tunnel: Tunnel) -> String {
+fn host_script(layout: &Layout, node: Node, tunnel: Tunnel, overlay: Overlay) -> String {
     let own = layout.address(node);
     let mut script = format!("link set lo up\naddress add {own}/32 dev lo\n");
     bring_up(&mut script, UPLINK);
@@ -166,8 +176,11 @@ fn host_script(layout: &Layout, node: Node, tunnel: Tunnel) -> String {
     }
     let gateways = layout.gateways();
     let gateway = layout.address(gateways.start + (node - layout.switches()) % gateways.len());
-    match tunnel {
-        Tunnel::Vxlan => {
+    match (overlay, tunnel) {
+        (Overlay::Probes, _) => {
+            let _ = writeln!(script, "link add {OVERLAY} type veth peer name overlay1");
+        }
+        (Overlay::Device, Tunnel::Vxlan) => {
             let _ = writeln!(
                 script,
                 "link add {OVERLAY} type vxlan id {} remote {gateway} local {own} dstport 4789 \
@@ -176,7 +189,7 @@ fn host_script(layout: &Layout, node: Node, tunnel: Tunnel) -> String {
                 super::NETWORK
             );
         }
-        Tunnel::IpInIp => {
+        (Overlay::Device, Tunnel::IpInIp) => {
             let _ = writeln!(
                 script,
                 "link add {OVERLAY} type ipip remote {gateway} local {own} dev {UPLINK}"

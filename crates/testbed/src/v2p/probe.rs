@@ -7,8 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use policy::v2p::id_hash;
+use rustix::net::{AddressFamily, SocketType, bind, ipproto, socket};
 use switch::v2p::packet::Tunnelled;
 
 use super::{Testbed, Tunnel, counter, layout::Node};
@@ -18,7 +19,10 @@ const PORT: u16 = 7_000;
 /// Longest wait for a datagram or control packet: generous, for busy machines.
 const WAIT: Duration = Duration::from_secs(20);
 /// Outer headers, which the kernel writes.
-const OUTER_BYTES: usize = 14 + 20 + 8;
+const ETHER_BYTES: usize = 14;
+const IP_BYTES: usize = 20;
+const UDP_BYTES: usize = 8;
+const VXLAN_PORT: u16 = 4_789;
 
 /// The sockets.
 #[derive(Debug, Default)]
@@ -32,7 +36,7 @@ impl Probe {
     /// learning and invalidation packet has arrived.
     ///
     /// # Errors
-    /// It is not received, a socket fails, or the tunnel is not VXLAN.
+    /// It is not received, or a socket fails.
     pub fn send(
         &mut self,
         testbed: &Testbed,
@@ -40,9 +44,6 @@ impl Probe {
         destination: u32,
         flow: u32,
     ) -> anyhow::Result<()> {
-        if testbed.tunnel() != Tunnel::Vxlan {
-            bail!("expected VXLAN, whose packets any socket can send");
-        }
         let layout = testbed.layout();
         let (from, to) = (testbed.home(source), testbed.home(destination));
         let gateways = layout.gateways();
@@ -65,10 +66,14 @@ impl Probe {
         let sender = match self.senders.entry(from) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::hash_map::Entry::Vacant(new) => {
-                new.insert(open(testbed, from, layout.address(from), 0)?)
+                new.insert(open_outer(testbed, from)?)
             }
         };
-        sender.send_to(&frame[OUTER_BYTES..], SocketAddrV4::new(outer.1, 4789))?;
+        let (written, port) = match testbed.tunnel() {
+            Tunnel::Vxlan => (ETHER_BYTES + IP_BYTES + UDP_BYTES, VXLAN_PORT),
+            Tunnel::IpInIp => (ETHER_BYTES + IP_BYTES, 0),
+        };
+        sender.send_to(&frame[written..], SocketAddrV4::new(outer.1, port))?;
         let mut received = [0; 64];
         loop {
             let what = || format!("flow {flow} from {} to {} is lost", inner.0, inner.1);
@@ -79,6 +84,21 @@ impl Probe {
         }
         settle(testbed)
     }
+}
+
+/// A socket for packets in the tunnel. Of IP-in-IP it is a raw one, which is used as that of UDP is.
+fn open_outer(testbed: &Testbed, node: Node) -> anyhow::Result<UdpSocket> {
+    let address = testbed.layout().address(node);
+    if testbed.tunnel() == Tunnel::Vxlan {
+        return open(testbed, node, address, 0);
+    }
+    testbed.namespaces().inside(node, || {
+        let what = || format!("cannot open a raw socket at {address}");
+        let raw =
+            socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::IPIP)).with_context(what)?;
+        bind(&raw, &SocketAddrV4::new(address, 0)).with_context(what)?;
+        Ok(UdpSocket::from(raw))
+    })
 }
 
 fn open(testbed: &Testbed, node: Node, address: Ipv4Addr, port: u16) -> anyhow::Result<UdpSocket> {

@@ -8,7 +8,11 @@ use fabric::{
 };
 use policy::v2p::Rules;
 use switch::{object, v2p::plane::Counts};
-use testbed::v2p::{Testbed, Tunnel, counter, layout::Layout, namespaces::NO_DEVICE};
+use testbed::v2p::{
+    Testbed, Tunnel, counter,
+    layout::Layout,
+    namespaces::{NO_DEVICE, Overlay},
+};
 
 pub(crate) const MACHINES_PER_SERVER: u32 = 3;
 /// Lines of each cache: a power of two, and fewer than machines.
@@ -52,6 +56,15 @@ pub(crate) fn simulated(
 /// `None`, with the reason printed, where there is no compiler or no right to load programs. A
 /// machine of CI has both.
 pub(crate) fn live(topology: Topology, tunnel: Tunnel, model: Model) -> Option<Testbed> {
+    built(topology, tunnel, Overlay::Device, model)
+}
+
+/// The same for probes only: the kernel needs no tunnel device.
+pub(crate) fn probed(topology: Topology, tunnel: Tunnel, model: Model) -> Option<Testbed> {
+    built(topology, tunnel, Overlay::Probes, model)
+}
+
+fn built(topology: Topology, tunnel: Tunnel, overlay: Overlay, model: Model) -> Option<Testbed> {
     if object::V2P.is_none() || !rustix::process::geteuid().is_root() {
         println!("SKIPPED: expected a build with clang, and root");
         assert_ne!(std::env::var("CI").as_deref(), Ok("true"));
@@ -66,7 +79,7 @@ pub(crate) fn live(topology: Topology, tunnel: Tunnel, model: Model) -> Option<T
         base_rtt_ns: 12_000,
         quirks: model.switch,
     };
-    match Testbed::build(Layout::new(topology), tunnel, ENTRIES, rules) {
+    match Testbed::build(Layout::new(topology), tunnel, overlay, ENTRIES, rules) {
         Ok(testbed) => Some(testbed),
         Err(error) if error.to_string() == NO_DEVICE => {
             println!("SKIPPED: {error}");
