@@ -18,21 +18,38 @@ use std::{
 #[path = "../wire/src/netcache/operation.rs"]
 mod operation;
 
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the data plane needs the hash of an address, and no more"
+)]
+#[path = "../policy/src/v2p/hash.rs"]
+mod hash;
+
+#[allow(unreachable_pub, reason = "a module of the crate")]
+#[path = "src/v2p/bits.rs"]
+mod bits;
+
 use operation::{Op, Party, TAGS_AHEAD_MAX};
 
-const PROGRAMS: &[&str] = &["switch", "smallest", "again", "flood"];
+const PROGRAMS: &[&str] = &["switch", "smallest", "again", "flood", "v2p", "v2pend", "v2pfloor"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(data_plane)");
     println!("cargo::rerun-if-changed=bpf");
     println!("cargo::rerun-if-changed=../wire/src/netcache/operation.rs");
+    println!("cargo::rerun-if-changed=../policy/src/v2p/hash.rs");
+    println!("cargo::rerun-if-changed=src/v2p/bits.rs");
     println!("cargo::rerun-if-env-changed=ENROUTE_CLANG");
     println!("cargo::rerun-if-env-changed=PATH");
     let clang = env::var("ENROUTE_CLANG").unwrap_or_else(|_| "clang".into());
     watch(&clang);
     let out = env::var("OUT_DIR").expect("cargo says where");
-    let header = Path::new(&out).join("operations.h");
-    fs::write(header, operations()).expect("the directory is cargo's");
+    for (name, text) in
+        [("operations.h", operations()), ("v2p_bits.h", v2p_bits()), ("v2p_hash.h", v2p_hash())]
+    {
+        fs::write(Path::new(&out).join(name), text).expect("the directory is cargo's");
+    }
     if PROGRAMS.iter().all(|program| compile(&clang, program, Path::new(&out))) {
         println!("cargo::rustc-cfg=data_plane");
     }
@@ -112,4 +129,32 @@ fn operations() -> String {
          enum {{ TAGS_AHEAD_MAX = {TAGS_AHEAD_MAX} }};\n"
     );
     header
+}
+
+/// The rules of a SwitchV2P switch as bits, and the numbers of its counters.
+fn v2p_bits() -> String {
+    let mut header = String::from("// By build.rs, of src/v2p/bits.rs.\n#pragma once\n\nenum {\n");
+    for (bit, name) in bits::RULES.iter().enumerate() {
+        let _ = writeln!(header, "    RULE_{name} = 1 << {bit},");
+    }
+    for (number, (name, _)) in bits::COUNTS.iter().enumerate() {
+        let _ = writeln!(header, "    V2P_COUNT_{name} = {number},");
+    }
+    let _ = writeln!(header, "    V2P_COUNTS = {},\n}};", bits::COUNTS.len());
+    header
+}
+
+/// The hash of a virtual address is the exclusive or of its bytes' shares, for CRC is linear.
+fn v2p_hash() -> String {
+    let zero = hash::vip_hash(0);
+    let mut header = format!(
+        "// By build.rs, of policy::v2p::vip_hash.\n#pragma once\n\n#define V2P_HASH_OF_0 {zero:#x}u\n\n\
+         static const u32 v2p_hash[4][256] = {{\n"
+    );
+    for place in 0..4 {
+        let shares =
+            (0..256u32).map(|byte| format!("{:#x},", hash::vip_hash(byte << (8 * place)) ^ zero));
+        let _ = writeln!(header, "    {{{}}},", shares.collect::<String>());
+    }
+    header + "};\n"
 }

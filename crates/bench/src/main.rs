@@ -53,6 +53,8 @@ enum Command {
     State(Choice),
     /// Measure `enroute switch`; results go to target/bench/switch.json
     Switch(Choice),
+    /// Measure `enroute switch v2p`; results go to target/bench/v2p.json
+    V2p(Choice),
     /// Run network functions over a state layer; prints each access as JSON, for
     /// `make lab-annabelladb`
     Functions(measure::Scenario),
@@ -91,6 +93,7 @@ fn main() -> ExitCode {
         Command::Keyserver(choice) => measure("keyserver", measure::KEYSERVER, &choice),
         Command::State(choice) => measure("state", measure::STATE, &choice),
         Command::Switch(choice) => measure("switch", measure::SWITCH, &choice),
+        Command::V2p(choice) => measure("v2p", measure::V2P, &choice),
         Command::Functions(scenario) => functions(&scenario),
         Command::Stub { kind } => stub::serve(&kind).map_err(Into::into),
     };

@@ -15,6 +15,7 @@ mod scenario;
 mod state;
 mod switch;
 mod tls;
+mod v2p;
 
 pub(crate) use state::Scenario;
 
@@ -246,6 +247,22 @@ pub(crate) const STATE: &[Measurement] = &[
     },
     Measurement { names: &["intradc-mean"], seconds: 0.0, rounds: 25.0, run: state::mean_within },
 ];
+
+/// All of `enroute switch v2p`; as root.
+pub(crate) const V2P: &[Measurement] = &[Measurement {
+    names: &[
+        "v2p-hit-core-ns-over-floor",
+        "v2p-hit-gateway-spine-ns-over-floor",
+        "v2p-hit-spine-ns-over-floor",
+        "v2p-hit-tor-ns-over-floor",
+        "v2p-miss-tor-ns-over-forwarding",
+        "v2p-learn-ns",
+        "v2p-invalidation-ns",
+    ],
+    seconds: 30.0,
+    rounds: 0.0,
+    run: v2p::packets,
+}];
 
 /// All of `enroute switch`; as root.
 pub(crate) const SWITCH: &[Measurement] = &[

@@ -14,13 +14,13 @@ const FUNCTION_LINES_MAX: usize = 76;
 
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
-    ("bench", 6_000),
+    ("bench", 6_100),
     ("cache", 10_800),
     ("content", 2_900),
     ("db", 8_900),
     ("edge-tls", 900),
     ("endpoint", 600),
-    ("enroute", 19_500),
+    ("enroute", 19_900),
     ("fabric", 6_700),
     ("intercept", 500),
     ("keyserver", 1_700),
@@ -29,8 +29,8 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("reactor", 1_300),
     ("state", 7_500),
     ("store", 12_900),
-    ("switch", 4_000),
-    ("testbed", 9_100),
+    ("switch", 5_300),
+    ("testbed", 10_800),
     ("wire", 8_300),
 ];
 

@@ -17,21 +17,8 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Virtual addresses count machines server by server, and each rack's gateways after its
-    /// servers.
     pub(crate) fn new(topology: &Topology, shape: &Shape) -> Self {
-        let mut by_server: Vec<(u32, u32)> = topology.placement.iter().copied().zip(0..).collect();
-        by_server.sort_unstable();
-        let mut gateways = topology.gateways.iter().peekable();
-        let mut before = 0;
-        let mut vip_of_vm = vec![0; topology.placement.len()];
-        for (place, (server, vm)) in by_server.into_iter().enumerate() {
-            let rack = server / topology.servers_per_rack;
-            while let Some(passed) = gateways.next_if(|gateways| gateways.rack < rack) {
-                before += passed.gateways;
-            }
-            vip_of_vm[vm as usize] = place as u32 + before;
-        }
+        let vip_of_vm = topology.virtual_addresses();
         let vips = vip_of_vm.iter().max().map_or(0, |vip| vip + 1) as usize;
         let (mut vm_of_vip, mut home) = (vec![0; vips], vec![0; vips]);
         for (vm, vip) in (0..).zip(&vip_of_vm) {

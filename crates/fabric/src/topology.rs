@@ -164,9 +164,29 @@ impl Topology {
     }
 
     /// The role of each switch.
-    pub(crate) fn roles(&self) -> Vec<Role> {
+    #[must_use]
+    pub fn roles(&self) -> Vec<Role> {
         let shape = Shape::new(self);
         (0..self.switches()).map(|switch| shape.role(switch)).collect()
+    }
+
+    /// The virtual address of each virtual machine. They count machines server by server, and each
+    /// rack's gateways after its servers.
+    #[must_use]
+    pub fn virtual_addresses(&self) -> Vec<u32> {
+        let mut by_server: Vec<(u32, u32)> = self.placement.iter().copied().zip(0..).collect();
+        by_server.sort_unstable();
+        let mut gateways = self.gateways.iter().peekable();
+        let mut before = 0;
+        let mut addresses = vec![0; self.placement.len()];
+        for (place, (server, vm)) in by_server.into_iter().enumerate() {
+            let rack = server / self.servers_per_rack;
+            while let Some(passed) = gateways.next_if(|gateways| gateways.rack < rack) {
+                before += passed.gateways;
+            }
+            addresses[vm as usize] = place as u32 + before;
+        }
+        addresses
     }
 
     /// Cache entries of each switch when `total` are divided between those whose role `caches`, in

@@ -206,7 +206,11 @@ pub fn detach(pins: &Path, interface: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn number_of(interface: &str) -> Result<u32, Error> {
+/// The number of an interface of this thread's network namespace.
+///
+/// # Errors
+/// There is none of that name.
+pub fn number_of(interface: &str) -> Result<u32, Error> {
     let what = format!("interface {interface} does not exist in this network namespace");
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None);
     let socket = socket.map_err(Error::kernel("cannot open a socket"))?;

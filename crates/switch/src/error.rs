@@ -33,6 +33,18 @@ pub enum Error {
         /// The requested value.
         got: u64,
     },
+    /// Physical addresses differ in the bit that all of a fabric share.
+    #[error(
+        "{what}: expected an address with the same first bit as {first_address}, got {address}"
+    )]
+    Underlay {
+        /// Which address.
+        what: &'static str,
+        /// The address.
+        address: std::net::Ipv4Addr,
+        /// That of the first switch.
+        first_address: std::net::Ipv4Addr,
+    },
     /// A file is not a capture, or not one of this machine.
     #[error("expected a capture in pcap format, in the byte order of this machine")]
     Capture,

@@ -32,6 +32,7 @@ pub mod name;
 pub mod object;
 pub mod plane;
 pub mod saved;
+pub mod v2p;
 
 mod error;
 

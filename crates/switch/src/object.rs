@@ -35,3 +35,30 @@ pub const FLOOD: Option<&[u8]> =
 /// Asks and counts answers, for measurements.
 #[cfg(not(data_plane))]
 pub const FLOOD: Option<&[u8]> = None;
+
+/// A SwitchV2P switch.
+#[cfg(data_plane)]
+pub const V2P: Option<&[u8]> =
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/v2p.bpf.o")));
+
+/// A SwitchV2P switch.
+#[cfg(not(data_plane))]
+pub const V2P: Option<&[u8]> = None;
+
+/// A gateway or server of SwitchV2P's overlay.
+#[cfg(data_plane)]
+pub const V2P_END: Option<&[u8]> =
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/v2pend.bpf.o")));
+
+/// A gateway or server of SwitchV2P's overlay.
+#[cfg(not(data_plane))]
+pub const V2P_END: Option<&[u8]> = None;
+
+/// The smallest forwarders, to measure against.
+#[cfg(data_plane)]
+pub const V2P_FLOOR: Option<&[u8]> =
+    Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/v2pfloor.bpf.o")));
+
+/// The smallest forwarders, to measure against.
+#[cfg(not(data_plane))]
+pub const V2P_FLOOR: Option<&[u8]> = None;

@@ -19,9 +19,11 @@
 //! | [`rack`] | the rack of the NetCache paper in network namespaces |
 //! | [`report`] | output for people: live lines, a final table |
 //! | [`services`] | services that experiments run in their own process, passed in by the program |
+//! | [`v2p`] | SwitchV2P switches in a fat tree of network namespaces |
 //! | [`workload`] | load: choice of keys, rate, latency |
 
-// Allowed again in `demo/program.rs`, `link/tunnel/device.rs` and `rack/arrival.rs`.
+// Allowed again in `demo/program.rs`, `link/tunnel/device.rs`, `rack/arrival.rs`, `v2p/offload.rs` and
+// `v2p/unnamed.rs`.
 #![deny(unsafe_code)]
 
 mod clock;
@@ -34,4 +36,5 @@ pub mod measure;
 pub mod rack;
 pub mod report;
 pub mod services;
+pub mod v2p;
 pub mod workload;

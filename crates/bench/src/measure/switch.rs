@@ -44,7 +44,7 @@ fn said(run: &Run, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
 }
 
 /// Medians of what `enroute switch measure` says, by name.
-fn measured(run: &Run, what: &str) -> anyhow::Result<BTreeMap<String, f64>> {
+pub(super) fn measured(run: &Run, what: &str) -> anyhow::Result<BTreeMap<String, f64>> {
     run.show("measuring", 0.0);
     let text = said(run, &["measure", what, "--rounds", &run.rounds.to_string()])?;
     let readings: Vec<Reading> = serde_json::from_slice(&text)?;
@@ -57,7 +57,7 @@ fn measured(run: &Run, what: &str) -> anyhow::Result<BTreeMap<String, f64>> {
         .collect())
 }
 
-fn of(readings: &BTreeMap<String, f64>, name: &str) -> anyhow::Result<f64> {
+pub(super) fn of(readings: &BTreeMap<String, f64>, name: &str) -> anyhow::Result<f64> {
     readings.get(name).copied().with_context(|| format!("no reading of {name}"))
 }
 

@@ -1,4 +1,6 @@
-//! `enroute switch`: NetCache in the kernel's data plane.
+//! `enroute switch`: NetCache in the kernel's data plane; SwitchV2P in [`v2p`].
+
+mod v2p;
 
 use std::{
     net::{IpAddr, SocketAddr, UdpSocket},
@@ -98,6 +100,8 @@ enum Action {
     Measure(command::measure::Arguments),
     /// Run an in-memory server for NetCache's protocol that a switch can cache
     Agent(Agent),
+    /// SwitchV2P: resolve virtual addresses on their way to a gateway
+    V2p(v2p::Arguments),
     /// Run the rack of the NetCache paper in network namespaces (`enroute fabric rack` simulates
     /// it)
     Rack(command::rack::Arguments),
@@ -199,6 +203,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         Action::Measure(measure) => measure.run::<Switch>(),
         Action::Agent(agent) => serve(agent),
+        Action::V2p(v2p) => v2p::run(&arguments.pins, v2p),
         Action::Rack(rack) => rack.run::<Switch>(),
     }
 }
@@ -229,7 +234,7 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     }
     mount(pins)?;
     // Maps of another size cannot be reused.
-    if !saved(pins).is_ok_and(|found| found == loaded) {
+    if !parameters(pins).is_ok_and(|found| found == loaded) {
         detach(pins)?;
     }
     let mut plane = DataPlane::load(loaded.config(pins.into()))?;
@@ -273,8 +278,12 @@ fn detach(pins: &Path) -> anyhow::Result<()> {
     remove(pins)
 }
 
+fn parameters(pins: &Path) -> anyhow::Result<Saved> {
+    saved(pins, "enroute switch attach", Saved::is_of_this_build)
+}
+
 fn open(pins: &Path) -> anyhow::Result<DataPlane> {
-    Ok(DataPlane::open(saved(pins)?.config(pins.into()))?)
+    Ok(DataPlane::open(parameters(pins)?.config(pins.into()))?)
 }
 
 /// A frame from hexadecimal digits, or the first one of a capture.
@@ -288,7 +297,7 @@ fn frame_of(argument: &str) -> anyhow::Result<Vec<u8>> {
 
 /// With the program, to run packets through it.
 fn loaded(pins: &Path) -> anyhow::Result<DataPlane> {
-    Ok(DataPlane::load(saved(pins)?.config(pins.into()))?)
+    Ok(DataPlane::load(parameters(pins)?.config(pins.into()))?)
 }
 
 fn status(pins: &Path) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail, ensure};
 use rustix::{fs::statfs, mount::MountFlags};
-use switch::saved::Saved;
+use serde::{Serialize, de::DeserializeOwned};
 
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
@@ -16,7 +16,7 @@ const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn save(parameters: &Saved, pins: &Path) -> anyhow::Result<()> {
+pub fn save(parameters: &impl Serialize, pins: &Path) -> anyhow::Result<()> {
     let path = file(pins);
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -31,20 +31,25 @@ fn file(pins: &Path) -> PathBuf {
     Path::new("/run/enroute").join(format!("switch{name}.json"))
 }
 
-/// Returns the parameters with which the data plane at `pins` was loaded.
+/// Returns the parameters with which the data plane at `pins` was loaded: by the command `attach`,
+/// of a build that `is_this`.
 ///
 /// # Errors
-/// There is none.
-pub fn saved(pins: &Path) -> anyhow::Result<Saved> {
+/// No data plane is loaded there, or another build loaded it.
+pub fn saved<P: DeserializeOwned>(
+    pins: &Path,
+    attach: &str,
+    is_this: impl FnOnce(&P) -> bool,
+) -> anyhow::Result<P> {
     let text = fs::read(file(pins)).with_context(|| {
-        format!("no data plane is loaded at {}; run `enroute switch attach`", pins.display())
+        format!("no data plane is loaded at {}; run `{attach}`", pins.display())
     })?;
-    let saved: Saved = serde_json::from_slice(&text).with_context(|| {
-        format!("{} is damaged; run `enroute switch attach` to replace it", file(pins).display())
+    let saved: P = serde_json::from_slice(&text).with_context(|| {
+        format!("{} is damaged; run `{attach}` to replace it", file(pins).display())
     })?;
     ensure!(
-        saved.is_of_this_build(),
-        "the data plane at {} belongs to another version; run `enroute switch attach` to replace it",
+        is_this(&saved),
+        "the data plane at {} belongs to another version; run `{attach}` to replace it",
         pins.display()
     );
     Ok(saved)

@@ -16,4 +16,5 @@ mod switch_history_over_bad_paths_is_linearizable;
 mod switch_serves_a_rack;
 mod switch_serves_nothing_that_a_delayed_flush_all_drops;
 mod switch_stores_no_answer_to_another_question;
+mod switch_v2p_resolves_on_a_router;
 mod tunnel_is_a_path_between_namespaces;

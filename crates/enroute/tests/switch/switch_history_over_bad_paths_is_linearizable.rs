@@ -28,7 +28,7 @@ use crate::support::{
 use enroute::switch::saved;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use switch::plane::DataPlane;
+use switch::{plane::DataPlane, saved::Saved};
 use testbed::link::PathConfig;
 use trouble::{Server, Trouble};
 
@@ -250,7 +250,9 @@ fn ask(
 }
 
 fn opened(pins: &Path) -> DataPlane {
-    let config = saved(pins).expect("the program is attached").config(pins.into());
+    let saved: Saved =
+        saved(pins, "attach", Saved::is_of_this_build).expect("the program is attached");
+    let config = saved.config(pins.into());
     DataPlane::open(config).expect("its maps")
 }
 

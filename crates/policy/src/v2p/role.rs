@@ -99,3 +99,13 @@ pub struct Rules {
     /// The points where the authors' code is followed instead of the text.
     pub quirks: Quirks,
 }
+
+impl Rules {
+    /// Whether a switch of this role answers a misdelivered packet's hit tag with an invalidation packet
+    /// (§3.3).
+    #[must_use]
+    pub fn takes_hit_tag(&self, role: Role) -> bool {
+        role == Role::Tor
+            || (role == Role::GatewayTor && !self.quirks.gateway_tors_never_invalidate)
+    }
+}

@@ -294,9 +294,7 @@ impl Switch {
                 packet.resolved = true;
             }
         }
-        let tor = self.role == Role::Tor
-            || (self.role == Role::GatewayTor && !self.rules.quirks.gateway_tors_never_invalidate);
-        if !tor || packet.hit == 0 {
+        if !self.rules.takes_hit_tag(self.role) || packet.hit == 0 {
             return None;
         }
         let culprit = core::mem::take(&mut packet.hit) - 1;

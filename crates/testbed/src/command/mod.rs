@@ -12,6 +12,7 @@ pub mod load;
 pub mod measure;
 pub mod rack;
 pub mod speed;
+pub mod v2p;
 
 /// Starts to listen for the signal that ends a command; the signal sets the flag. Before a command
 /// calls it, the signal kills the process.

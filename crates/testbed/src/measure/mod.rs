@@ -5,6 +5,7 @@ mod host;
 mod link;
 mod misses;
 mod packets;
+mod v2p;
 mod veth;
 
 use clap::ValueEnum;
@@ -28,6 +29,8 @@ pub struct Reading {
 pub enum What {
     /// Nanoseconds per packet, by `BPF_PROG_TEST_RUN`
     Packets,
+    /// The same of a SwitchV2P switch, beside the smallest forwarders
+    V2p,
     /// Replies per second to a flood over a veth pair, with and without the program
     Veth,
     /// Replies per second of memcached to requests for uncached keys, with and without the program
@@ -48,6 +51,7 @@ pub fn measure<S: Switch>(
 ) -> anyhow::Result<Vec<Reading>> {
     match what {
         What::Packets => packets::measure(rounds, show),
+        What::V2p => v2p::measure(rounds, show),
         What::Veth => veth::measure::<S>(rounds, show),
         What::Misses => misses::measure::<S>(rounds, show),
         What::Link => link::measure::<S>(rounds, show),
