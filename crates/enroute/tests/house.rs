@@ -15,7 +15,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 5_800),
-    ("cache", 10_000),
+    ("cache", 11_300),
     ("content", 2_900),
     ("db", 8_900),
     ("edge-tls", 900),
