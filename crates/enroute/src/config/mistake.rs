@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Document, ListenerDocument, Scheme};
+use super::{Document, ListenerDocument, Scheme, Scripts, UnknownExpiry};
 
 impl Document {
     /// The first mistake that no check of a single value can find.
@@ -84,6 +84,11 @@ impl ListenerDocument {
                 format!("origin = \"{origin}\" is the address of the listener itself"),
             ));
         }
+        if listen.scheme == Scheme::Memcached {
+            return self.find_foreign_option().map_or(Ok(()), |option| {
+                Err((option, format!("`{option}` is not for memcached listeners; remove it")))
+            });
+        }
         self.find_tls_mistake()?;
         match listen.scheme {
             Scheme::Mongodb if self.feed.is_some() => {
@@ -105,6 +110,23 @@ impl ListenerDocument {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl ListenerDocument {
+    /// Returns an option that is set although memcached listeners do not have it.
+    fn find_foreign_option(&self) -> Option<&'static str> {
+        let options = [
+            ("tls", self.tls.is_some()),
+            ("origin_tls", self.origin_tls.is_some()),
+            ("feed", self.feed.is_some()),
+            ("cluster", self.cluster.is_some()),
+            ("advertise", self.advertise.is_some()),
+            ("unique_fields", !self.unique_fields.is_empty()),
+            ("scripts", self.scripts != Scripts::default()),
+            ("unknown_expiry", self.unknown_expiry != UnknownExpiry::default()),
+        ];
+        options.into_iter().find_map(|(option, is_set)| is_set.then_some(option))
     }
 }
 

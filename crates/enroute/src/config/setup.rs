@@ -4,13 +4,13 @@ use std::{
     hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::Context;
 use cache::{
     feed,
-    filter::{mongo, resp},
+    filter::{memcache, mongo, resp},
     rules::{Pattern, Rules},
     session, storage,
 };
@@ -136,13 +136,7 @@ impl Document {
             || written.origin.host_port.clone(),
             |cluster| format!("cluster {cluster}"),
         );
-        if bound.ip().is_unspecified() && written.advertise.is_none() && !written.is_transparent() {
-            tracing::warn!(
-                listen = %written.listen,
-                "the wildcard address cannot be advertised to clients of a replica set or \
-                 cluster; set `advertise`"
-            );
-        }
+        written.warn_of_wildcard(bound);
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
         match written.listen.scheme {
             Scheme::Mongodb => {
@@ -191,11 +185,48 @@ impl Document {
                     access: resp::Access::default(),
                 }))
             }
+            Scheme::Memcached => {
+                let settings = self.memcache(origin, rules, secret);
+                Protocol::Memcache(Arc::new(settings))
+            }
+        }
+    }
+
+    fn memcache(&self, origin: String, keys: Rules, secret: u64) -> memcache::Settings {
+        let mut limits = wire::memcache::Limits::default();
+        let value_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
+        limits.value_bytes_max = value_bytes_max.unwrap_or(limits.value_bytes_max);
+        memcache::Settings {
+            origin,
+            secret,
+            limits,
+            keys,
+            on_write: self.storage().population == storage::Population::OnWrite,
+            clock: time_of_day(),
+            flushes: memcache::Flushes::default(),
+            wins: memcache::Wins::default(),
         }
     }
 }
 
+/// The time of day, since 1970.
+fn time_of_day() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
+}
+
 impl ListenerDocument {
+    /// Says that clients cannot be sent to the listener by the address it is bound to.
+    fn warn_of_wildcard(&self, bound: SocketAddr) {
+        let names_nodes = self.listen.scheme != Scheme::Memcached && !self.is_transparent();
+        if names_nodes && bound.ip().is_unspecified() && self.advertise.is_none() {
+            tracing::warn!(
+                listen = %self.listen,
+                "the wildcard address cannot be advertised to clients of a replica set or \
+                 cluster; set `advertise`"
+            );
+        }
+    }
+
     fn bind(&self) -> anyhow::Result<TcpListener> {
         let listen = self
             .listen

@@ -12,7 +12,7 @@ use std::{
 
 use cache::{
     feed,
-    filter::{mongo, resp},
+    filter::{memcache, mongo, resp},
     session,
     watch::Speaks,
 };
@@ -39,6 +39,8 @@ pub enum Protocol {
     Mongo(Arc<mongo::Settings>),
     /// Redis or Valkey.
     Resp(Arc<resp::Settings>),
+    /// memcached.
+    Memcache(Arc<memcache::Settings>),
 }
 
 impl Protocol {
@@ -47,6 +49,7 @@ impl Protocol {
         match self {
             Self::Mongo(_) => "mongodb",
             Self::Resp(_) => "redis",
+            Self::Memcache(_) => "memcached",
         }
     }
 }
@@ -140,6 +143,7 @@ impl Listener {
         let (secret, name, speaks) = match &self.protocol {
             Protocol::Mongo(settings) => (settings.secret, &settings.origin, Speaks::Mongo),
             Protocol::Resp(settings) => (settings.secret, &settings.origin, Speaks::Resp(login)),
+            Protocol::Memcache(settings) => (settings.secret, &settings.origin, Speaks::Memcache),
         };
         let (listen, origin) = (self.address, Arc::clone(&self.origin));
         let scope = watch::Source::scope_of(secret, name);

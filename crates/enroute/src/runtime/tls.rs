@@ -69,7 +69,7 @@ impl Listener {
         match (&self.protocol, &self.tls) {
             (Protocol::Resp(_), Some(_)) => format!("rediss://{}", self.address),
             (Protocol::Mongo(_), Some(_)) => format!("mongodb://{}/?tls=true", self.address),
-            (protocol, None) => format!("{}://{}", protocol.name(), self.address),
+            (protocol, _) => format!("{}://{}", protocol.name(), self.address),
         }
     }
 }
