@@ -373,7 +373,7 @@ impl<F: Filter> Session<F> {
                 Err(error) => return Err(self.refuse(error.clone())),
             };
             scratch.clear();
-            let named = self.filter.request(message, &mut scratch, &mut self.standing);
+            let named = self.filter.request(message, &mut scratch, &mut self.standing, now);
             let original = rest.get(..length).unwrap_or_default();
             if let Ok(Request { flow: Flow::Read(read), tag, .. }) = &named
                 && self.may_answer()
@@ -430,7 +430,7 @@ impl<F: Filter> Session<F> {
             }
             let tag = self.expected.front().map(|expected| &expected.tag);
             let cut = self.filter.cut(rest, tag).map_err(Error::Server)?;
-            if cut.bytes == 0 {
+            if cut.bytes == 0 && !cut.ends {
                 break;
             }
             let part = rest.get(..cut.bytes).unwrap_or(rest);

@@ -1,16 +1,21 @@
 //! Watch: checks whether the origin is still the server whose replies are stored.
 //!
 //! A separate connection queries the identity of the origin. Redis reports its run id, replication
-//! id and offset; MongoDB its process id and, in a replica set, its election id. If the identity
-//! has changed, or is unknown and the connection was lost, stored values may no longer exist at the
-//! origin, and are dropped. A session's new connection to the origin is confirmed by a question
-//! that was asked after it was made, before its first reply is read.
+//! id and offset; MongoDB its process id and, in a replica set, its election id; memcached its
+//! process id and start time. If the identity has changed, or is unknown and the connection was
+//! lost, stored values may no longer exist at the origin, and are dropped. A session's new connection
+//! to the origin is confirmed by a question that was asked after it was made, before its first reply
+//! is read.
 //!
 //! **Not detected:** a proxy between the cache and its origin that answers for several servers; a
 //! restart that lost the last writes, if the server keeps its identity.
 
 use wire::{
     detect::{self, Protocol},
+    memcache::{
+        self,
+        reply::{Progress, Scanner, Shape},
+    },
     mongo::{
         bson::{Document, Writer},
         frame as mongo_frame, message,
@@ -28,6 +33,8 @@ pub enum Speaks {
     Resp(Option<(Option<String>, String)>),
     /// MongoDB.
     Mongo,
+    /// memcached.
+    Memcache,
 }
 
 impl Speaks {
@@ -37,16 +44,19 @@ impl Speaks {
         match self {
             Self::Resp(_) => Protocol::Resp,
             Self::Mongo => Protocol::Mongo,
+            Self::Memcache => Protocol::Memcache,
         }
     }
 
-    /// Returns a question of the other protocol, for an origin that does not answer this one.
+    /// Returns a question of another protocol, for an origin that does not answer this one.
     #[must_use]
     pub fn foreign_question(&self) -> Vec<u8> {
         let mut out = Vec::new();
         match self {
             Self::Resp(_) => write_hello(&mut out),
             Self::Mongo => request::write_command(&mut out, &["PING"]),
+            // Redis answers `stats` with an error.
+            Self::Memcache => write_hello(&mut out),
         }
         out
     }
@@ -126,6 +136,11 @@ impl Watch {
                 write_hello(out);
                 self.awaited += 1;
             }
+            Speaks::Memcache => {
+                out.extend_from_slice(b"stats\r\n");
+                out.extend_from_slice(memcache::reply::FENCE);
+                self.awaited += 1;
+            }
         }
     }
 
@@ -177,6 +192,7 @@ impl Watch {
                 self.told.extend(told.unwrap_or_default());
                 Ok(Some(length))
             }
+            Speaks::Memcache => Ok(read_statistics(bytes, &mut self.told)?),
         }
     }
 
@@ -184,6 +200,7 @@ impl Watch {
         let told = std::mem::take(&mut self.told);
         let identity = match self.speaks {
             Speaks::Resp(_) => redis_identity(&told),
+            Speaks::Memcache => memcached_identity(&told),
             Speaks::Mongo if told.is_empty() => Identity::Unknown,
             Speaks::Mongo => Identity::Known(told, 0),
         };
@@ -212,6 +229,38 @@ fn redis_identity(info: &[u8]) -> Identity {
     let reached = field(b"master_repl_offset:").and_then(|text| std::str::from_utf8(text).ok());
     let reached = reached.and_then(|text| text.parse().ok()).unwrap_or(0);
     Identity::Known([process, b" ", history].concat(), reached)
+}
+
+/// Reads the statistics of a memcached and the fence after them. Returns their length once both are
+/// complete.
+fn read_statistics(bytes: &[u8], told: &mut Vec<u8>) -> wire::Result<Option<usize>> {
+    let limits = memcache::Limits::default();
+    let end = |from: usize, shape| {
+        let rest = bytes.get(from..).unwrap_or_default();
+        let Progress { consumed, complete } = Scanner::default().advance(rest, shape, &limits)?;
+        wire::Result::Ok(complete.then_some(from + consumed))
+    };
+    let Some(statistics) = end(0, Shape::Fenced)? else { return Ok(None) };
+    let Some(fence) = end(statistics, Shape::Line)? else { return Ok(None) };
+    told.extend_from_slice(bytes.get(..statistics).unwrap_or_default());
+    Ok(Some(fence))
+}
+
+/// Returns the process and its start time, which is the difference of two numbers of one clock.
+fn memcached_identity(statistics: &[u8]) -> Identity {
+    let field = |name: &[u8]| {
+        let mut lines = statistics.split(|&byte| byte == b'\n');
+        let text = lines.find_map(|line| line.strip_prefix(name)).map(<[u8]>::trim_ascii);
+        text.and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok())
+    };
+    let (process, uptime, time) =
+        (field(b"STAT pid "), field(b"STAT uptime "), field(b"STAT time "));
+    match (process, uptime, time) {
+        (Some(process), Some(uptime), Some(time)) => {
+            Identity::Known(format!("{process} {}", time.wrapping_sub(uptime)).into(), uptime)
+        }
+        _ => Identity::Unknown,
+    }
 }
 
 /// Returns the process and the election of a `hello` reply; `None` if it names no process.
@@ -313,6 +362,26 @@ mod tests {
             assert_eq!(answer(&mut watch, &hello(process, election)), verdict, "{process}");
             watch.lost();
         }
+    }
+
+    #[test]
+    fn another_process_or_start_of_memcached_is_a_change() {
+        let mut watch = Watch::new(Speaks::Memcache);
+        for (process, uptime, time, verdict) in [
+            (7, 9, 109, Verdict::Same),
+            (7, 10, 110, Verdict::Same),
+            // A container, whose process always has this number.
+            (7, 11, 130, Verdict::Changed),
+            (8, 12, 131, Verdict::Changed),
+        ] {
+            let stats = format!(
+                "STAT pid {process}\r\nSTAT uptime {uptime}\r\nSTAT time {time}\r\nEND\r\nVERSION 1.6.18\r\n"
+            );
+            assert_eq!(answer(&mut watch, stats.as_bytes()), verdict, "{process} {uptime}");
+            watch.lost();
+        }
+        let refused = b"CLIENT_ERROR unauthenticated\r\n".repeat(2);
+        assert_eq!(answer(&mut watch, &refused), Verdict::Changed);
     }
 
     #[test]

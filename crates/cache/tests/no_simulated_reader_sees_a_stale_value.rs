@@ -6,6 +6,8 @@
 
 #[path = "conversation/bson.rs"]
 mod bson;
+#[path = "simulation/memcached.rs"]
+mod memcached;
 #[path = "simulation/mongodb.rs"]
 mod mongodb;
 #[path = "simulation/origin.rs"]
@@ -35,6 +37,16 @@ fn redis() {
 #[test]
 fn mongodb() {
     run::<mongodb::MongoDb>();
+}
+
+#[test]
+fn memcached() {
+    run::<memcached::Memcached>();
+}
+
+#[test]
+fn a_memcached_cache_without_quarantine_is_found_out() {
+    is_found_out::<memcached::Memcached>();
 }
 
 #[test]

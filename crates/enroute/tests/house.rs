@@ -15,7 +15,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_100),
-    ("cache", 10_800),
+    ("cache", 12_100),
     ("content", 2_900),
     ("db", 8_900),
     ("edge-tls", 900),
@@ -31,7 +31,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("store", 12_900),
     ("switch", 5_300),
     ("testbed", 10_800),
-    ("wire", 8_300),
+    ("wire", 9_100),
 ];
 
 /// Epoll is used by crate `reactor`, and where its documentation says why

@@ -8,8 +8,8 @@ mod tls;
 
 pub use tls::AddressTls;
 
-/// Protocol and place: `mongodb://host:port`, `redis://host:port`; with TLS
-/// `mongodb://host:port/?tls=true`, `rediss://host:port`.
+/// Protocol and place: `mongodb://host:port`, `redis://host:port`, `memcached://host:port`; with
+/// TLS `mongodb://host:port/?tls=true`, `rediss://host:port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Protocol.
@@ -38,6 +38,8 @@ pub enum Scheme {
     Mongodb,
     /// `redis://`, also written `valkey://`; with TLS `rediss://` or `valkeys://`
     Redis,
+    /// `memcached://`
+    Memcached,
 }
 
 impl Scheme {
@@ -47,6 +49,7 @@ impl Scheme {
         match self {
             Self::Mongodb => "mongodb",
             Self::Redis => "redis",
+            Self::Memcached => "memcached",
         }
     }
 
@@ -56,6 +59,7 @@ impl Scheme {
         match self {
             Self::Mongodb => 27017,
             Self::Redis => 6379,
+            Self::Memcached => 11211,
         }
     }
 }
@@ -69,9 +73,9 @@ impl FromStr for Address {
                 "`{text}` {why}; write for example mongodb://127.0.0.1:27018 or redis://db.example:6379"
             )
         };
-        let (scheme, place) = text
-            .split_once("://")
-            .ok_or_else(|| wrong("has no protocol, expected mongodb:// or redis://"))?;
+        let (scheme, place) = text.split_once("://").ok_or_else(|| {
+            wrong("has no protocol, expected mongodb://, redis:// or memcached://")
+        })?;
         let (place, options) = match place.split_once('?') {
             Some((place, options)) if scheme == "mongodb" => (place, options),
             _ => (place, ""),
@@ -83,7 +87,12 @@ impl FromStr for Address {
         let scheme = match scheme {
             "mongodb" => Scheme::Mongodb,
             "redis" | "valkey" | "rediss" | "valkeys" => Scheme::Redis,
-            _ => return Err(wrong("has an unknown protocol, expected mongodb:// or redis://")),
+            "memcached" => Scheme::Memcached,
+            _ => {
+                return Err(wrong(
+                    "has an unknown protocol, expected mongodb://, redis:// or memcached://",
+                ));
+            }
         };
         let place = place.strip_suffix('/').unwrap_or(place);
         if place.is_empty() || place.contains(['/', '?', ',']) {
@@ -114,7 +123,7 @@ impl fmt::Display for Address {
         match (self.scheme, &self.tls) {
             (Scheme::Redis, Some(_)) => write!(out, "rediss://{}", self.host_port),
             (Scheme::Mongodb, Some(_)) => write!(out, "mongodb://{}/?tls=true", self.host_port),
-            (scheme, None) => write!(out, "{}://{}", scheme.name(), self.host_port),
+            (scheme, _) => write!(out, "{}://{}", scheme.name(), self.host_port),
         }
     }
 }

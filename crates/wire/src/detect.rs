@@ -20,6 +20,8 @@ pub enum Protocol {
     /// memcached's text protocol. It has no recognizable beginning, so it is never reported as
     /// found.
     Memcache,
+    /// memcached's binary protocol.
+    MemcacheBinary,
     /// HTTP/1 and HTTP/2.
     Http,
     /// TLS: a ClientHello, or the alert of a server that expects one.
@@ -33,13 +35,14 @@ impl Protocol {
             Self::Resp => "Redis (RESP)",
             Self::Mongo => "MongoDB",
             Self::Memcache => "memcached",
+            Self::MemcacheBinary => "memcached's binary protocol",
             Self::Http => "HTTP",
             Self::Tls => "TLS",
         }
     }
 
     fn is_text(self) -> bool {
-        !matches!(self, Self::Mongo | Self::Tls)
+        !matches!(self, Self::Mongo | Self::Tls | Self::MemcacheBinary)
     }
 
     /// Advice for the operator if this is found where `expected` was configured.
@@ -51,6 +54,9 @@ impl Protocol {
             (Self::Tls, _) => {
                 "this port does not support TLS as configured: disable TLS at the other end, or \
                  enable it here (`tls` of a listener, rediss://, mongodb://HOST/?tls=true)"
+            }
+            (Self::MemcacheBinary, Self::Memcache) => {
+                "set the client to the text protocol or the meta commands: memcached has deprecated the binary protocol"
             }
             (Self::Http, _) => {
                 "Possible SECURITY ATTACK detected: a web page or scanner sends HTTP requests; restrict access to \
@@ -106,7 +112,9 @@ pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
     if expected == Protocol::Tls && bytes.first() == Some(&HANDSHAKE) {
         return Look::Expected;
     }
-    let found = [Protocol::Tls, Protocol::Mongo, Protocol::Http, Protocol::Resp]
+    const KNOWN: [Protocol; 5] =
+        [Protocol::Tls, Protocol::Mongo, Protocol::MemcacheBinary, Protocol::Http, Protocol::Resp];
+    let found = KNOWN
         .into_iter()
         .find(|&protocol| protocol != expected && begins(protocol, expected, bytes));
     match found {
@@ -127,6 +135,12 @@ fn begins(protocol: Protocol, expected: Protocol, bytes: &[u8]) -> bool {
         Protocol::Http => is_http_line(bytes, matches!(expected, Protocol::Mongo | Protocol::Tls)),
         Protocol::Resp if expected == Protocol::Memcache => is_array(bytes),
         Protocol::Resp => is_array(bytes) || (is_typed(bytes) && !is_http_line(bytes, true)),
+        // Without the text protocol it would be that of none of the others.
+        Protocol::MemcacheBinary => {
+            expected == Protocol::Memcache
+                && bytes.len() >= LOOK_BYTES
+                && bytes.first() == Some(&BINARY_REQUEST)
+        }
         Protocol::Memcache => false,
     }
 }
@@ -165,6 +179,16 @@ pub fn refuse(found: Protocol, first: &[u8], reason: &str, out: &mut Vec<u8>) {
         Protocol::Memcache => {
             out.extend_from_slice(format!("SERVER_ERROR {reason}\r\n").as_bytes());
         }
+        Protocol::MemcacheBinary => {
+            const NOT_SUPPORTED: u8 = 0x83;
+            let operation = first.get(1).copied().unwrap_or_default();
+            out.extend_from_slice(&[0x81, operation, 0, 0, 0, 0, 0, NOT_SUPPORTED]);
+            out.extend_from_slice(&(reason.len() as u32).to_be_bytes());
+            // The client's own number; the item's is 0.
+            out.extend_from_slice(first.get(12..16).unwrap_or(&[0; 4]));
+            out.extend_from_slice(&[0; 8]);
+            out.extend_from_slice(reason.as_bytes());
+        }
         Protocol::Http => {
             let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n";
             let length = reason.len() + 1;
@@ -176,6 +200,9 @@ pub fn refuse(found: Protocol, first: &[u8], reason: &str, out: &mut Vec<u8>) {
         Protocol::Tls => out.extend_from_slice(&[21, 3, 1, 0, 2, 2, 10]),
     }
 }
+
+/// The first byte of a request of memcached's binary protocol; no text begins with it.
+const BINARY_REQUEST: u8 = 0x80;
 
 /// A record of TLS that is part of a handshake.
 const HANDSHAKE: u8 = 0x16;

@@ -17,10 +17,13 @@ use crate::{
 };
 
 mod greeting;
+pub mod memcache;
 pub mod mongo;
+mod reply;
 pub mod resp;
 
 pub use greeting::{Form, Greetings};
+pub use reply::{Cut, Hush, Kept, Probed, Reply};
 
 /// Maximum number of bytes of a write's reply that are kept; a reply that proves a refusal is
 /// shorter.
@@ -179,77 +182,6 @@ pub struct States<'a> {
     pub lives: Option<Duration>,
 }
 
-/// The kind of reply that a request gets.
-///
-/// Its tag takes a word for the same reason as that of [`Flow`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Reply {
-    /// One reply, passed on as it comes.
-    Plain,
-    /// One reply that [`Filter::observe`] must see: it changes the connection's state.
-    Observed,
-    /// One reply that [`Filter::rewrite`] changes before the client sees it.
-    Rewritten,
-    /// No reply.
-    Never,
-    /// Unknown: no version of the protocol has this request. An origin without it closes the
-    /// connection.
-    Unknown,
-    /// One reply, after which the origin closes the connection.
-    Last,
-    /// One reply, after which the client wants different replies or none. The origin is asked by
-    /// [`Filter::keep_answering`] instead, so that its replies can be matched.
-    Hush(Hush),
-    /// This many pushes of the origin, which [`Filter::confirms`] recognises, or one reply, which
-    /// is an error.
-    Confirmed(usize),
-    /// From here on the origin sends messages at any time; replies can no longer be matched.
-    Stream,
-}
-
-/// Which replies a client wants to receive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hush {
-    /// All.
-    Off,
-    /// All but the next.
-    Next,
-    /// No replies.
-    On,
-}
-
-/// A piece of the origin's byte stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cut {
-    /// Bytes that belong to the current message; 0 if more bytes are needed to determine it.
-    pub bytes: usize,
-    /// The message ends with them.
-    pub ends: bool,
-    /// The message answers a request (otherwise the origin sent it unasked, like a push).
-    pub answers: bool,
-    /// More messages answer the same request (MongoDB's exhaust).
-    pub continues: bool,
-}
-
-/// A reply that waits for its probe.
-#[derive(Debug, Clone, Copy)]
-pub struct Kept<'a> {
-    /// The variant that the reply answers, as in [`Read`].
-    pub variant: &'a [u8],
-    /// The output of [`Filter::admit`]; empty if the reply will not be stored.
-    pub packed: &'a [u8],
-}
-
-/// Result of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Probed {
-    /// Time at which the key expires at the origin.
-    pub expires_at: Option<Duration>,
-    /// The character of the key's namespace, if the probe asked for it.
-    pub character: Character,
-}
-
 /// One protocol, as the cache uses it. The only place in tier 1 that interprets messages of a
 /// protocol.
 pub trait Filter {
@@ -270,6 +202,10 @@ pub trait Filter {
     /// with the first that reads or writes.
     const CHECKS_EARLY: bool;
 
+    /// Whether each part of a reply that combines several names its key, so that the parts may come
+    /// in any order.
+    const NAMES_KEYS: bool;
+
     /// Client Filter: determines the flow of a message. `scratch` is space for constructed data.
     ///
     /// # Errors
@@ -279,6 +215,7 @@ pub trait Filter {
         message: &'m Self::Message<'_>,
         scratch: &'m mut Scratch,
         standing: &mut Standing,
+        now: Duration,
     ) -> Result<Request<'m, Self::Tag>>;
 
     /// Interprets the beginning of a message that is too long to be held. Returns the request as
@@ -294,6 +231,7 @@ pub trait Filter {
         bytes: &'m [u8],
         scratch: &'m mut Scratch,
         standing: &mut Standing,
+        now: Duration,
     ) -> Result<Option<(Request<'m, Self::Tag>, usize)>>;
 
     /// Returns how many of the next `bytes` belong to that message, and whether it ends with them.
@@ -324,8 +262,8 @@ pub trait Filter {
         packed: &mut Vec<u8>,
     ) -> Result<(), NotFilled>;
 
-    /// Rebuilds the reply to the request of `tag` from packed bytes.
-    fn answer(&mut self, tag: &Self::Tag, packed: &[u8], out: &mut Vec<u8>);
+    /// Rebuilds the reply to the request of `tag`, or its part for `key`, from packed bytes.
+    fn answer(&mut self, tag: &Self::Tag, key: &[u8], packed: &[u8], out: &mut Vec<u8>);
 
     /// Writes a request of our own that asks what must be known before the reply to `read` may be
     /// stored, and gives its tag; `None` if nothing is missing.
@@ -365,6 +303,10 @@ pub trait Filter {
     /// Writes a request of our own that the origin answers when it is done with all before it, and
     /// gives its tag; none if the protocol answers every request.
     fn fence(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
+
+    /// If the reply to the request of `tag` has no end of its own, writes a request whose reply marks
+    /// that end, and returns its tag. The request of `tag` has just been sent.
+    fn delimit(&mut self, tag: &Self::Tag, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
     /// Writes a request of our own that the origin refuses if it has refused the write of `tag`,
     /// which has just been sent, for lack of a right, and gives its tag; none if the reply to the
@@ -424,8 +366,16 @@ pub trait Filter {
     /// Begins a reply that combines `count` answers.
     fn answer_many(&mut self, tag: &Self::Tag, count: usize, out: &mut Vec<u8>);
 
-    /// Returns the answers combined in `reply`; `None` if it is an error.
-    fn split<'a>(&self, tag: &Self::Tag, reply: &'a [u8]) -> Option<Vec<&'a [u8]>>;
+    /// Ends a reply that [`Self::answer_many`] began.
+    fn end_many(&mut self, tag: &Self::Tag, out: &mut Vec<u8>);
+
+    /// Returns the answers for `keys` combined in `reply`; `None` if it is an error.
+    fn split<'a, 'k>(
+        &self,
+        tag: &Self::Tag,
+        keys: impl Iterator<Item = &'k [u8]>,
+        reply: &'a [u8],
+    ) -> Option<Vec<&'a [u8]>>;
 
     /// Returns, for a reply that begins with `beginning`, the number of answers in it and the
     /// number of bytes before the first; `None` if it does not contain several answers.

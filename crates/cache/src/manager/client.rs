@@ -72,7 +72,7 @@ impl<F: Filter> Session<F> {
         let mut later = Vec::new();
         let out = if first { self.to_client.buffer() } else { &mut later };
         let filter = &mut self.filter;
-        let hit = |packed: &[u8]| filter.answer(tag, packed, out);
+        let hit = |packed: &[u8]| filter.answer(tag, read.key.bytes, packed, out);
         match storage.read(question, ticket, now, hit) {
             Answer::Hit => {
                 storage.stats().hits.add(1);
@@ -109,11 +109,14 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) {
         self.forward(original);
+        let end = self.filter.delimit(tag, self.to_server.buffer());
         let Some(Fillable { lease, probe, probe_tag }) = fillable else {
-            return self.expect(tag.clone(), Action::Forward);
+            self.expect(tag.clone(), Action::Forward);
+            return self.expect_end(end);
         };
         let fill = Fill::new(read.key, read.variant, Some(lease), probe_tag.is_some(), now);
         self.expect(tag.clone(), Action::Fill(Box::new(fill)));
+        self.expect_end(end);
         if let Some(probe_tag) = probe_tag {
             self.forward(&probe);
             self.expect(probe_tag, Action::Probe { asked_at: now });
@@ -266,6 +269,7 @@ impl<F: Filter> Session<F> {
         let out = if first { self.to_client.buffer() } else { &mut later };
         self.filter.answer_many(tag, merge.parts.len(), out);
         out.extend_from_slice(&merge.stored);
+        self.filter.end_many(tag, out);
         if !first {
             self.answer_later(tag.clone(), later);
         }
@@ -325,9 +329,11 @@ impl<F: Filter> Session<F> {
         self.ended |= reply == Reply::Last;
         self.waiting_bytes += expected.action.held_bytes();
         let out = if self.passing { &mut self.behind } else { self.to_server.buffer() };
+        let end = self.filter.delimit(&expected.tag, out);
         let proof = self.filter.proof(&expected.tag, out);
         let (name, partial) = (expected.name, expected.partial);
         self.expected.push_back(expected);
+        self.expect_end(end);
         if let Some(tag) = proof {
             let proof = Expected::new(tag, Action::Proof);
             self.expected.push_back(Expected { name, partial, ..proof });
@@ -373,6 +379,14 @@ impl<F: Filter> Session<F> {
         self.to_server.buffer().extend_from_slice(bytes);
     }
 
+    /// Expects the reply to the request that [`Filter::delimit`] has written, if any.
+    fn expect_end(&mut self, tag: Option<F::Tag>) {
+        if let Some(tag) = tag {
+            let end = Expected::new(tag, Action::Fence { known: true });
+            self.expected.push_back(Expected { partial: self.passing, ..end });
+        }
+    }
+
     fn expect(&mut self, tag: F::Tag, action: Action) {
         self.waiting_bytes += action.held_bytes();
         self.expected.push_back(Expected::new(tag, action));
@@ -411,7 +425,7 @@ fn look_up<F: Filter, S: Storage>(
     storage: &mut S,
     now: Duration,
 ) -> Result<(), Option<Grant>> {
-    let hit = |packed: &[u8]| filter.answer(tag, packed, stored);
+    let hit = |packed: &[u8]| filter.answer(tag, question.key.bytes, packed, stored);
     match storage.read(question, None, now, hit) {
         Answer::Hit => Ok(()),
         Answer::Miss(Ok(grant)) => {

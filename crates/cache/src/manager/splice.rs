@@ -61,6 +61,7 @@ impl<F: Filter> Session<F> {
             return;
         };
         let mut unheard = Vec::new();
+        let stored = if F::NAMES_KEYS { merge.stored.as_slice() } else { &[] };
         let out = if self.hush == Hush::Off { self.to_client.buffer() } else { &mut unheard };
         let missing = merge.parts.iter().filter(|part| matches!(part, Part::Missing(_))).count();
         let elements = self.filter.elements(tag, &begun).filter(|&(count, _)| count == missing);
@@ -69,6 +70,7 @@ impl<F: Filter> Session<F> {
             self.filter.answer_many(tag, merge.parts.len(), out);
             merge.splice = Some(Splice::Elements { cut: Elements::default(), sent: 0 });
         } else {
+            out.extend_from_slice(stored);
             merge.splice = Some(Splice::Whole);
         }
         merge.splice(rest.unwrap_or(&begun), out);
@@ -105,7 +107,11 @@ impl<F: Filter> Session<F> {
         }
         let passed = !merge.is_partial();
         let missing = merge.parts.iter().filter(|part| matches!(part, Part::Missing(_))).count();
-        let elements = reply.and_then(|reply| self.filter.split(tag, reply));
+        let missing_keys = merge.parts.iter().filter_map(|part| match part {
+            Part::Missing(fill) => Some(fill.key.borrow().bytes),
+            Part::Stored(_) => None,
+        });
+        let elements = reply.and_then(|reply| self.filter.split(tag, missing_keys, reply));
         let elements = elements.filter(|parts| parts.len() == missing);
         let out = self.to_client.buffer();
         match &elements {
@@ -114,6 +120,7 @@ impl<F: Filter> Session<F> {
             // An error answers the whole request.
             None => out.extend_from_slice(reply.unwrap_or_default()),
         }
+        let ends = !passed && elements.is_some();
         let mut elements = elements.map(Vec::into_iter);
         for part in merge.parts {
             match part {
@@ -134,6 +141,9 @@ impl<F: Filter> Session<F> {
                     self.fill(tag, fill, element, storage, now);
                 }
             }
+        }
+        if ends {
+            self.filter.end_many(tag, self.to_client.buffer());
         }
     }
 }

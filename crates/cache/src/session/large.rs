@@ -43,7 +43,7 @@ impl<F: Filter> Session<F> {
         }
         scratch.clear();
         let standing = &mut self.standing;
-        let (request, taken) = match self.filter.begin(bytes, scratch, standing) {
+        let (request, taken) = match self.filter.begin(bytes, scratch, standing, now) {
             Ok(Some(begun)) => begun,
             Ok(None) => return Ok(Passage::Wait),
             Err(error) => return Err(self.refuse(error)),

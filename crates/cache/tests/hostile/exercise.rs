@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use cache::{
     Session, Side,
-    filter::{Filter, mongo, resp},
+    filter::{Filter, memcache, mongo, resp},
     lease::Ticket,
     session,
     storage::{self, MemoryStorage},
@@ -22,11 +22,17 @@ const BUFFERED_BYTES_MAX: usize = 2_000;
 /// A name that cannot be guessed.
 const NEIGHBOUR: &str = "a user whose name is in no corpus 0d4b7a";
 
-/// Puts bytes through one connection of either protocol, beside a connection that behaves. Panics
+/// Puts bytes through one connection of any protocol, beside a connection that behaves. Panics
 /// where a law of sessions is broken.
 pub(crate) fn exercise(input: &[u8]) {
     match input.split_first() {
         Some((0, conversation)) => redis(conversation),
+        Some((2, conversation)) => {
+            let mut storage = storage();
+            let settings = memcache_settings();
+            hold(memcache::Memcache::new(Arc::new(settings)), conversation, &mut storage);
+            rest(&mut storage);
+        }
         Some((_, conversation)) => {
             let mut storage = storage();
             hold(mongo::Mongo::new(Arc::new(mongo_settings())), conversation, &mut storage);
@@ -152,6 +158,11 @@ fn resp_settings() -> resp::Settings {
         ..wire::resp::Limits::default()
     };
     resp::Settings { limits, ..resp::Settings::default() }
+}
+
+fn memcache_settings() -> memcache::Settings {
+    let limits = wire::memcache::Limits { line_bytes_max: 300, value_bytes_max: 4_000 };
+    memcache::Settings { limits, ..memcache::Settings::default() }
 }
 
 fn mongo_settings() -> mongo::Settings {

@@ -117,7 +117,7 @@ pub struct Storage {
 /// One listener.
 #[derive(Debug, Clone, Serialize)]
 pub struct Listener {
-    /// Protocol: `mongodb` or `redis`.
+    /// Protocol: `mongodb`, `redis` or `memcached`.
     pub protocol: &'static str,
     /// Address where clients connect.
     pub listen: String,

@@ -16,7 +16,7 @@ use crate::{
         Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
         Replacement, Time,
     },
-    runtime::{Cause, Runtime, Shared},
+    runtime::{Cause, Protocol, Runtime, Shared},
 };
 
 const EXAMPLES: &str = "\
@@ -28,6 +28,10 @@ EXAMPLES:
   In front of Redis, with 512 MiB for items; prints hit and miss counts every second:
     enroute cache --listen redis://127.0.0.1:6380 --origin redis://db.example:6379 \\
       --memory 512MiB --statistics 1s
+
+  In front of memcached; a write that bypasses the cache stays invisible for at most 30 s:
+    enroute cache --listen memcached://127.0.0.1:11210 --origin memcached://db.example:11211 \\
+      --ttl 30s
 
   Several listeners and all options, from a configuration file; check the file first:
     enroute config check enroute.toml
@@ -52,13 +56,14 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "origin"])]
     config: Option<PathBuf>,
 
-    /// Address that clients connect to: mongodb://HOST:PORT or redis://HOST:PORT; with --tls-cert
-    /// also rediss://HOST:PORT. Port 0 picks a free port, which is printed
+    /// Address that clients connect to: mongodb://HOST:PORT, redis://HOST:PORT or
+    /// memcached://HOST:PORT; with --tls-cert also rediss://HOST:PORT. Port 0 picks a free port,
+    /// which is printed
     #[arg(long, value_name = "ADDRESS", requires = "origin")]
     listen: Option<Address>,
 
-    /// Address of the database: mongodb://HOST:PORT or redis://HOST:PORT, the same protocol as
-    /// --listen; with TLS mongodb://HOST:PORT/?tls=true or rediss://HOST:PORT
+    /// Address of the database: mongodb://HOST:PORT, redis://HOST:PORT or memcached://HOST:PORT, the
+    /// same protocol as --listen; with TLS mongodb://HOST:PORT/?tls=true or rediss://HOST:PORT
     #[arg(long, value_name = "ADDRESS", requires = "listen")]
     origin: Option<Address>,
 
@@ -88,8 +93,8 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, value_name = "WHEN")]
     population: Option<Population>,
 
-    /// Store only keys that match: `database.collection` for MongoDB, the key for Redis; `*` and
-    /// `?` are wildcards. Repeatable [default: all]
+    /// Store only keys that match: `database.collection` for MongoDB, the key for Redis and
+    /// memcached; `*` and `?` are wildcards. Repeatable [default: all]
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
 
@@ -175,9 +180,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let tls = if listener.origin.tls().is_some() { " (TLS)" } else { "" };
         eprintln!("{} -> {}{tls}", listener.url(), listener.origin);
         let bound = listener.staleness_bound(runtime.shared().ttl);
-        let why = match listener.feed {
-            Some(_) => "feed; while it is down, nothing is cached",
-            None => "no feed: the bound is `ttl`",
+        let why = match (&listener.feed, &listener.protocol) {
+            (Some(_), _) => "feed; while it is down, nothing is cached",
+            (None, Protocol::Memcache(_)) => {
+                "memcached has no feed: the bound is `ttl`; UDP is not served"
+            }
+            (None, _) => "no feed: the bound is `ttl`",
         };
         eprintln!(
             "{}: a write that bypasses the cache is visible after at most {bound:?} ({why})",

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Document, FeedDocument, ListenerDocument, Scheme};
+use super::{Document, FeedDocument, ListenerDocument, Scheme, Scripts, UnknownExpiry};
 
 impl Document {
     /// The first mistake that involves several values.
@@ -105,6 +105,11 @@ impl ListenerDocument {
                 format!("origin = \"{origin}\" is the address of the listener itself"),
             ));
         }
+        if listen.scheme == Scheme::Memcached {
+            return self.find_foreign_option().map_or(Ok(()), |option| {
+                Err((option, format!("`{option}` is not for memcached listeners; remove it")))
+            });
+        }
         self.find_tls_mistake()?;
         match listen.scheme {
             _ if self.feed.is_some() && origin.is_original() => mistake(
@@ -130,7 +135,24 @@ impl ListenerDocument {
     }
 }
 
-/// A mistake that involves several values.
+impl ListenerDocument {
+    /// Returns an option that is set although memcached listeners do not have it.
+    fn find_foreign_option(&self) -> Option<&'static str> {
+        let options = [
+            ("tls", self.tls.is_some()),
+            ("origin_tls", self.origin_tls.is_some()),
+            ("feed", self.feed.is_some()),
+            ("cluster", self.cluster.is_some()),
+            ("advertise", self.advertise.is_some()),
+            ("unique_fields", !self.unique_fields.is_empty()),
+            ("scripts", self.scripts != Scripts::default()),
+            ("unknown_expiry", self.unknown_expiry != UnknownExpiry::default()),
+        ];
+        options.into_iter().find_map(|(option, is_set)| is_set.then_some(option))
+    }
+}
+
+/// A mistake in a document whose single values are valid.
 pub(super) struct Mistake {
     pub(super) at: Option<Place>,
     pub(super) message: String,

@@ -89,7 +89,8 @@ pub struct LimitsDocument {
     pub pipeline_max: Option<usize>,
     /// Maximum number of bytes that wait to be written to one side of a connection; default: 1 MiB.
     pub buffered_bytes_max: Option<Bytes>,
-    /// Largest request or reply; default: 48 MB for MongoDB, 513 MiB for Redis.
+    /// Largest request or reply; default: 48 MB for MongoDB, 513 MiB for Redis;
+    /// largest value for memcached, default: 1 GiB.
     pub frame_bytes_max: Option<Bytes>,
     /// Maximum wait for the fill of another client; default: 2 s.
     pub coalesce_wait_max: Option<Time>,
@@ -119,7 +120,7 @@ pub struct ListenerDocument {
     /// it is the original destination of each diverted client (see `enroute intercept`).
     pub origin: Address,
     /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
-    /// patterns for Redis.
+    /// patterns for Redis and memcached.
     #[serde(default)]
     pub include: Vec<String>,
     /// Never store what matches one of these.

@@ -4,13 +4,13 @@ use std::{
     hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use anyhow::Context;
 use cache::{
     feed,
-    filter::{mongo, resp},
+    filter::{memcache, mongo, resp},
     rules::{Pattern, Rules},
     session, storage,
 };
@@ -154,14 +154,7 @@ impl Document {
             || written.origin.host_port.clone(),
             |cluster| format!("cluster {cluster}"),
         );
-        let named = written.advertise.is_some() || !written.names().is_empty();
-        if bound.ip().is_unspecified() && !named && !written.is_transparent() {
-            tracing::warn!(
-                listen = %written.listen,
-                "the wildcard address cannot be advertised to clients of a replica set or \
-                 cluster; set `advertise`"
-            );
-        }
+        written.warn_of_wildcard(bound);
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
         match written.listen.scheme {
             Scheme::Mongodb => {
@@ -210,11 +203,49 @@ impl Document {
                     access: resp::Access::default(),
                 }))
             }
+            Scheme::Memcached => {
+                let settings = self.memcache(origin, rules, secret);
+                Protocol::Memcache(Arc::new(settings))
+            }
+        }
+    }
+
+    fn memcache(&self, origin: String, keys: Rules, secret: u64) -> memcache::Settings {
+        let mut limits = wire::memcache::Limits::default();
+        let value_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
+        limits.value_bytes_max = value_bytes_max.unwrap_or(limits.value_bytes_max);
+        memcache::Settings {
+            origin,
+            secret,
+            limits,
+            keys,
+            on_write: self.storage().population == storage::Population::OnWrite,
+            clock: time_of_day(),
+            flushes: memcache::Flushes::default(),
+            wins: memcache::Wins::default(),
         }
     }
 }
 
+/// The time of day, since 1970.
+fn time_of_day() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
+}
+
 impl ListenerDocument {
+    /// Says that clients cannot be sent to the listener by the address it is bound to.
+    fn warn_of_wildcard(&self, bound: SocketAddr) {
+        let names_nodes = self.listen.scheme != Scheme::Memcached && !self.is_transparent();
+        let named = self.advertise.is_some() || !self.names().is_empty();
+        if names_nodes && !named && bound.ip().is_unspecified() {
+            tracing::warn!(
+                listen = %self.listen,
+                "the wildcard address cannot be advertised to clients of a replica set or \
+                 cluster; set `advertise`"
+            );
+        }
+    }
+
     fn bind(&self) -> anyhow::Result<TcpListener> {
         let listen = self
             .listen

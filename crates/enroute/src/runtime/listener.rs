@@ -12,7 +12,7 @@ use std::{
 
 use cache::{
     feed::{self, Reporter},
-    filter::{mongo, resp},
+    filter::{memcache, mongo, resp},
     session,
     watch::Speaks,
 };
@@ -41,6 +41,8 @@ pub enum Protocol {
     Mongo(Arc<mongo::Settings>),
     /// Redis or Valkey.
     Resp(Arc<resp::Settings>),
+    /// memcached.
+    Memcache(Arc<memcache::Settings>),
 }
 
 impl Protocol {
@@ -49,6 +51,7 @@ impl Protocol {
         match self {
             Self::Mongo(_) => "mongodb",
             Self::Resp(_) => "redis",
+            Self::Memcache(_) => "memcached",
         }
     }
 }
@@ -147,6 +150,8 @@ impl Listener {
         let reporter = match &self.protocol {
             Protocol::Mongo(settings) => Reporter::Mongo(Arc::clone(settings)),
             Protocol::Resp(settings) => Reporter::Redis(Arc::clone(settings)),
+            // The configuration refuses it: memcached reports no writes.
+            Protocol::Memcache(_) => return None,
         };
         Some(Source { reporter, origin: Arc::clone(&self.origin), config })
     }
@@ -158,6 +163,7 @@ impl Listener {
         let (secret, name, speaks) = match &self.protocol {
             Protocol::Mongo(settings) => (settings.secret, &settings.origin, Speaks::Mongo),
             Protocol::Resp(settings) => (settings.secret, &settings.origin, Speaks::Resp(login)),
+            Protocol::Memcache(settings) => (settings.secret, &settings.origin, Speaks::Memcache),
         };
         let (listen, origin) = (self.address, Arc::clone(&self.origin));
         let scope = watch::Source::scope_of(secret, name);

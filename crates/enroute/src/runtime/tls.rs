@@ -74,7 +74,7 @@ impl Listener {
         let url = match (&self.protocol, self.tls.is_some() || self.passes) {
             (Protocol::Resp(_), true) => format!("rediss://{}", self.address),
             (Protocol::Mongo(_), true) => format!("mongodb://{}/?tls=true", self.address),
-            (protocol, false) => format!("{}://{}", protocol.name(), self.address),
+            (protocol, _) => format!("{}://{}", protocol.name(), self.address),
         };
         url + &self.named()
     }

@@ -14,7 +14,7 @@ use std::{
 
 use cache::{
     Session, Side,
-    filter::{Filter, mongo::Mongo, resp::Resp},
+    filter::{Filter, memcache::Memcache, mongo::Mongo, resp::Resp},
     stats::Stats,
 };
 use reactor::{Drain, Events, Reactor, Seats, Token};
@@ -291,6 +291,9 @@ impl Round {
                 }
                 Protocol::Resp(settings) => {
                     Connection::boxed(worker, accepted, ticket, token, Resp::new(settings))
+                }
+                Protocol::Memcache(settings) => {
+                    Connection::boxed(worker, accepted, ticket, token, Memcache::new(settings))
                 }
             };
             io::Result::Ok(Seated { served: served?, alarm: None })

@@ -60,6 +60,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "is for Redis listeners only",
     ),
     (
+        "[[listener]]\nlisten = \"memcached://h:1\"\norigin = \"memcached://h:2\"\nfeed = {}\n",
+        "4:8",
+        "`feed` is not for memcached listeners",
+    ),
+    (
         "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\ncluster = \"c\"\nfeed = {}\n",
         "5:8",
         "a feed covers one node only",

@@ -1,11 +1,11 @@
-//! pymongo and redis-py: the same script, directly and through the cache, prints the same.
+//! pymongo, redis-py and pymemcache: the same script, directly and through the cache, prints the same.
 
 use std::net::SocketAddr;
 use std::process::Command;
 
 use crate::support::directory::installed;
 use crate::support::enroute::{Cache, Enroute};
-use crate::support::origins::{Mongo, Redis, absent};
+use crate::support::origins::{Memcached, Mongo, Redis, absent};
 use crate::support::secured::{certificates, origin_tls, redis, tls};
 
 #[test]
@@ -70,6 +70,21 @@ fn pymongo_before_an_origin_with_tls() {
     let told = run(script, outer.listen_address("mongodb"), &[""]).expect("it ran before");
     assert_eq!(told, expected);
     outer.stderr_line("(TLS)");
+}
+
+#[test]
+fn pymemcache() {
+    let has_library = Command::new(installed("python/bin/python"))
+        .args(["-c", "import pymemcache"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !has_library {
+        absent::<()>("pymemcache is not installed");
+        return;
+    }
+    let (Some(direct), Some(behind)) = (Memcached::start(), Memcached::start()) else { return };
+    let cache = Cache::start("memcached", behind.address(), "");
+    compare("memcached_conformance.py", direct.address(), &cache, &[], &[]);
 }
 
 /// The client of the cache has more arguments.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::support::enroute::Cache;
 use crate::support::message::Client;
-use crate::support::origins::Redis;
+use crate::support::origins::{Memcached, Redis};
 use crate::support::process::PATIENCE;
 use crate::support::raw::Raw;
 use crate::support::scripted::ScriptedOrigin;
@@ -101,6 +101,31 @@ fn a_lost_connection_to_the_same_origin_drops_nothing() {
     let before = cache.hits();
     new.ask("GET k", VALUE);
     assert!(cache.hits() > before, "it was dropped");
+}
+
+#[test]
+fn a_memcached_that_is_started_again_is_another_origin() {
+    let Some(mut memcached) = Memcached::start() else { return };
+    let cache = Cache::start("memcached", memcached.address(), "");
+    let mut client = Raw::connect(cache.address());
+    client.say("set k 0 0 1\r\nv\r\n");
+    client.hear("STORED\r\n");
+    let began = Instant::now();
+    while cache.hits() < 1.0 {
+        client.say("get k\r\n");
+        client.hear("VALUE k 0 1\r\nv\r\nEND\r\n");
+        assert!(began.elapsed() < PATIENCE, "never stored");
+    }
+    memcached.bring_down();
+    memcached.bring_up();
+    loop {
+        client.say("get k\r\n");
+        if client.hear_line() == "END\r\n" {
+            return;
+        }
+        client.hear("v\r\nEND\r\n");
+        assert!(began.elapsed() < PATIENCE, "still answered with a lost item");
+    }
 }
 
 #[test]

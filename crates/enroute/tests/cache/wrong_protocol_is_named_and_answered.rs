@@ -92,6 +92,33 @@ fn of_a_client() {
     witness.ask("GET k", "$1\r\nv\r\n");
 }
 
+/// Nothing listens at its origin: such a client is refused before the origin is asked.
+#[test]
+fn of_a_client_of_memcached() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let cache = Cache::start("memcached", silent.local_addr().expect("bound"), "");
+    let (process, listener) = (cache.process(), cache.address());
+    assert_eq!(told(process, listener, &client_hello(), &["got TLS", "not support TLS"]), ALERT);
+    let answer = told(process, listener, PAGE, &["got HTTP", "SECURITY ATTACK detected"]);
+    assert!(answer.starts_with(b"HTTP/1.1 400 "), "{answer:?}");
+    let answer = told(process, listener, &op_msg(), &["expected memcached, got MongoDB"]);
+    assert!(String::from_utf8_lossy(&answer).contains("errmsg"), "{answer:?}");
+    let command = b"*1\r\n$4\r\nPING\r\n";
+    let answer = told(process, listener, command, &["expected memcached, got Redis"]);
+    assert!(answer.starts_with(b"-ERR "), "{answer:?}");
+    // `version` of the binary protocol, with the number 1, 2, 3, 4.
+    let version = [&[0x80, 0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4][..], &[0; 8]].concat();
+    let answer = told(process, listener, &version, &["got memcached's binary protocol"]);
+    assert_eq!(
+        (&answer[..2], answer[7], &answer[12..16]),
+        (&[0x81, 0x0b][..], 0x83, &[1, 2, 3, 4][..])
+    );
+    assert!(
+        String::from_utf8_lossy(&answer).contains("set the client to the text protocol"),
+        "{answer:?}"
+    );
+}
+
 #[test]
 fn of_a_client_of_the_database() {
     let database = Database::start();
@@ -179,6 +206,18 @@ fn a_redis_behind_a_mongodb_listener() {
     for part in [origin.address(), cache.address()] {
         assert!(line.contains(&part.to_string()), "{line}");
     }
+}
+
+#[test]
+fn a_redis_behind_a_memcached_listener() {
+    let Some(origin) = Redis::start() else { return };
+    let cache = Cache::start("memcached", origin.address(), "");
+    let line = cache.log_line("speaks another protocol");
+    assert!(line.contains("expected memcached, got Redis"), "{line}");
+    let mut client = Raw::connect(cache.address());
+    client.say("get k\r\n");
+    let line = client.hear_line();
+    assert!(line.starts_with("SERVER_ERROR enroute: ") && line.contains("got Redis"), "{line}");
 }
 
 #[test]

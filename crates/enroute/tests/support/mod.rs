@@ -31,6 +31,7 @@ pub mod greedy;
 pub mod handover;
 pub mod history;
 pub mod keyserver;
+pub mod memcached_history;
 pub mod message;
 pub mod mongodb_history;
 pub mod moving;

@@ -120,6 +120,42 @@ impl Redis {
     }
 }
 
+/// memcached 1.6, with nothing in it.
+pub struct Memcached {
+    program: PathBuf,
+    process: Option<Process>,
+    address: SocketAddr,
+}
+
+impl Memcached {
+    pub fn start() -> Option<Self> {
+        let Some(program) = on_path("memcached") else {
+            return absent("memcached is not on PATH");
+        };
+        let mut memcached = Self { program, process: None, address: free_address() };
+        memcached.bring_up();
+        Some(memcached)
+    }
+
+    /// Starts it where it was, with nothing in it.
+    pub fn bring_up(&mut self) {
+        let port = self.address.port().to_string();
+        let arguments = ["-u", "nobody", "-l", "127.0.0.1", "-U", "0", "-m", "64", "-p", &port];
+        let mut process = Process::start(Command::new(&self.program).args(arguments));
+        process.accepting(self.address);
+        self.process = Some(process);
+    }
+
+    /// Ends it with its connections.
+    pub fn bring_down(&mut self) {
+        self.process = None;
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 /// A server with the MongoDB protocol.
 pub struct Mongo {
     process: Process,

@@ -109,3 +109,15 @@ fn what_begins_as_tls_needs_no_further_look() {
     assert_eq!(client(Protocol::Tls, &client_hello()[..1]), Look::Expected);
     assert_eq!(client(Protocol::Tls, b"GET"), Look::More);
 }
+
+#[test]
+fn a_client_of_memcacheds_binary_protocol_is_answered_in_it() {
+    let get = [&[0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2, 3, 4][..], &[0; 8], b"k"].concat();
+    let found = Protocol::MemcacheBinary;
+    assert_eq!(client(Protocol::Memcache, &get), Look::Found(found));
+    assert_eq!(client(Protocol::Memcache, &get[..9]), Look::More);
+    let mut out = Vec::new();
+    refuse(found, &get[..LOOK_BYTES], "no", &mut out);
+    let head = [0x81, 0, 0, 0, 0, 0, 0, 0x83, 0, 0, 0, 2, 1, 2, 3, 4];
+    assert_eq!(out, [&head[..], &[0; 8], b"no"].concat());
+}

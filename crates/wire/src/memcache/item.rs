@@ -1,6 +1,6 @@
 //! One item: the meta get that requests all of it, and the replies to a client.
 
-use super::PROTOCOL;
+use super::{PROTOCOL, reply::Meta};
 use crate::{Error, Result};
 
 /// An item as the server returned it.
@@ -40,27 +40,21 @@ pub fn answer(payload: &[u8], number: u64) -> Result<Option<Item>> {
 }
 
 fn read(payload: &[u8], number: u64) -> Option<Item> {
-    let line_bytes = payload.windows(2).position(|two| two == b"\r\n")?;
-    let (line, rest) = payload.split_at_checked(line_bytes)?;
-    let mut tokens = std::str::from_utf8(line).ok()?.split(' ').filter(|token| !token.is_empty());
-    if tokens.next()? != "VA" {
-        return None;
-    }
-    let value_bytes: usize = tokens.next()?.parse().ok()?;
+    let meta = Meta::parse(payload)?;
+    let value = meta.value?.to_vec();
     let (mut flags, mut lives_s, mut answered) = (None, None, None);
-    for token in tokens {
-        match token.split_at_checked(1)? {
-            ("t", "-1") => lives_s = Some(None),
-            ("t", seconds) => lives_s = Some(Some(seconds.parse().ok()?)),
-            ("f", flag) => flags = Some(flag.parse().ok()?),
-            ("O", number) => answered = u64::from_str_radix(number, 16).ok(),
+    for (letter, token) in meta.flags() {
+        let token = std::str::from_utf8(token).ok()?;
+        match (letter, token) {
+            (b't', "-1") => lives_s = Some(None),
+            (b't', seconds) => lives_s = Some(Some(seconds.parse().ok()?)),
+            (b'f', flag) => flags = Some(flag.parse().ok()?),
+            (b'O', number) => answered = u64::from_str_radix(number, 16).ok(),
             _ => return None,
         }
     }
     (answered == Some(number)).then_some(())?;
-    let value = rest.get(2..2_usize.checked_add(value_bytes)?)?;
-    (rest.get(2 + value_bytes..)? == b"\r\n").then_some(())?;
-    Some(Item { flags: flags?, lives_s: lives_s?, value: value.to_vec() })
+    Some(Item { flags: flags?, lives_s: lives_s?, value })
 }
 
 impl Item {

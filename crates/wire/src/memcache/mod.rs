@@ -1,14 +1,27 @@
 //! The parts of memcached's protocols that a cache on the path needs:
 //! `docs/protocols/memcached.md`.
 //!
-//! [`frame`] is the header of UDP datagrams, [`item`] the meta get that a cache sends and the
-//! replies that it writes, [`command`] the keys that a client's packet may write.
+//! For packets, each read alone: [`frame`] is the header of UDP datagrams, [`item`] the meta get
+//! that a cache sends and the replies that it writes, [`command`] the keys that a client's packet
+//! may write.
+//!
+//! For connections: [`request`] cuts the stream of a client, [`reply`] that of a server; [`verb`]
+//! has the properties of each command.
 
+pub mod base64;
 pub mod command;
 pub mod frame;
 pub mod item;
+mod limits;
+pub mod reply;
+pub mod request;
 #[cfg(test)]
 mod tests;
+pub mod verb;
+
+pub use limits::Limits;
+pub use request::Request;
+pub use verb::Verb;
 
 const PROTOCOL: &str = "memcached";
 

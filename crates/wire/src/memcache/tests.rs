@@ -1,7 +1,10 @@
 use super::{
+    Limits, Verb,
     command::{Written, written},
     frame::Frame,
     item::{Item, answer, question},
+    reply::{Meta, Scanner, Shape, Value},
+    request::{self, begin, decode},
 };
 
 fn keys(keys: &[&str]) -> Vec<Vec<u8>> {
@@ -77,4 +80,128 @@ fn frames() {
     assert_eq!(frame.bytes(), b"\x12\x34\0\0\0\x01\0\0get k\r\n");
     assert_eq!(Frame::decode(&frame.bytes()), Ok(frame));
     assert!(Frame::decode(b"1234567").is_err());
+}
+
+#[test]
+fn requests_are_read_as_memcached_reads_them() {
+    let limits = Limits::default();
+    for (text, verb, words, value, quiet) in [
+        ("get a  b\r\n", Verb::Get, 3, "", false),
+        ("  mn\n", Verb::Line, 1, "", false),
+        ("\r\n", Verb::Line, 0, "", false),
+        ("GET a\r\n", Verb::Unknown, 2, "", false),
+        ("get\ta\r\n", Verb::Unknown, 1, "", false),
+        ("set a 0 -1 2\r\n\r\n\r\n", Verb::Set, 5, "\r\n", false),
+        ("set a 0 0 01 noreply\nx\r\n", Verb::Set, 6, "x", true),
+        ("set a 0 0 1 other\r\nx\r\n", Verb::Set, 6, "x", false),
+        ("cas a 0 0 0 7\r\n\r\n", Verb::Cas, 6, "", false),
+        ("ms a 1 T0 q\r\nx\r\n", Verb::MetaSet, 5, "x", true),
+        ("get a noreply\r\n", Verb::Get, 3, "", false),
+        ("mg a v Oq\r\n", Verb::MetaGet, 4, "", false),
+        ("flush_all noreply\r\n", Verb::FlushAll, 2, "", true),
+    ] {
+        let (request, taken) = decode(text.as_bytes(), &limits).unwrap().expect(text);
+        assert_eq!((request.verb(), request.words().count()), (verb, words), "{text:?}");
+        assert_eq!((request.value(), request.is_quiet()), (value.as_bytes(), quiet), "{text:?}");
+        assert_eq!(taken, text.len(), "{text:?}");
+        for cut in 0..text.len() {
+            assert_eq!(decode(&text.as_bytes()[..cut], &limits), Ok(None), "{text:?} {cut}");
+        }
+    }
+}
+
+/// memcached answers such a line with an error and reads its value as commands, or as a value,
+/// depending on what is wrong.
+#[test]
+fn lines_behind_which_a_value_may_be_read_as_commands_are_refused() {
+    let limits = Limits { value_bytes_max: 5, ..Limits::default() };
+    let long = "k".repeat(251);
+    for text in [
+        "set a 0 0\r\n",
+        "set a x 0 1\r\n",
+        "set a 4294967296 0 1\r\n",
+        "set a 0 1x 1\r\n",
+        "set a 0 0 -1\r\n",
+        "set a 0 0 +1\r\n",
+        "set a 0 0 1x\r\n",
+        "set a 0 0 6\r\n",
+        "set a 0 0 1 noreply x\r\n",
+        "set a b 0 0 1\r\n",
+        "cas a 0 0 1\r\nx\r\n",
+        "cas a 0 0 1 x\r\nx\r\n",
+        "ms a\r\n",
+        "ms a S1\r\nx\r\n",
+        "set a 0 0 1\r\nxy\r\n",
+        "set a 0 0 1\r\nx\n\n",
+        "get a\0b\r\n",
+        &format!("set {long} 0 0 1\r\n"),
+    ] {
+        let refused = decode(text.as_bytes(), &limits).expect_err(text);
+        assert!(request::error_line(&refused).ends_with(b"\r\n"), "{text:?}");
+    }
+    assert!(decode(&[b'a'; 70_000], &limits).is_err() && decode(&[b'a'; 100], &limits).is_ok());
+}
+
+#[test]
+fn no_room_is_made_for_a_value_that_is_only_announced() {
+    let line = format!("set a 0 0 {}\r\n", 1 << 30);
+    assert_eq!(decode(line.as_bytes(), &Limits::default()), Ok(None));
+    let (request, taken, mut rest) = begin(format!("{line}abc").as_bytes(), &Limits::default())
+        .unwrap()
+        .map(|b| (b.0.key().map(<[u8]>::to_vec), b.1, b.2))
+        .expect("a line");
+    assert_eq!((request.as_deref(), taken), (Some(&b"a"[..]), line.len() + 3));
+    assert_eq!(rest.advance(&[0; 100]).map(|passed| (passed.bytes, passed.ends)), Ok((100, false)));
+}
+
+#[test]
+fn replies_end_by_what_was_asked() {
+    for (shape, text) in [
+        (Shape::Line, "STORED\r\n"),
+        (Shape::Values, "END\r\n"),
+        (Shape::Values, "VALUE a 0 5\r\nEND\r\n\r\nVALUE b 1 0 9\r\n\r\nEND\r\n"),
+        (Shape::Values, "SERVER_ERROR out of memory\r\n"),
+        (Shape::Meta, "VA 4 f0\r\nEN\r\n\r\n"),
+        (Shape::Meta, "HD\r\n"),
+        (Shape::Keys, "key=a exp=-1\nEND\r\n"),
+        (Shape::Keys, "BUSY\r\n"),
+        (Shape::Fenced, "CLIENT_ERROR unauthenticated\r\n"),
+    ] {
+        let mut scanner = Scanner::default();
+        let both = format!("{text}VERSION 1\r\n");
+        let progress = scanner.advance(both.as_bytes(), shape, &Limits::default()).unwrap();
+        assert_eq!((progress.consumed, progress.complete), (text.len(), true), "{text:?}");
+    }
+    for text in ["", "ERROR\r\n", "VA 9\r\nVERSION 1\r\n", "STAT a 1\r\nEND\r\n"] {
+        let both = format!("{text}VERSION 1\r\n");
+        let progress =
+            Scanner::default().advance(both.as_bytes(), Shape::Fenced, &Limits::default());
+        assert_eq!(progress.unwrap().consumed, text.len(), "{text:?}");
+    }
+    for wrong in ["VALUE a\r\n", "VALUE a 0 x\r\n", "VA\u{20}\r\n"] {
+        let shape = if wrong.starts_with("VALUE") { Shape::Values } else { Shape::Meta };
+        assert!(Scanner::default().advance(wrong.as_bytes(), shape, &Limits::default()).is_err());
+    }
+}
+
+#[test]
+fn replies_are_read() {
+    let reply = b"VALUE a 7 2 99\r\n\r\n\r\nEND\r\n";
+    let (value, taken) = Value::first(reply).expect("an item");
+    assert_eq!((value.key, value.flags, value.unique), (&b"a"[..], &b"7"[..], Some(&b"99"[..])));
+    assert_eq!((value.value, taken), (&b"\r\n"[..], reply.len() - 5));
+    for cut in 0..taken {
+        assert_eq!(Value::first(&reply[..cut]), None);
+    }
+    let meta = Meta::parse(b"VA 1 ka O12 t-1 W\r\nx\r\n").expect("a reply");
+    assert_eq!((meta.code, meta.value), (&b"VA"[..], Some(&b"x"[..])));
+    assert_eq!(
+        (meta.flag(b't'), meta.flag(b'W'), meta.flag(b'X')),
+        (Some(&b"-1"[..]), Some(&b""[..]), None)
+    );
+    let none = Meta::parse(b"EN\r\n").expect("a reply");
+    assert_eq!((none.code, none.value, none.flags().count()), (&b"EN"[..], None, 0));
+    for wrong in ["", "E", "EN\n", "EN\r\nx", "VA 2\r\nx\r\n", "VA\r\nx\r\n"] {
+        assert_eq!(Meta::parse(wrong.as_bytes()), None, "{wrong:?}");
+    }
 }

@@ -140,6 +140,7 @@ impl Filter for Mongo {
 
     // Drivers watch servers by connections that never read.
     const CHECKS_EARLY: bool = false;
+    const NAMES_KEYS: bool = false;
 
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
         if !self.recognised {
@@ -163,6 +164,7 @@ impl Filter for Mongo {
         bytes: &'m [u8],
         _: &'m mut Scratch,
         standing: &mut Standing,
+        _: Duration,
     ) -> Result<Option<(Request<'m, Tag>, usize)>> {
         let Some(length) = frame::frame_bytes(bytes, &self.settings.limits)? else {
             return Ok(None);
@@ -187,6 +189,7 @@ impl Filter for Mongo {
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
         standing: &mut Standing,
+        _: Duration,
     ) -> Result<Request<'m, Tag>> {
         let bytes = match &message.inflated {
             None => message.original,
@@ -233,7 +236,7 @@ impl Filter for Mongo {
         server::admit(reply, field, key, &self.settings.limits, packed)
     }
 
-    fn answer(&mut self, tag: &Tag, packed: &[u8], out: &mut Vec<u8>) {
+    fn answer(&mut self, tag: &Tag, _: &[u8], packed: &[u8], out: &mut Vec<u8>) {
         let request_id = self.next_id();
         if tag.legacy {
             response::legacy_reply(out, request_id, tag.request_id, packed);
@@ -301,6 +304,11 @@ impl Filter for Mongo {
         let request_id = self.next_id();
         message::write(out, request_id, 0, &body);
         Some(Tag { request_id, ..Tag::default() })
+    }
+
+    #[inline]
+    fn delimit(&mut self, _: &Tag, _: &mut Vec<u8>) -> Option<Tag> {
+        None
     }
 
     fn proof(&mut self, _: &Tag, _: &mut Vec<u8>) -> Option<Tag> {
@@ -385,7 +393,14 @@ impl Filter for Mongo {
         unreachable!("no MongoDB request reads several keys side by side")
     }
 
-    fn split<'a>(&self, _: &Tag, _: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+    fn end_many(&mut self, _: &Tag, _: &mut Vec<u8>) {}
+
+    fn split<'a, 'k>(
+        &self,
+        _: &Tag,
+        _: impl Iterator<Item = &'k [u8]>,
+        _: &'a [u8],
+    ) -> Option<Vec<&'a [u8]>> {
         None
     }
 
@@ -398,7 +413,7 @@ impl Filter for Mongo {
         let greeting = tag.greets.filter(|_| self.identity.is_anonymous());
         if let Some(body) = greeting.and_then(|form| greetings.recall(form, *greeting_age_max, now))
         {
-            return self.answer(tag, &body, out);
+            return self.answer(tag, b"", &body, out);
         }
         // HostUnreachable: drivers may retry a read elsewhere, and keep the connection.
         const HOST_UNREACHABLE: i32 = 6;
@@ -409,7 +424,7 @@ impl Filter for Mongo {
             body.i32("code", HOST_UNREACHABLE);
             body.str("codeName", "HostUnreachable");
         });
-        self.answer(tag, &body, out);
+        self.answer(tag, b"", &body, out);
     }
 
     fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {

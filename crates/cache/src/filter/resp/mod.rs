@@ -126,6 +126,7 @@ impl Filter for Resp {
     type Message<'a> = Message<'a>;
 
     const CHECKS_EARLY: bool = true;
+    const NAMES_KEYS: bool = false;
 
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
@@ -137,6 +138,7 @@ impl Filter for Resp {
         bytes: &'m [u8],
         scratch: &'m mut Scratch,
         standing: &mut Standing,
+        _: Duration,
     ) -> Result<Option<(Request<'m, Tag>, usize)>> {
         Ok(self.name_beginning(bytes, scratch, standing))
     }
@@ -160,6 +162,7 @@ impl Filter for Resp {
         message: &'m Message<'_>,
         scratch: &'m mut Scratch,
         standing: &mut Standing,
+        _: Duration,
     ) -> Result<Request<'m, Tag>> {
         self.name_flow(message, scratch, standing)
     }
@@ -201,7 +204,7 @@ impl Filter for Resp {
     }
 
     #[inline]
-    fn answer(&mut self, _: &Tag, packed: &[u8], out: &mut Vec<u8>) {
+    fn answer(&mut self, _: &Tag, _: &[u8], packed: &[u8], out: &mut Vec<u8>) {
         server::unpack(packed, self.version, out);
     }
 
@@ -271,6 +274,11 @@ impl Filter for Resp {
     }
 
     fn fence(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
+        None
+    }
+
+    #[inline]
+    fn delimit(&mut self, _: &Tag, _: &mut Vec<u8>) -> Option<Tag> {
         None
     }
 
@@ -390,7 +398,14 @@ impl Filter for Resp {
         response::write_array_header(out, count);
     }
 
-    fn split<'a>(&self, _: &Tag, reply: &'a [u8]) -> Option<Vec<&'a [u8]>> {
+    fn end_many(&mut self, _: &Tag, _: &mut Vec<u8>) {}
+
+    fn split<'a, 'k>(
+        &self,
+        _: &Tag,
+        _: impl Iterator<Item = &'k [u8]>,
+        reply: &'a [u8],
+    ) -> Option<Vec<&'a [u8]>> {
         let reply = whole(reply, &self.settings.limits)?;
         let elements = || reply.elements().map(|element| element.bytes()).collect();
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)

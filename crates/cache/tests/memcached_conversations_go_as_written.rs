@@ -1,0 +1,12 @@
+//! Conversations of memcached clients and servers through the cache, as data:
+//! `testdata/conversations/memcached/`.
+
+#[path = "conversation/harness.rs"]
+mod conversation;
+#[path = "conversation/memcached.rs"]
+mod memcached;
+
+#[test]
+fn memcached_conversations_go_as_written() {
+    conversation::hold_all::<memcached::Memcached>("memcached");
+}

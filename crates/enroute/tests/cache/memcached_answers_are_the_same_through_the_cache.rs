@@ -1,0 +1,105 @@
+//! The same requests, to a memcached directly and to another through the cache: the answers are the
+//! same, byte for byte, and many of them came from storage.
+
+use std::net::SocketAddr;
+
+use crate::support::enroute::Cache;
+use crate::support::origins::Memcached;
+use crate::support::raw::Raw;
+
+/// One request a line, `|` for a line end; each is made three times, so that a read misses, fills
+/// and hits.
+const REQUESTS: &str = "\
+set a 7 0 5|hello
+get a
+gets a
+get a b a
+mg a v
+mg a k f v c s O12
+mg YQ== b k v
+mg a
+mg none v k O1
+mg none v q
+mg a v q
+get none
+append a 0 0 1|!
+get a
+add a 0 0 1|x
+cas a 0 0 1 999|x
+get a
+replace a 3 0 0|
+get a
+set n 0 0 1|5
+incr n 7
+get n
+decr n 3 noreply
+get n
+incr a 1
+touch a 0
+get a
+gat 0 a none
+gats 0 a
+set b 0 0 1 noreply|y
+get a b
+ms c 2 F9 c q|cc
+mg c v f
+ms YWI= 1 b|z
+get ab
+md c I T30
+md ab x
+get ab
+md ab q
+md none q
+mg ab v
+ma n D5 N0 v
+ma none2 N0 J3 v
+get none2
+delete a
+delete a
+get a
+mg viv v N30
+me none
+stats noop
+foo
+foo bar baz
+get
+verbosity
+flush_all x
+gat x a
+mg b v v
+mg b @
+mg Y b v
+incr n x
+flush_all
+get b
+mg b v";
+
+#[test]
+fn memcached_answers_are_the_same_through_the_cache() {
+    let (Some(direct), Some(behind)) = (Memcached::start(), Memcached::start()) else { return };
+    let cache = Cache::start("memcached", behind.address(), "[storage]\nttl = \"60s\"\n");
+    let bound = cache.log_line("memcached has no feed");
+    assert!(bound.contains("at most 60s"), "{bound}");
+    let connect = |address: SocketAddr| [Raw::connect(address), Raw::connect(address)];
+    let (mut direct, mut cached) = (connect(direct.address()), connect(cache.address()));
+    for request in REQUESTS.lines() {
+        for turn in 0..3 {
+            let told = ask(&mut cached[turn % 2], request);
+            assert_eq!(told, ask(&mut direct[turn % 2], request), "{request} ({turn})");
+        }
+    }
+    let statistics = cache.statistics();
+    assert!(statistics["hits"] >= 30.0, "{statistics:?}");
+}
+
+/// The answer, up to that to `mn`.
+fn ask(connection: &mut Raw, request: &str) -> String {
+    connection.say(format!("{}\r\nmn\r\n", request.replace('|', "\r\n")));
+    let mut answer = String::new();
+    loop {
+        match connection.hear_line() {
+            line if line == "MN\r\n" => return answer,
+            line => answer.push_str(&line),
+        }
+    }
+}

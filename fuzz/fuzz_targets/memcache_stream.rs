@@ -1,0 +1,9 @@
+//! memcached requests and replies from bytes nobody wrote.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/wire/tests/memcache/exercise.rs"]
+mod exercise;
+
+fuzz_target!(|bytes: &[u8]| exercise::exercise(bytes));
