@@ -8,7 +8,7 @@ use crate::support::origins::Memcached;
 use crate::support::raw::Raw;
 
 /// One request a line, `|` for a line end; each is made three times, so that a read misses, fills
-/// and hits.
+/// and hits. No `decr` shortens its number: memcached pads it with a space or not, as it happens.
 const REQUESTS: &str = "\
 set a 7 0 5|hello
 get a
@@ -29,7 +29,7 @@ cas a 0 0 1 999|x
 get a
 replace a 3 0 0|
 get a
-set n 0 0 1|5
+set n 0 0 2|15
 incr n 7
 get n
 decr n 3 noreply

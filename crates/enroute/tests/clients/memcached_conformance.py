@@ -37,10 +37,11 @@ def converse(client):
     tell("cas", lambda: client.cas("s", "by cas", unique))
     tell("cas again", lambda: client.cas("s", "by cas again", unique))
     tell("get", lambda: client.get("s"), 4)
-    tell("set number", lambda: client.set("n", "5"))
+    # No result is shorter than the number before: memcached pads it with a space or not, as it happens.
+    tell("set number", lambda: client.set("n", "15"))
     tell("incr", lambda: client.incr("n", 7))
     tell("get", lambda: client.get("n"), 4)
-    tell("decr", lambda: client.decr("n", 20))
+    tell("decr", lambda: client.decr("n", 12))
     tell("get", lambda: client.get("n"), 4)
     tell("incr absent", lambda: client.incr("absent", 1))
     tell("incr text", lambda: client.incr("s", 1))

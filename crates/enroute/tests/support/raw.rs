@@ -113,7 +113,11 @@ impl Raw {
 
     /// Says that nothing more will be said.
     pub fn end(&self) {
-        self.0.shutdown(Shutdown::Write).expect("an open connection");
+        match self.0.shutdown(Shutdown::Write) {
+            // The other side was faster, and its end was a reset.
+            Err(error) if error.kind() == ErrorKind::NotConnected => {}
+            ended => ended.expect("an open connection"),
+        }
     }
 
     pub fn stream(&self) -> &TcpStream {
