@@ -78,6 +78,9 @@ impl Scanner {
                     false => Ok(Progress { consumed, complete: false }),
                 };
             };
+            if end > limits.line_bytes_max {
+                return Err(long_line(consumed, limits, end));
+            }
             let line = rest.get(..end).unwrap_or_default();
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             let complete = self
