@@ -70,14 +70,35 @@ impl Record {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Variants { names, generation } => {
-                let mut out = vec![VERSION, 1];
+                let mut out = Vec::with_capacity(self.encoded_len());
+                out.extend([VERSION, 1]);
                 out.extend(generation.to_le_bytes());
                 for name in names {
                     put_short(&mut out, name.as_str().as_bytes());
                 }
                 out
             }
-            Self::Entry(entry) => encode(entry),
+            Self::Entry(entry) => encode(entry, self.encoded_len()),
+        }
+    }
+
+    /// Length of [`encode`](Self::encode)'s result, in bytes.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        const SHORT: usize = 2;
+        match self {
+            Self::Variants { names, .. } => {
+                10 + names.iter().map(|name| SHORT + name.as_str().len()).sum::<usize>()
+            }
+            Self::Entry(entry) => {
+                let field =
+                    |name: &HeaderName, value: usize| SHORT + name.as_str().len() + 4 + value;
+                let selecting =
+                    entry.selecting.0.iter().map(|(name, value)| field(name, value.len()));
+                let headers = entry.headers.iter().map(|(name, value)| field(name, value.len()));
+                let fields = selecting.chain(headers).sum::<usize>();
+                17 + 2 * SHORT + fields + entry.body.len()
+            }
         }
     }
 
@@ -92,8 +113,8 @@ impl Record {
     }
 }
 
-fn encode(entry: &Entry) -> Vec<u8> {
-    let mut out = Vec::with_capacity(entry.body.len() + 1024);
+fn encode(entry: &Entry, length: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(length);
     out.extend([VERSION, 2]);
     out.extend(entry.status.as_u16().to_le_bytes());
     out.extend((entry.received.as_millis() as u64).to_le_bytes());
@@ -228,7 +249,9 @@ mod tests {
         let names = vec![header::ACCEPT, header::COOKIE];
         let variants = Record::Variants { names, generation: 7 };
         for record in [variants, Record::Entry(entry())] {
-            assert_eq!(Record::decode(&record.encode().into()), Ok(record));
+            let encoded = record.encode();
+            assert_eq!(encoded.len(), record.encoded_len());
+            assert_eq!(Record::decode(&encoded.into()), Ok(record));
         }
     }
 

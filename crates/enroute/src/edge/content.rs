@@ -70,11 +70,14 @@ impl Content {
         room: &Arc<Room>,
         now: Duration,
     ) {
+        // A second copy of the response, until it is stored.
+        let Some(counted) = room.whole(record.encoded_len()) else {
+            debug!("a response is not stored: too much other data is in transit");
+            return self.forget(key).await;
+        };
         let bytes = record.encode();
         self.put(key, &bytes, kept_for, now);
-        let Some(database) = &self.database else { return };
-        // A copy that the database does not have is a miss there.
-        if let Some(counted) = room.whole(bytes.len()) {
+        if let Some(database) = &self.database {
             database.store(key, counted.keeps(bytes), kept_for).await;
         }
     }
