@@ -1,8 +1,11 @@
 //! Content in a database behind the memory: `enroute db`, or any other RESP server.
 //!
-//! Content is a copy, so a database that fails is a miss and nothing more.
+//! Content is a copy, so a database that fails is a miss and nothing more. What it failed to drop is
+//! dropped before the database is asked for it again.
 
 use std::{
+    collections::HashSet,
+    hash::{BuildHasher, RandomState},
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     time::Duration,
 };
@@ -22,6 +25,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Commands of one conversation.
 const OUTSTANDING_MAX: usize = 2;
 
+/// Entries still to be dropped at most; more may be served while they are fresh.
+const OWED_MAX: usize = 1 << 16;
+
 /// Prefix of its keys, to keep them apart from those of other applications.
 const KEYS: &[u8] = b"enroute-edge ";
 
@@ -31,6 +37,9 @@ pub struct Database {
     reply_bytes_max: usize,
     connections: Vec<Mutex<Option<Connection<TcpStream>>>>,
     next: AtomicUsize,
+    /// Hashes of the keys whose `DEL` failed.
+    owed: parking_lot::Mutex<HashSet<u64>>,
+    hasher: RandomState,
 }
 
 impl Database {
@@ -40,11 +49,16 @@ impl Database {
     pub fn new(address: String, value_bytes_max: usize) -> Self {
         let connections = (0..CONNECTIONS).map(|_| Mutex::new(None)).collect();
         let reply_bytes_max = value_bytes_max + FRAMING_BYTES;
-        Self { address, reply_bytes_max, connections, next: AtomicUsize::new(0) }
+        let (next, owed, hasher) = Default::default();
+        Self { address, reply_bytes_max, connections, next, owed, hasher }
     }
 
     /// The value under `key`, and how long it is kept.
     pub(super) async fn lookup(&self, key: &[u8]) -> Option<(Vec<u8>, Duration)> {
+        let is_owed = self.owed.lock().contains(&self.hasher.hash_one(key));
+        if is_owed && !self.forget(key).await {
+            return None;
+        }
         let key = [KEYS, key].concat();
         match self.ask([vec![b"GET".as_slice(), &key], vec![b"PTTL", &key]]).await? {
             [Reply::Bytes(value), Reply::Integer(left)] if left > 0 => {
@@ -61,9 +75,17 @@ impl Database {
         self.ask([vec![b"SET".as_slice(), &key, &value, b"PX", kept.as_bytes()]]).await;
     }
 
-    /// Drops the entry of `key`.
-    pub(super) async fn forget(&self, key: &[u8]) {
-        self.ask([vec![b"DEL".as_slice(), &[KEYS, key].concat()]]).await;
+    /// Drops the entry of `key`; if that fails, it is dropped before it is looked up. Returns
+    /// whether it is dropped.
+    pub(super) async fn forget(&self, key: &[u8]) -> bool {
+        let dropped = self.ask([vec![b"DEL".as_slice(), &[KEYS, key].concat()]]).await.is_some();
+        let (hash, mut owed) = (self.hasher.hash_one(key), self.owed.lock());
+        if dropped {
+            owed.remove(&hash);
+        } else if owed.len() < OWED_MAX {
+            owed.insert(hash);
+        }
+        dropped
     }
 
     /// The replies to these commands, none of them an error. The commands are encoded when it is
