@@ -28,7 +28,7 @@ const NUMBERS: &[(&str, &str, &str, &str)] = &[
     (BOUNDS, "`Last-Modified`, at most a day |", "crates/content/src/entry.rs", "GUESSED_MAX: Duration = Duration::from_secs(24 * 3600);"),
     (BOUNDS, "| 10 s after three ordinary responses", "crates/content/src/marks.rs", "KEPT_FOR: Duration = Duration::from_secs(10);"),
     (BOUNDS, "| 10 s after three ordinary responses", "crates/content/src/marks.rs", "MARKED_AFTER: u8 = 3;"),
-    (BOUNDS, "never, unless 65,536 others are outstanding", "crates/enroute/src/edge/database.rs", "OWED_MAX: usize = 1 << 16;"),
+    (BOUNDS, "never, unless 65,536 others are outstanding", "crates/content/src/owed.rs", "OWED_MAX: usize = 1 << 16;"),
     // Data plane. 64 questions, the pause doubled from 5 to 160 ms, are 9.6 s.
     (BOUNDS, "| 50 ms, what the agent waits for the disk", "crates/enroute/src/switch/agent.rs", "WAIT: Duration = Duration::from_millis(50);"),
     (BOUNDS, "each message that is lost adds 5 to 160 ms", "crates/switch/src/agent/config.rs", "resend: Duration::from_millis(5),"),

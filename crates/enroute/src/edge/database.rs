@@ -4,13 +4,12 @@
 //! dropped before the database is asked for it again.
 
 use std::{
-    collections::HashSet,
-    hash::{BuildHasher, RandomState},
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
     time::Duration,
 };
 
 use anyhow::bail;
+use content::Owed;
 use hyper::body::Bytes;
 use tokio::{net::TcpStream, sync::Mutex, time::timeout};
 use tracing::warn;
@@ -25,9 +24,6 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Commands of one conversation.
 const OUTSTANDING_MAX: usize = 2;
 
-/// Entries still to be dropped at most; more may be served while they are fresh.
-const OWED_MAX: usize = 1 << 16;
-
 /// Prefix of its keys, to keep them apart from those of other applications.
 const KEYS: &[u8] = b"enroute-edge ";
 
@@ -37,9 +33,8 @@ pub struct Database {
     reply_bytes_max: usize,
     connections: Vec<Mutex<Option<Connection<TcpStream>>>>,
     next: AtomicUsize,
-    /// Hashes of the keys whose `DEL` failed.
-    owed: parking_lot::Mutex<HashSet<u64>>,
-    hasher: RandomState,
+    /// Keys whose `DEL` failed.
+    owed: Owed,
 }
 
 impl Database {
@@ -49,14 +44,13 @@ impl Database {
     pub fn new(address: String, value_bytes_max: usize) -> Self {
         let connections = (0..CONNECTIONS).map(|_| Mutex::new(None)).collect();
         let reply_bytes_max = value_bytes_max + FRAMING_BYTES;
-        let (next, owed, hasher) = Default::default();
-        Self { address, reply_bytes_max, connections, next, owed, hasher }
+        let (next, owed) = Default::default();
+        Self { address, reply_bytes_max, connections, next, owed }
     }
 
     /// The value under `key`, and how long it is kept.
     pub(super) async fn lookup(&self, key: &[u8]) -> Option<(Vec<u8>, Duration)> {
-        let is_owed = self.owed.lock().contains(&self.hasher.hash_one(key));
-        if is_owed && !self.forget(key).await {
+        if self.owed.has(key) && !self.forget(key).await {
             return None;
         }
         let key = [KEYS, key].concat();
@@ -79,12 +73,7 @@ impl Database {
     /// whether it is dropped.
     pub(super) async fn forget(&self, key: &[u8]) -> bool {
         let dropped = self.ask([vec![b"DEL".as_slice(), &[KEYS, key].concat()]]).await.is_some();
-        let (hash, mut owed) = (self.hasher.hash_one(key), self.owed.lock());
-        if dropped {
-            owed.remove(&hash);
-        } else if owed.len() < OWED_MAX {
-            owed.insert(hash);
-        }
+        self.owed.settle(key, dropped);
         dropped
     }
 

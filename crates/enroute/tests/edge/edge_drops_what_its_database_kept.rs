@@ -1,5 +1,5 @@
-//! A change drops what is stored of its target also if the content database fails to: it is dropped
-//! before the database is asked for it again.
+//! What a change or a flush drops is not found in the content database either: not if the database
+//! failed to drop it, and not if it has it from before the flush.
 
 use std::{
     collections::HashMap,
@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use crate::support::edge::{until, with_edge};
+use crate::support::edge::{Answer, Edge, until, with_edge};
 
 const SHOP: &str = "shop.example";
 
@@ -83,30 +83,48 @@ fn word(reader: &mut impl BufRead) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-#[test]
-fn edge_drops_what_its_database_kept() {
+/// Runs `test` with an edge whose database keeps the page, and the page.
+fn with_page_kept(test: impl FnOnce(&Edge<'_>, &Shelf, &str)) {
     let (shelf, address) = Shelf::start();
     let database = format!("[edge.content]\ndatabase = \"redis://{address}\"\n");
     let answer = |_: &str, _, _: &_| (200, "cache-control: max-age=600".to_owned());
     with_edge(&database, "", answer, |edge, _| {
-        let ask = |method: &str| edge.curl(SHOP, "/", &["-X", method]);
-        let mut first = ask("GET");
+        let mut first = ask(edge, "GET");
         // An edge that waits for its database for too long goes on without it.
         until("the database keeps it", || {
             if shelf.is_empty() {
-                ask("DELETE");
-                first = ask("GET");
+                ask(edge, "DELETE");
+                first = ask(edge, "GET");
             }
             !shelf.is_empty()
         });
-        shelf.deaf.store(true, SeqCst);
-        assert_eq!(ask("DELETE").status, 200);
+        test(edge, &shelf, &first.body);
         assert!(!shelf.is_empty(), "it was dropped");
         shelf.deaf.store(false, SeqCst);
-        let after = ask("GET");
+        let after = ask(edge, "GET");
         assert_ne!(after.body, first.body, "{after:?}");
         assert_eq!(after.cache(), "fwd=miss; stored");
-        let hit = ask("GET");
+        let hit = ask(edge, "GET");
         assert_eq!((&*hit.body, hit.cache()), (&*after.body, "hit"));
+    });
+}
+
+fn ask(edge: &Edge<'_>, method: &str) -> Answer {
+    edge.curl(SHOP, "/", &["-X", method])
+}
+
+#[test]
+fn of_a_target_that_was_changed() {
+    with_page_kept(|edge, shelf, _| {
+        shelf.deaf.store(true, SeqCst);
+        assert_eq!(ask(edge, "DELETE").status, 200);
+    });
+}
+
+#[test]
+fn of_everything_after_a_flush() {
+    with_page_kept(|edge, _, first| {
+        assert_eq!(ask(edge, "GET").body, first);
+        edge.flush();
     });
 }
