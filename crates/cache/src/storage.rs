@@ -23,6 +23,11 @@ mod generation;
 
 use generation::Generation;
 
+/// Locks of the shards, under the name by which their test runs them in a model of threads.
+mod sync {
+    pub(super) use parking_lot::Mutex;
+}
+
 /// When answers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Population {
@@ -432,4 +437,4 @@ impl Storage for MemoryStorage {
 }
 
 #[cfg(test)]
-mod every_order_of_writes_and_fills_serves_what_is_right;
+mod tests;

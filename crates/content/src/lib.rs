@@ -24,6 +24,7 @@ mod forward;
 mod headers;
 mod key;
 mod marks;
+mod owed;
 mod receiver;
 mod record;
 mod release;
@@ -39,6 +40,7 @@ pub use forward::{
 pub use headers::{end_to_end, for_the_origin};
 pub use key::{Selecting, primary_key, secondary_key};
 pub use marks::{MARKED_AFTER, Marks};
+pub use owed::Owed;
 pub use receiver::Receiver;
 pub use record::{Damaged, Record, places};
 pub use release::{Ground, Released, Withheld};

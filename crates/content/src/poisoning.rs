@@ -230,3 +230,51 @@ fn cookies_go_in_one_line_and_methods_are_overridden_only_where_nothing_is_share
         assert_eq!(sent.contains_key("x-http-method-override"), overridden, "{method}");
     }
 }
+
+/// A reference in `Location` or `Content-Location` of the response to `POST /a/b?c`, and the target
+/// of the same origin that it names.
+const NAMED: &[(&str, Option<&str>)] = &[
+    ("/x?y", Some("/x?y")),
+    ("/x#y", Some("/x")),
+    ("x", Some("/a/x")),
+    ("./x/.", Some("/a/x/")),
+    ("../x?y=..", Some("/x?y=..")),
+    ("../../../x", Some("/x")),
+    ("/x/../y/./z", Some("/y/z")),
+    ("?d", Some("/a/b?d")),
+    ("x?u=http://evil.example:1/", Some("/a/x?u=http://evil.example:1/")),
+    ("", None),
+    ("#d", None),
+    ("https://shop.example", Some("/")),
+    ("https://shop.example/x", Some("/x")),
+    ("HTTPS://SHOP.example.:443/x", Some("/x")),
+    ("https://shop.example?d", Some("/?d")),
+    ("//shop.example/x/..", Some("/")),
+    ("https://shop.example:8443/x", Some("/x")),
+    ("https://shop.example:9443/x", None),
+    ("https://evil.example/x", None),
+    ("//evil.example/x", None),
+    ("https://shop.example:@evil.example/x", None),
+    ("http://shop.example/x", None),
+    ("https:x", None),
+    ("x:/y", None),
+    ("\u{e9}", None),
+];
+
+#[test]
+fn a_change_names_targets_of_its_own_origin_only() {
+    let mut asked = HeaderMap::new();
+    asked.insert("host", HeaderValue::from_static("shop.example:8443"));
+    let uri = "/a/b?c".parse().expect("a target");
+    let target = Target::of(&Method::POST, &uri, &asked).expect("a target");
+    for (reference, expected) in NAMED {
+        for name in ["location", "content-location"] {
+            let mut response = HeaderMap::new();
+            response.insert(name, HeaderValue::from_bytes(reference.as_bytes()).expect("a value"));
+            let found: Vec<String> =
+                target.also_changed(&response).map(|uri| uri.to_string()).collect();
+            let expected: Vec<&str> = expected.iter().copied().collect();
+            assert_eq!(found, expected, "{name}: {reference}");
+        }
+    }
+}

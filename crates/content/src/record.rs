@@ -102,6 +102,14 @@ impl Record {
         }
     }
 
+    /// Whether `bytes` are a response that was received by then.
+    pub(crate) fn is_from_before(bytes: &[u8], then: Duration) -> bool {
+        let (kind, rest) = bytes.split_at_checked(4).unwrap_or_default();
+        let received = rest.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+        kind.starts_with(&[VERSION, 2])
+            && received.is_some_and(|ms| u128::from(ms) <= then.as_millis())
+    }
+
     /// Decodes a stored record; a body shares `bytes`' memory.
     ///
     /// # Errors
@@ -242,6 +250,16 @@ mod tests {
         let request = Receiver::new(request);
         let entry = Entry::admit(&request, StatusCode::OK, &headers, now, now).unwrap();
         entry.with_body(Bytes::from_static(b"hello"))
+    }
+
+    #[test]
+    fn a_response_tells_its_age_as_it_is_stored() {
+        let (received, bytes) = (entry().received, Record::Entry(entry()).encode());
+        assert!(Record::is_from_before(&bytes, received));
+        assert!(!Record::is_from_before(&bytes, received - Duration::from_millis(1)));
+        assert!(!Record::is_from_before(&bytes[..11], Duration::MAX));
+        let variants = Record::Variants { names: vec![header::ACCEPT], generation: 7 };
+        assert!(!Record::is_from_before(&variants.encode(), Duration::MAX));
     }
 
     #[test]

@@ -13,6 +13,8 @@ use std::{
 use parking_lot::Mutex;
 use store::{Memory, Refused};
 
+use crate::Record;
+
 /// Limits of storage.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -41,6 +43,8 @@ pub struct Storage {
     /// The part of it that the memory budget allows.
     granted_bytes: AtomicUsize,
     changes: Box<[AtomicU64]>,
+    /// Milliseconds since the Unix epoch.
+    cleared_at: AtomicU64,
     hasher: RandomState,
     /// When it was made: the store counts from there.
     start: Duration,
@@ -75,7 +79,8 @@ impl Storage {
         let shards = (0..shards).map(shard).collect();
         let changes = (0..CHANGES).map(|_| AtomicU64::new(0)).collect();
         let [bytes_max, granted_bytes] = [limits.bytes_max, usize::MAX].map(AtomicUsize::new);
-        Self { shards, bytes_max, granted_bytes, changes, hasher, start: now }
+        let cleared_at = AtomicU64::new(0);
+        Self { shards, bytes_max, granted_bytes, changes, cleared_at, hasher, start: now }
     }
 
     /// Returns the result of `copy` for the record under `key`, if there is one. Its shard is
@@ -114,6 +119,12 @@ impl Storage {
         &self.changes[self.hasher.hash_one(key) as usize % CHANGES]
     }
 
+    /// Whether `record`, kept elsewhere, is from before the last [`Self::clear`].
+    #[must_use]
+    pub fn was_cleared(&self, record: &[u8]) -> bool {
+        Record::is_from_before(record, Duration::from_millis(self.cleared_at.load(SeqCst)))
+    }
+
     /// Drops the record of `key`, and counts that as an invalidation.
     pub fn invalidate(&self, key: &[u8]) {
         self.changes_of(key).fetch_add(1, SeqCst);
@@ -126,8 +137,12 @@ impl Storage {
         shard.lock().remove(hash, key);
     }
 
-    /// Drops everything.
-    pub fn clear(&self) {
+    /// Drops everything, and counts that as an invalidation of every key.
+    pub fn clear(&self, now: Duration) {
+        self.cleared_at.store(now.as_millis() as u64, SeqCst);
+        for changes in &self.changes {
+            changes.fetch_add(1, SeqCst);
+        }
         self.shards.iter().for_each(|shard| shard.lock().clear());
     }
 
@@ -228,7 +243,7 @@ mod tests {
         let granted = storage.sizes();
         assert!(granted.bytes <= 256 << 10 && granted.bytes_max == 1 << 20, "{granted:?}");
         assert!(granted.items > 0 && granted.evictions > 0, "{granted:?}");
-        storage.clear();
+        storage.clear(NOW);
         assert_eq!(storage.sizes().items, 0);
     }
 }

@@ -38,6 +38,7 @@ pub enum BadTarget {
 const HOST_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 const HTTPS: u16 = 443;
+const HTTPS_SCHEME: &str = "https:";
 
 impl Target {
     /// The target of a request with this request line and these headers.
@@ -70,6 +71,57 @@ impl Target {
         let uri = path.parse().map_err(|_| BadTarget::Path)?;
         Ok(Self { host, port, uri })
     }
+
+    /// The targets of the same origin that the response to an accepted change of this one names in
+    /// `Location` and `Content-Location` (RFC 9111 §4.4). Those of another origin must stay.
+    pub fn also_changed(&self, response: &HeaderMap) -> impl Iterator<Item = Uri> {
+        let names = [header::LOCATION, header::CONTENT_LOCATION].into_iter();
+        names.filter_map(|name| self.resolve(response.get(name)?.to_str().ok()?))
+    }
+
+    /// The target of this origin that `reference` names (RFC 3986 §5.2).
+    fn resolve(&self, reference: &str) -> Option<Uri> {
+        let reference = reference.trim().split('#').next()?;
+        let scheme = reference.get(..HTTPS_SCHEME.len());
+        let scheme = scheme.filter(|scheme| scheme.eq_ignore_ascii_case(HTTPS_SCHEME));
+        let rest = &reference[scheme.map_or(0, str::len)..];
+        if let Some(rest) = rest.strip_prefix("//") {
+            let (named, rest) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            let (host, port) = authority(named.as_bytes()).ok()?;
+            // An origin is told the host without its port.
+            let is_here = host == self.host && (port.is_none() || port == self.port);
+            let slash = if rest.starts_with('/') { "" } else { "/" };
+            return without_dots(&[slash, rest].concat()).parse().ok().filter(|_| is_here);
+        }
+        let names_scheme = reference.split(['/', '?']).next()?.contains(':');
+        let own = self.uri.path();
+        let path = match reference.bytes().next().filter(|_| !names_scheme)? {
+            b'/' => reference.to_owned(),
+            b'?' => [own, reference].concat(),
+            _ => [&own[..=own.rfind('/')?], reference].concat(),
+        };
+        without_dots(&path).parse().ok()
+    }
+}
+
+/// A path with its query, without the segments `.` and `..` (RFC 3986 §5.2.4).
+fn without_dots(path: &str) -> String {
+    let (path, query) = path.split_at(path.find('?').unwrap_or(path.len()));
+    let mut kept = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        if !matches!(segment, "." | "..") {
+            kept.push(segment);
+            continue;
+        }
+        if segment == ".." {
+            kept.pop();
+        }
+        if segments.peek().is_none() {
+            kept.push("");
+        }
+    }
+    format!("/{}{query}", kept.join("/"))
 }
 
 /// Host and port: a name of letters, digits, hyphens and underscores, or an address in brackets.

@@ -15,8 +15,8 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_100),
-    ("cache", 12_100),
-    ("content", 2_900),
+    ("cache", 11_800),
+    ("content", 3_050),
     ("db", 8_900),
     ("edge-tls", 900),
     ("endpoint", 600),

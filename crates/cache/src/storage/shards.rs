@@ -12,8 +12,7 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
-
+use super::sync::Mutex;
 use crate::{
     key::Sent,
     lease::{Character, Lease, Outcome, Ticket},

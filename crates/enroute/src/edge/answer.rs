@@ -6,8 +6,8 @@
 //!    in part or as "not modified"; what is stale but allowed is, too, while a fetch makes it
 //!    fresh.
 //! 3. Anything else of them is fetched: [`flights::join`] asks the origin once for many.
-//! 4. Other methods go to the origin as they are; if it accepts one, what is stored for its target
-//!    is forgotten (RFC 9111 §4.4).
+//! 4. Other methods go to the origin as they are; if it accepts one, what is stored for its target,
+//!    and for those that the response names, is forgotten (RFC 9111 §4.4).
 
 use std::{
     convert::Infallible,
@@ -120,10 +120,13 @@ impl Connection {
         let headers = self.headers(&head, &target, has_body)?;
         let key = primary_key(&self.site.domain, &target.host, &target.uri);
         let (receiver, _room) = (Receiver::new(headers), Arc::new(room));
-        let wanted = Wanted { target: target.uri, receiver, key, variant: None, _room };
+        let wanted = Wanted { target: target.uri.clone(), receiver, key, variant: None, _room };
         match head.method {
             Method::GET | Method::HEAD if !has_body => self.cached(&head.method, wanted).await,
-            method => self.changing(method, &wanted, passing(Limited::new(body, limit))).await,
+            method => {
+                let body = passing(Limited::new(body, limit));
+                self.changing(method, &target, &wanted, body).await
+            }
         }
     }
 
@@ -155,14 +158,24 @@ impl Connection {
     }
 
     /// Forwards a request to the origin unchanged; if it changes something there, the stored
-    /// entries of its target are dropped.
-    async fn changing(&self, method: Method, wanted: &Wanted, body: Body) -> Answer {
+    /// entries of its target, and of those that the response names, are dropped.
+    async fn changing(
+        &self,
+        method: Method,
+        target: &Target,
+        wanted: &Wanted,
+        body: Body,
+    ) -> Answer {
         let safe = method.is_safe();
         let answer = self.pass(method, wanted, body, "method").await?;
         let changed = !safe && !answer.status().is_client_error();
         if changed && !answer.status().is_server_error() {
-            self.shared.flights.revoke(&wanted.key);
-            self.shared.content.forget(&wanted.key).await;
+            let key = |uri| primary_key(&self.site.domain, &target.host, &uri);
+            let named: Vec<_> = target.also_changed(answer.headers()).map(key).collect();
+            for key in named.iter().chain([&wanted.key]) {
+                self.shared.flights.revoke(key);
+                self.shared.content.forget(key).await;
+            }
             self.shared.stats.invalidations.count();
         }
         Ok(answer)

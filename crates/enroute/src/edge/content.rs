@@ -51,6 +51,9 @@ impl Content {
         }
         let changes = self.memory.changes(key);
         let Some((value, kept_for)) = database.lookup(key).await else { return Ok(None) };
+        if self.memory.was_cleared(&value) {
+            return Ok(None);
+        }
         self.put(key, &value, kept_for, now);
         if self.memory.changes(key) != changes {
             // It was being read when it was dropped.

@@ -1,6 +1,7 @@
 //! Content in a database behind the memory: `enroute db`, or any other RESP server.
 //!
-//! Content is a copy, so a database that fails is a miss and nothing more.
+//! Content is a copy, so a database that fails is a miss and nothing more. What it failed to drop is
+//! dropped before the database is asked for it again.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -8,6 +9,7 @@ use std::{
 };
 
 use anyhow::bail;
+use content::Owed;
 use hyper::body::Bytes;
 use tokio::{net::TcpStream, sync::Mutex, time::timeout};
 use tracing::warn;
@@ -31,6 +33,8 @@ pub struct Database {
     reply_bytes_max: usize,
     connections: Vec<Mutex<Option<Connection<TcpStream>>>>,
     next: AtomicUsize,
+    /// Keys whose `DEL` failed.
+    owed: Owed,
 }
 
 impl Database {
@@ -40,11 +44,15 @@ impl Database {
     pub fn new(address: String, value_bytes_max: usize) -> Self {
         let connections = (0..CONNECTIONS).map(|_| Mutex::new(None)).collect();
         let reply_bytes_max = value_bytes_max + FRAMING_BYTES;
-        Self { address, reply_bytes_max, connections, next: AtomicUsize::new(0) }
+        let (next, owed) = Default::default();
+        Self { address, reply_bytes_max, connections, next, owed }
     }
 
     /// The value under `key`, and how long it is kept.
     pub(super) async fn lookup(&self, key: &[u8]) -> Option<(Vec<u8>, Duration)> {
+        if self.owed.has(key) && !self.forget(key).await {
+            return None;
+        }
         let key = [KEYS, key].concat();
         match self.ask([vec![b"GET".as_slice(), &key], vec![b"PTTL", &key]]).await? {
             [Reply::Bytes(value), Reply::Integer(left)] if left > 0 => {
@@ -61,9 +69,12 @@ impl Database {
         self.ask([vec![b"SET".as_slice(), &key, &value, b"PX", kept.as_bytes()]]).await;
     }
 
-    /// Drops the entry of `key`.
-    pub(super) async fn forget(&self, key: &[u8]) {
-        self.ask([vec![b"DEL".as_slice(), &[KEYS, key].concat()]]).await;
+    /// Drops the entry of `key`; if that fails, it is dropped before it is looked up. Returns
+    /// whether it is dropped.
+    pub(super) async fn forget(&self, key: &[u8]) -> bool {
+        let dropped = self.ask([vec![b"DEL".as_slice(), &[KEYS, key].concat()]]).await.is_some();
+        self.owed.settle(key, dropped);
+        dropped
     }
 
     /// The replies to these commands, none of them an error. The commands are encoded when it is

@@ -31,6 +31,11 @@ impl Flights {
     pub(super) fn revoke(&self, primary: &[u8]) {
         self.0.lock().retain(|_, flight| flight.primary != primary);
     }
+
+    /// The same for all targets.
+    pub(super) fn revoke_all(&self) {
+        self.0.lock().clear();
+    }
 }
 
 /// A place in a fetch.

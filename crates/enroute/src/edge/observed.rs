@@ -73,7 +73,8 @@ impl Observed for Shared {
     }
 
     fn flush(&self) -> bool {
-        self.content.memory().clear();
+        self.content.memory().clear(super::now());
+        self.flights.revoke_all();
         true
     }
 

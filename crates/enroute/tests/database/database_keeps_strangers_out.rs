@@ -68,6 +68,8 @@ fn users_outlive_a_restart_in_their_file() {
     );
     assert_eq!(cli(&database, &[], &["acl", "save"]), "OK");
     assert!(!std::fs::read_to_string(&path).expect("it was saved").contains("secret"));
+    let mode = std::fs::metadata(&path).expect("it was saved").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "others can read the hashes of passwords");
     database.bring_down();
     database.bring_up();
     let kept = ["--user", "kept", "--pass", "secret", "--no-auth-warning"];

@@ -94,6 +94,32 @@ fn a_fetch_that_began_before_a_change_fills_nothing() {
 }
 
 #[test]
+fn a_fetch_that_began_before_a_flush_fills_nothing() {
+    let go = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&go);
+    let answer = move |_: &str, number: u64, _: &Asked| {
+        if number == 1 {
+            until("the flush", || gate.load(SeqCst));
+        }
+        (200, "cache-control: max-age=600".to_owned())
+    };
+    with_edge("", "", answer, |edge, origin| {
+        thread::scope(|scope| {
+            let early = scope.spawn(|| edge.curl(SHOP, "/", &[]));
+            until("the fetch", || origin.asked("/").len() == 1);
+            edge.flush();
+            // A request after the flush does not wait for it either.
+            let later = edge.curl(SHOP, "/", &[]);
+            assert_eq!((&*later.body, later.cache()), ("answer 2", "fwd=miss; stored"));
+            go.store(true, SeqCst);
+            assert_eq!(early.join().expect("no panic").body, "answer 1");
+        });
+        let after = edge.curl(SHOP, "/", &[]);
+        assert_eq!((&*after.body, after.cache()), ("answer 2", "hit"));
+    });
+}
+
+#[test]
 fn stale_while_revalidate_answers_at_once_and_refreshes_behind() {
     let answer = |_: &str, number: u64, _: &Asked| {
         let age = if number == 1 { "age: 10" } else { "age: 0" };

@@ -98,6 +98,8 @@ fn an_answer_that_is_one_client_s_is_not_the_other_s() {
         "cache-control: max-age=60, private=\"x-user\"",
         "cache-control: no-store",
         "cache-control: max-age=60; private",
+        "cache-control: private, \u{e9}",
+        "cache-control: max-age=60, \u{e9}",
         "cache-control: max-age=60\nvary: *",
         "cache-control: max-age=60\nvary: cookie",
         "404\ncache-control: max-age=60\nset-cookie: a=b",

@@ -188,6 +188,10 @@ const REQUESTS: &[Case] = &[
     ("9111 4.4 PUT", "cache-control: max-age=3600", &[("PUT", Miss), ("", Miss)]),
     ("9111 4.4 DELETE", "cache-control: max-age=3600", &[("DELETE", Miss), ("", Miss)]),
     ("9111 4.4 a method not known", "cache-control: max-age=3600", &[("M-SEARCH", Miss), ("", Miss)]),
+    ("9111 4.4 Location", "cache-control: max-age=3600\nlocation: ?b", &[("GET ?b", Miss), ("GET ?c", Miss), ("POST", Miss), ("GET ?b", Miss), ("GET ?c", Hit)]),
+    ("9111 4.4 Content-Location", "cache-control: max-age=3600\ncontent-location: ?b", &[("GET ?b", Miss), ("PUT", Miss), ("GET ?b", Miss), ("GET ?b", Hit)]),
+    ("9111 4.4 Location of another origin", "cache-control: max-age=3600\nlocation: //evil.example?b", &[("GET ?b", Miss), ("POST", Miss), ("GET ?b", Hit)]),
+    ("9111 4.4 Location, refused", "cache-control: max-age=3600\nlocation: ?b", &[("GET ?b", Miss), ("POST\nX-Status: 403\nX-Location: ?b", Miss), ("GET ?b", Hit)]),
     ("9111 4.4 OPTIONS is safe", "cache-control: max-age=3600", &[("OPTIONS", Miss), ("", Hit)]),
     ("9111 4.4 refused", "cache-control: max-age=3600", &[("POST\nX-Status: 403", Miss), ("", Hit)]),
     ("9111 4.4 failed", "cache-control: max-age=3600", &[("DELETE\nX-Status: 500", Miss), ("", Hit)]),
@@ -279,7 +283,10 @@ fn say(asked: &Asked, status: u16, lines: &str) -> (u16, String) {
         return (304, "age: 0".to_owned());
     }
     let wanted = asked.header("x-status").parse().ok();
-    (wanted.unwrap_or(status), if wanted.is_some() { String::new() } else { lines.to_owned() })
+    let location = asked.header("x-location");
+    let location =
+        if location.is_empty() { String::new() } else { format!("location: {location}") };
+    (wanted.unwrap_or(status), if wanted.is_some() { location } else { lines.to_owned() })
 }
 
 fn run(cases: &'static [Case]) {

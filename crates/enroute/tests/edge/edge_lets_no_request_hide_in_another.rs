@@ -181,6 +181,47 @@ fn by_http2() {
     });
 }
 
+/// Trailers of HTTP/2 that would say something else in HTTP/1.1: the origin gets the body without
+/// them, or nothing whole.
+#[test]
+fn by_trailers_of_http2() {
+    let trailers: &[&[(&str, &str)]] = &[
+        &[("content-length", "44")],
+        &[("transfer-encoding", "chunked")],
+        &[("connection", "close")],
+        &[("host", "evil.example")],
+        &[("forwarded", "host=evil.example")],
+        &[("trailer", "content-length")],
+        &[(":path", "/hidden")],
+        &[(":method", "GET"), (":path", "/hidden")],
+        &[("x", "y\r\n\r\nGET /hidden HTTP/1.1\r\nHost: shop.example\r\n\r\n")],
+        &[("x: y\r\n\r\nGET /hidden HTTP/1.1\r\nhost", "shop.example")],
+    ];
+    with_edge(|edge, origin| {
+        for (number, fields) in trailers.iter().enumerate() {
+            let path = format!("/{number}");
+            let target = [field(":path", &path), field(":authority", SHOP)].concat();
+            let block = [field(":method", "POST"), field(":scheme", "https"), target].concat();
+            let trailers: Vec<u8> =
+                fields.iter().flat_map(|(name, value)| field(name, value)).collect();
+            let mut client = Http2::connect(edge.address, SHOP, &[]);
+            let parts = [Http2::begun(1, &block, false), Http2::data(1, b"page")];
+            client.0.send(&[parts.concat(), Http2::begun(1, &trailers, true)].concat());
+            while client.0.frame().is_some_and(|(_, _, stream, _)| stream != 1) {}
+            origin.check(edge, &format!("{fields:?}"));
+            let bodies = origin.bodies(&path);
+            assert!(bodies.iter().all(|body| body == "page"), "{fields:?}: {bodies:?}");
+        }
+        let plain = ["content-length", "host", "forwarded", "trailer"];
+        let harmless =
+            trailers.iter().enumerate().filter(|(_, fields)| plain.contains(&fields[0].0));
+        for (number, fields) in harmless {
+            let whole = || origin.bodies(&format!("/{number}")) == ["page"];
+            until(&format!("{fields:?} leaves it whole"), whole);
+        }
+    });
+}
+
 fn with_edge(test: impl FnOnce(&Edge<'_>, &Strict)) {
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");

@@ -14,6 +14,7 @@ mod edge_asks_its_origin_once_for_many;
 mod edge_asks_no_more_of_an_origin_at_once_than_it_may;
 mod edge_cannot_be_poisoned;
 mod edge_counts_of_uploads_what_it_keeps;
+mod edge_drops_what_its_database_kept;
 mod edge_ends_connections_that_take_nothing;
 mod edge_gives_up_an_origin_that_is_silent;
 mod edge_goes_on_when_its_origin_fails;

@@ -15,7 +15,7 @@ use std::{
 };
 
 use super::{
-    enroute::{Enroute, admin},
+    enroute::{Enroute, admin, admin_post},
     process::PATIENCE,
 };
 
@@ -162,6 +162,11 @@ impl Edge<'_> {
 
     pub fn statistics(&self) -> serde_json::Value {
         serde_json::from_str(&admin(self.admin, "/stats").body).expect("JSON")
+    }
+
+    /// Drops all that is stored.
+    pub fn flush(&self) {
+        assert_eq!(admin_post(self.admin, "/flush", "").status, 200);
     }
 
     pub fn metrics(&self) -> String {

@@ -1,5 +1,5 @@
 //! While a slot changes its owner, the engine of Valkey lets two nodes answer reads of it
-//! (`docs/guide/state.md`, Remaining bounds): its source continues until it has learned over the
+//! (`docs/guide/bounds.md`, State layer): its source continues until it has learned over the
 //! bus that the target has taken the slot. The source logs that time.
 
 use std::collections::HashMap;
