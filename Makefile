@@ -18,7 +18,8 @@ demo-edge: deps ## Show TLS with keys on a key server; first compiles BoringSSL,
 	cargo build --release --locked -p enroute --features edge
 	@cargo run --release -q --locked -p enroute --features edge -- demo edge
 
-# The same random cases every time: a change passes or it does not. New ones are for `make soak`.
+# The same random cases every time, so that a result depends only on the change; `make soak` uses
+# new ones.
 test: export PROPTEST_RNG_SEED := 20251121
 # Most tests wait for other processes most of the time: four at once on two cores.
 test: export RUST_TEST_THREADS := 4
@@ -31,7 +32,7 @@ test: deps lint ## Run every check that a change must pass
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
 	@$(MAKE) --no-print-directory fuzz SEED=20251121
 
-# The broken build answers late replies from storage: the same test has to find it out.
+# The broken build stores late replies: the same tests must detect it.
 soak: deps ## Run the slow tests: long histories, and that they fail with a broken cache
 	cargo build --locked -p enroute --target-dir target/broken \
 		--config 'build.rustflags=["--cfg", "enroute_broken_lease"]'
@@ -48,16 +49,16 @@ soak: deps ## Run the slow tests: long histories, and that they fail with a brok
 	cargo test --locked -p wire -p policy -p cache -p keyserver -p store -p switch
 	$(MAKE) fuzz SECONDS=300
 
-# What cargo-fuzz asks of the compiler without a sanitizer. The flags are for what is fuzzed, not for what
-# builds it, so the target is named.
+# The compiler flags of cargo-fuzz without a sanitizer. --target limits them to the fuzzed code:
+# build scripts and macros are compiled without them.
 FUZZED := --cfg fuzzing -Cdebug-assertions -Ccodegen-units=8 -Cpasses=sancov-module \
 	-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
 	-Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares
 TARGET := $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 SECONDS := 10
 
-# Seeds are committed and only read; new inputs are kept in fuzz/corpus. With SEED the mutations are the
-# same ones each time, from the committed seeds alone.
+# Seeds are committed and only read; new inputs are kept in fuzz/corpus. With SEED the mutations are
+# the same ones each time, from the committed seeds alone.
 fuzz: ## Fuzz all of fuzz/fuzz_targets for 10 s each, or TARGET=elastic_store SECONDS=240
 	cd fuzz && RUSTFLAGS='$(FUZZED)' cargo build --release --locked --target host-tuple $(TARGET:%=--bin %)
 	@host=$$(rustc --print host-tuple) && cd fuzz && for target in $(TARGET); do \

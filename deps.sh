@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests need from outside: everything with a lock file under .deps/ in this
-# repository, the rest as Debian packages. Says what it is going to do before it does it, skips what
-# is present and current, and goes on without what it cannot install.
+# repository, the rest as Debian packages. Prints the plan first, skips what is present and current,
+# and continues without what it cannot install.
 #
 # Exit status: 0 done (perhaps with something missing, which it names), 1 an installation failed, or
 # CI=true and something is missing.
@@ -42,7 +42,7 @@ describe() {
     esac
 }
 
-# Commands the piece is made with. They are the developer's to choose, so they are not installed.
+# Commands needed to build a piece. They are not installed: the developer chooses their versions.
 tools() {
     case $1 in
     ferretdb | checker) echo go ;;
@@ -53,7 +53,7 @@ tools() {
     esac
 }
 
-# What decides the outcome: a piece is current while the hash of these is unchanged.
+# Inputs of a build: a piece is current while their hash is unchanged.
 inputs() {
     case $1 in
     ferretdb) cat origins/ferretdb/{main.go,go.mod,go.sum} && go version ;;
@@ -100,7 +100,7 @@ install_mongo_java() {
         javac -cp "$target/lib/*" -d "$target" origins/mongo-java/MongoJava.java
 }
 
-# Unoptimised: it runs for a second, and is built in a third of the time.
+# Without optimization: it runs for a second, and builds in a third of the time.
 install_cargo_deny() {
     cargo install --quiet --locked --debug --root "$deps" --target-dir "$deps/cargo-deny.work" \
         --no-default-features "cargo-deny@$cargo_deny_version" </dev/null &&
@@ -141,7 +141,8 @@ is_current() {
     [ "$(cat "$deps/stamps/$1" 2>/dev/null)" = "$(hash_of "$1")" ]
 }
 
-# Neither here nor in a Debian package that is installed first: name of a piece, those packages.
+# Commands of a piece that are absent and in none of the Debian packages to be installed.
+# Arguments: name of the piece, those packages.
 missing_tools() {
     local tool package
     for tool in $(tools "$1"); do
@@ -153,26 +154,26 @@ missing_tools() {
     done
 }
 
-# The Debian packages, as apt-get arguments, whose command is absent here.
+# The Debian packages whose command is absent, as apt-get arguments.
 missing_packages() {
     {
         while read -r tool package series; do
             PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || echo "$package=$series"
         done <<<"$debian_packages"
-        # A library, which `make bench-fabric` compiles its peer against: no command to look for.
+        # A library without a command; `make bench-fabric` compiles its peer against it.
         [ -d /usr/include/ns3 ] || echo "libns3-dev=3.37-*"
         # Likewise for `make bench-db`.
         [ -d /usr/include/rocksdb ] || echo "librocksdb-dev=7.8.*"
         # shellcheck disable=SC2086 # a pattern
         ls $libclang_headers >/dev/null 2>&1 || echo libclang-common-14-dev libclang1-14
-        # Debian splits what makes a virtualenv from its python3.
+        # On Debian, python3 does not include the modules for virtual environments.
         if command -v python3 >/dev/null && ! python3 -c 'import ensurepip' 2>/dev/null; then
             echo python3-venv
         fi
     } | sort -u
 }
 
-# A service that is installed here must not start: not now, and not at the next boot.
+# Installed services must not start, neither now nor at the next boot.
 install_packages() {
     local guard=/usr/sbin/policy-rc.d guarded='' status=0
     if [ ! -e "$guard" ]; then

@@ -14,7 +14,7 @@ use std::{
     process::Command,
 };
 
-#[allow(dead_code, unreachable_pub, reason = "the data plane needs who sends what, and no more")]
+#[allow(dead_code, unreachable_pub, reason = "the data plane needs only the senders of operations")]
 #[path = "../wire/src/netcache/operation.rs"]
 mod operation;
 
@@ -102,7 +102,7 @@ fn compile(clang: &str, program: &str, out: &Path) -> bool {
     fs::metadata(&object).is_ok()
 }
 
-/// NetCache's operations for the data plane: their numbers, and as bits who sends which.
+/// NetCache's operations for the data plane: their numbers, and their senders as bits.
 fn operations() -> String {
     let mut header =
         String::from("// By build.rs, of wire::netcache::operation.\n#pragma once\n\nenum op {\n");

@@ -1,4 +1,4 @@
-//! memcached requests and replies from bytes nobody wrote.
+//! memcached requests and replies from arbitrary bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-"""`python -m lab.annabelladb [NAME...]`: the AnnaBellaDB paper's figures, or those named; as root."""
+"""`python -m lab.annabelladb [NAME...]`: repeats the AnnaBellaDB paper's figures; needs root."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Data files of `experiments/annabelladb/` as runs of `enroute-bench functions`; as root."""
+"""Data files of `experiments/annabelladb/` as runs of `enroute-bench functions`; needs root."""
 
 import gzip
 import itertools
@@ -14,18 +14,18 @@ from lab.library import processes, repository
 DIRECTORY = repository.EXPERIMENTS / "annabelladb"
 BENCH = processes.ENROUTE.with_name("enroute-bench")
 
-# The paper's baseline, and what it is about.
+# The paper's baseline, and its own system.
 HASH, FOLLOWING = "hash", "following"
 PLACEMENTS = (HASH, FOLLOWING)
 
 
 class Failed(Exception):
-    """A run did not finish; those that did are kept."""
+    """A run failed; finished runs are kept."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or table: which functions start or move when, and how it is drawn.
+    """One figure or table: the times at which functions start or move, and the kind of plot.
 
     `rtt_us` are round trips between hosts, each a run on both placements. With `moves` one function
     is on each of `hosts` in turn for `apart_s`; otherwise one more starts on the next.
@@ -61,11 +61,11 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Run:
-    """All accesses of a run, in the order of their ends."""
+    """All accesses of a run, ordered by completion."""
 
     rtt_us: int
     placement: str
-    # When each ended, in seconds, and what it took, in milliseconds.
+    # Completion time in seconds, and latency in milliseconds.
     ended_s: np.ndarray
     took_ms: np.ndarray
     moves: int
@@ -91,7 +91,7 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Runs what is missing."""
+    """Executes the runs without results."""
     for name, words in experiment.runs():
         path = raw / f"{experiment.name} {name}.json.gz"
         if path.exists():
@@ -115,7 +115,7 @@ def functions(words):
 
 
 def results(experiment, raw):
-    """Its runs that are there, by round trip and placement."""
+    """Its finished runs, by round-trip time and placement."""
     runs = {}
     for rtt, placement in itertools.product(experiment.rtt_us, PLACEMENTS):
         path = raw / f"{experiment.name} {rtt} {placement}.json.gz"

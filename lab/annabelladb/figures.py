@@ -52,7 +52,7 @@ def label(run):
 
 
 def sliding(run, seconds, step=0.25):
-    """Middles of windows, and the mean access time in each that has any."""
+    """Centers of windows, and the mean access time in each window with accesses."""
     middle = np.arange(WINDOW_S / 2, seconds - WINDOW_S / 2 + step / 2, step)
     sums = np.concatenate([[0.0], np.cumsum(run.took_ms)])
     first = np.searchsorted(run.ended_s, middle - WINDOW_S / 2)
@@ -63,7 +63,7 @@ def sliding(run, seconds, step=0.25):
 
 
 def phases(experiment, runs, rtt, paper):
-    """The mean of each phase the paper tells apart, and of the whole run."""
+    """The mean of each phase in the paper, and of the whole run."""
     told = paper.get(experiment.name, {}).get("phases", [])
     bounds = [(*each["starts"], each["says"]) for each in told] + [(0, len(experiment.hosts), "")]
     for first, last, says in bounds:
@@ -88,7 +88,7 @@ def launches(axes, experiment):
 
 
 def throughput(experiment, runs, _paper):
-    """Accesses that ended in each second, of all functions together."""
+    """Accesses completed in each second, over all functions."""
     (rtt,) = experiment.rtt_us
     figure, axes = plt.subplots(figsize=(9, 4))
     ends, rows = {}, []
@@ -101,7 +101,7 @@ def throughput(experiment, runs, _paper):
     launches(axes, experiment)
     axes.set(ylabel="accesses a second")
     axes.legend()
-    # The second half of each stay: what was to move has moved.
+    # The second half of each stay, after the slots have moved.
     for number, start in enumerate(experiment.starts, 1):
         there = slice(int(start + experiment.apart_s / 2), int(start + experiment.apart_s))
         of = [float(ends[each][there].mean()) if each in ends else float("nan")

@@ -1,4 +1,4 @@
-"""`python -m lab.dredbox [NAME...]`: the dReDBox deliverable's tables and figures, or those named."""
+"""`python -m lab.dredbox [NAME...]`: repeats the dReDBox deliverable's tables and figures."""
 
 import os
 import platform
@@ -21,7 +21,7 @@ def drawn(experiments, raw, paper, directory):
 
 
 def processor():
-    """Its model, as Linux names it."""
+    """Model name of the processor, from Linux."""
     with open("/proc/cpuinfo") as file:
         models = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
         return next(models, "unknown")

@@ -17,23 +17,23 @@ BENCH = processes.ENROUTE.with_name("enroute-bench")
 
 
 class Failed(Exception):
-    """A run did not finish; those that did are kept."""
+    """A run failed; finished runs are kept."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Some tables or figures: what is run for them, how often, and how it is drawn."""
+    """Tables or figures: their runs, the number of repetitions, and the kind of plot."""
 
     name: str
     title: str
     kind: str
     repetitions: int
-    # The rest of the data file: what one run is told.
+    # The rest of the data file: parameters of one run.
     options: dict
     short: bool
 
     def runs(self):
-        """For each run its case, its name, and what measures it in a directory.
+        """For each run: case, name, and the function that measures it in a directory.
 
         Experiments that are drawn from the same runs give them the same names.
         """
@@ -79,7 +79,7 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Runs what is missing."""
+    """Executes the runs without results."""
     for _, name, measure in experiment.runs():
         path = raw / f"{name}.json"
         if path.exists():
@@ -97,7 +97,7 @@ def run(experiment, raw):
 
 
 def results(experiment, raw):
-    """What its runs said, those that are there, by case."""
+    """Results of its finished runs, by case."""
     found = {}
     for case, name, _ in experiment.runs():
         path = raw / f"{name}.json"
@@ -107,7 +107,7 @@ def results(experiment, raw):
 
 
 def bench(subject, only, short, directory):
-    """What `enroute-bench` keeps of one round, by name; of the machine as well."""
+    """Values that `enroute-bench` records for one round and for the machine, by name."""
     if not BENCH.exists():
         raise Failed(f"{BENCH.name} is not built; `make lab-dredbox` builds it")
     words = [str(BENCH), subject, "--rounds=1", f"--output={directory}"]

@@ -17,7 +17,7 @@ COLOURS = {"redis-server": ORANGE, ENROUTE: BLUE}
 
 
 def draw(experiment, results, paper, directory):
-    """One figure as SVG and PNG, if its kind has one: the SVG's text; and a table of its numbers."""
+    """One figure as SVG and PNG, if its kind has one; returns the SVG's text and a table."""
     with plt.rc_context(STYLE):
         figure, table = OF_KIND[experiment.kind](experiment, results, paper.get(experiment.name))
         if figure is None:
@@ -88,7 +88,7 @@ def retrievals(experiment, results, stated):
 
 
 def redis(experiment, results, stated):
-    """Tables 1 to 3: redis-benchmark with existing keys, and which of them are still there."""
+    """Tables 1 to 3: redis-benchmark with existing keys, and the keys that still exist."""
     rows = []
     figure, axes = plt.subplots(figsize=(8, 4.2))
     fills = experiment.options["fills"]
@@ -123,7 +123,7 @@ def redis(experiment, results, stated):
 
 
 def rescaled(experiment, results, _stated):
-    """Lookups a second and memory over time, a run beside another; and each stage's second half."""
+    """Lookups per second and memory over time, of two runs; and the second half of each stage."""
     [runs] = results.values()
     stages, stage_s = experiment.options["memory_mib"], experiment.options["stage_s"]
     figure, (above, below) = plt.subplots(2, 1, figsize=(9, 5.5), sharex=True)
@@ -149,7 +149,7 @@ def rescaled(experiment, results, _stated):
 
 
 def stage_row(place, memory, stage_s, runs):
-    """What is reached in the second half of a stage: entries were copied into memory before."""
+    """Rate in the second half of a stage, after entries were copied into memory."""
     begin, end = (place + 0.5) * stage_s, (place + 1) * stage_s
     halves = [[each for each in run["samples"] if begin <= each["at_s"] < end] for run in runs]
     rates, shares, resident = (
@@ -160,7 +160,7 @@ def stage_row(place, memory, stage_s, runs):
 
 
 def kpis(experiment, results, stated):
-    """What the paper requires, what is measured, and whether it is enough."""
+    """Requirement of the paper, measured value, and whether it meets the requirement."""
     [runs] = results.values()
     subject = experiment.options["bench"]
     rows = []
@@ -178,7 +178,7 @@ def kpis(experiment, results, stated):
 
 
 def required(of, value):
-    """A limit of the paper, and whether a value keeps it."""
+    """A limit of the paper, and whether a value is within it."""
     if "least" in of:
         return f"≥ {of['least']}", "yes" if value >= of["least"] else "no"
     if "most" in of:
@@ -199,7 +199,7 @@ def spread(values, digits=0):
 
 
 def bars(each):
-    """Medians, and how far below and above them the smallest and the largest are."""
+    """Medians, and the distances to minimum and maximum."""
     middle = [statistics.median(values) for values in each]
     below = [at - min(values) for at, values in zip(middle, each, strict=True)]
     above = [max(values) - at for at, values in zip(middle, each, strict=True)]

@@ -16,15 +16,15 @@ SERVERS = (REDIS, ENROUTE)
 
 VALUE_BYTES = 4096
 MIB = 1 << 20
-# Values sent at once while a database is filled.
+# Pipelined values while a database is filled.
 TOGETHER = 500
 SAMPLE_S = 0.25
-# More than any run sends: it is ended instead.
+# More than any run sends; the run is ended instead.
 ENDLESS = 1_000_000_000
 
 
 def filled(server, memory_mib, fill, requests, directory):
-    """Lookups of existing keys, whose values are this share of the memory."""
+    """Lookups of existing keys; the values take this share of the memory."""
     entries = int(memory_mib * MIB * fill / VALUE_BYTES)
     with running(server, memory_mib, directory) as client:
         store(client, entries)
@@ -45,7 +45,7 @@ def filled(server, memory_mib, fill, requests, directory):
 
 
 def rescaled(directory, entries, memory_mib, stage_s):
-    """Lookups a second by the database's own counters, while it is told one memory after another."""
+    """Lookups per second by the database's own counters, while its memory is changed in steps."""
     with running(ENROUTE, memory_mib[0], directory) as client:
         store(client, entries)
         with processes.running(*benchmark(client, entries), "-q", "-n", ENDLESS) as load:
@@ -59,7 +59,7 @@ def rescaled(directory, entries, memory_mib, stage_s):
 
 
 class Sampler:
-    """What a database's counters say every quarter of a second."""
+    """Counters of a database, sampled every 250 ms."""
 
     def __init__(self, client):
         self.client = client

@@ -1,8 +1,6 @@
-"""One page: each table and figure beside what the deliverable says."""
+"""One page: each table and figure beside the statements of the deliverable."""
 
-import html
-
-from lab.library.page import STYLE, picture, table
+from lab.library.page import report, results
 
 METHOD = (
     "<p>Values are medians of repetitions, with the smallest and the largest beside them. Table 5, "
@@ -21,21 +19,5 @@ METHOD = (
 
 def page(paper, shown, conditions):
     """`shown`: for each experiment its picture, if it has one, and its table, or None."""
-    said = "; ".join(f"{key} {value}" for key, value in conditions.items())
-    parts = [f"<h1>{html.escape(paper['title'])}, repeated with enroute</h1>",
-             f"<p>Conditions: {html.escape(said)}.</p>", METHOD]
-    for experiment, drawn in shown:
-        parts.append(f"<h2>{html.escape(experiment.title)}</h2>")
-        parts.append(f"<p><b>The paper says:</b> {html.escape(paper['stated'][experiment.name])}</p>")
-        if drawn is None:
-            parts.append("<p>Not run yet.</p>")
-            continue
-        svg, numbers = drawn
-        if svg:
-            parts.append(picture(svg, experiment.name, experiment.title))
-        parts.append(table(numbers))
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        f"<title>dReDBox, repeated</title><style>{STYLE}</style>"
-        f"<body>{''.join(parts)}</body></html>\n"
-    )
+    sections = [(experiment, results(experiment, drawn)) for experiment, drawn in shown]
+    return report("dReDBox", paper, METHOD, conditions, sections)

@@ -1,4 +1,4 @@
-"""What the papers' folders share. Imports none of them.
+"""Shared parts of the papers' folders. Imports none of them.
 
 | module | what it is |
 |---|---|

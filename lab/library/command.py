@@ -1,7 +1,7 @@
-"""The command of a paper whose experiments are data files: runs what is missing of its figures and
-tables, then draws all of them on one page.
+"""The command of a paper whose experiments are data files: executes the missing runs of its
+figures and tables, then draws all of them on one page.
 
-Ctrl-C keeps every finished run; the same command goes on from there. Nothing is run while files of
+Ctrl-C keeps every finished run; the same command continues from there. Nothing is run while files of
 the repository are not committed.
 """
 
@@ -18,13 +18,13 @@ from lab.library import processes, repository
 
 @dataclass(frozen=True)
 class Paper:
-    """What one paper's command is made of."""
+    """Parts of one paper's command."""
 
     # Of its module below `lab`, its directory below `results/<date>`, its target `make lab-NAME`.
     name: str
     # Has paper(), load(names, short), run(experiment, raw) and Failed.
     experiment: ModuleType
-    # drawn(experiments, raw, paper, directory): for each experiment, what its page shows of it.
+    # drawn(experiments, raw, paper, directory): for each experiment, its contents on the page.
     drawn: Callable
     # page(paper, shown, conditions): the report.
     page: Callable
@@ -52,7 +52,7 @@ def main(paper):
                 print(f"{each.name}: {each.title}", flush=True)
                 experiment.run(each, raw)
     except KeyboardInterrupt:
-        print("\nstopped; finished runs are kept, the same command goes on from here")
+        print("\nstopped; finished runs are kept, the same command continues from here")
         return 130
     except experiment.Failed as failure:
         print(f"lab: {failure}", file=sys.stderr)
@@ -73,12 +73,12 @@ def main(paper):
 
 
 def results(raw):
-    """Every file of results, and when it was last written."""
+    """Every file of results with its modification time."""
     return {path: path.stat().st_mtime_ns for path in raw.rglob("*.json*")}
 
 
 def revisions(raw):
-    """Those that results of `raw` are of: finished runs are kept, whatever has changed since."""
+    """Revisions of the results in `raw`: finished runs are kept also after changes."""
     file = raw / "revisions"
     return file.read_text().split() if file.exists() else []
 

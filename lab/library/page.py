@@ -28,9 +28,33 @@ def table(numbered):
 
 
 def picture(svg, name, title):
-    """An SVG document as part of a page: no prologue, and names no other picture has."""
+    """An SVG document as part of a page: without prologue, with ids that are unique in the page."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r'\bid="', f'id="{name}-', body)
     body = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", body)
     label = html.escape(title)
     return f'<figure role="img" aria-label="{label}">{body}</figure>'
+
+
+def report(name, paper, method, conditions, sections):
+    """One page. `sections`: each experiment, with the parts of its section."""
+    stated = "; ".join(f"{key} {value}" for key, value in conditions.items())
+    parts = [f"<h1>{html.escape(paper['title'])}, repeated with enroute</h1>",
+             f"<p>Conditions: {html.escape(stated)}.</p>", method]
+    for experiment, section in sections:
+        parts.append(f"<h2>{html.escape(experiment.title)}</h2>")
+        parts.append(f"<p><b>The paper says:</b> {html.escape(paper['stated'][experiment.name])}</p>")
+        parts += section
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f"<title>{name}, repeated</title><style>{STYLE}</style>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+def results(experiment, drawn):
+    """The parts of a section with `drawn`: its picture, if it has one, and its table; or None."""
+    if drawn is None:
+        return ["<p>Not run yet.</p>"]
+    svg, numbers = drawn
+    return ([picture(svg, experiment.name, experiment.title)] if svg else []) + [table(numbers)]

@@ -1,4 +1,4 @@
-"""Programs the lab starts and, whatever happens, ends."""
+"""Programs that the lab starts, and ends in every case."""
 
 import collections
 import contextlib
@@ -20,7 +20,7 @@ COUNTERS = re.compile(r"hits=(\d+) misses=(\d+)")
 
 START_S = 30
 STOP_S = 10
-# Lines kept of a program's output: what an error message shows.
+# Lines of a program's output that are kept for error messages.
 LINES_MAX = 20
 
 PR_SET_PDEATHSIG = 1
@@ -35,8 +35,8 @@ class Program:
         self.lines = collections.deque(maxlen=LINES_MAX)
         self.ended = False
         self.changed = threading.Condition()
-        # Its own session: Ctrl-C reaches only us, and we end it in order. Its death is tied to
-        # ours all the same, for the case that we are killed.
+        # Its own session: Ctrl-C reaches only the lab, which ends the program in order. If the
+        # lab is killed, the kernel ends the program.
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.DEVNULL,
@@ -59,7 +59,7 @@ class Program:
         return tuple(int(number) for number in counted.groups())
 
     def line(self, matching, timeout_s):
-        """What `matching` makes of the newest line, once that is something."""
+        """The first value other than None that `matching` returns for the newest line."""
         deadline = time.monotonic() + timeout_s
         with self.changed:
             while True:
@@ -95,7 +95,7 @@ def die_with_parent():
 
 
 def stop(process):
-    """Asks, waits, insists."""
+    """Terminates, waits, then kills."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -116,7 +116,7 @@ def running(*command):
 
 @contextlib.contextmanager
 def origin():
-    """A MongoDB server with an empty directory of its own; its address."""
+    """Starts a MongoDB server with an empty directory; returns its address."""
     with tempfile.TemporaryDirectory(prefix="enroute-lab-") as directory:
         with running(FERRETDB, "--listen", "127.0.0.1:0", "--dir", directory) as server:
             yield server.address()
@@ -124,7 +124,7 @@ def origin():
 
 @contextlib.contextmanager
 def link(to, rtt_ms):
-    """A path of this round trip time to an address; the near end's address."""
+    """Starts an emulated path to an address; returns the address of its near end."""
     if not rtt_ms:
         yield to
         return

@@ -17,7 +17,7 @@ def revision():
 
 
 def uncommitted():
-    """Files that differ from the commit, other than results; none where this is no checkout."""
+    """Files that differ from the commit, except results; empty outside of a checkout."""
     command = ["status", "--porcelain", "-z", "--no-renames", "--", ".", ":!lab/results"]
     try:
         said = git(*command)
@@ -27,7 +27,7 @@ def uncommitted():
 
 
 def refuse_uncommitted():
-    """Ends the program unless everything that results depend on is committed."""
+    """Exits with an error if a file that results depend on is not committed."""
     if changed := uncommitted():
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         sys.exit(

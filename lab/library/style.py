@@ -1,4 +1,4 @@
-"""How figures look, for matplotlib."""
+"""Style of figures, for matplotlib."""
 
 STYLE = {
     "font.size": 10,

@@ -1,4 +1,4 @@
-"""`python -m lab.netcache [NAME...]`: the NetCache paper's figures, or those named; as root."""
+"""`python -m lab.netcache [NAME...]`: repeats the NetCache paper's figures; needs root."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from lab.netcache import experiment, figures, report
 
 
 def drawn(experiments, raw, paper, directory):
-    """Each experiment with its picture and table, if it was run, and how many runs were left out."""
+    """Each experiment with its picture and table, if it was run, and the number of omitted runs."""
     for each in experiments:
         results, left_out = experiment.results(each, raw)
         if not results:

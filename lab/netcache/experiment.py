@@ -1,4 +1,4 @@
-"""Data files of `experiments/netcache/` as runs of `enroute switch`, as root, and `enroute fabric`."""
+"""Data files of `experiments/netcache/` as runs of `enroute switch`, as root, and of `fabric`."""
 
 import itertools
 import json
@@ -10,21 +10,21 @@ from lab.library import processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "netcache"
 
-# OrbitCache's rule: a run that loses more says nothing of the throughput.
+# OrbitCache's rule: a run with a higher loss is not a measurement of throughput.
 LOSS_MAX = 0.02
 # Defaults of a simulation.
 REAL_TIME = ("seconds", "settle")
-# A run that is rejected is run again so often.
+# Number of repetitions of a rejected run.
 ATTEMPTS = 3
 
 
 class Failed(Exception):
-    """A run did not finish; those that did are kept."""
+    """A run failed; finished runs are kept."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure: what is run for it and how it is drawn."""
+    """One figure: its runs and the kind of plot."""
 
     name: str
     title: str
@@ -78,7 +78,7 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Runs what is missing; a rack that loses too much is run again, then left out."""
+    """Executes the runs without results; a run with too much loss is repeated, then omitted."""
     for name, command in experiment.runs():
         path = file_of(experiment, name, raw)
         if path.exists():
@@ -112,7 +112,7 @@ def enroute(command):
 
 
 def results(experiment, raw):
-    """What its runs said, those that are there and lost little, and how many lost too much."""
+    """Results of its finished runs with little loss, and the number of runs with too much."""
     paths = [file_of(experiment, name, raw) for name, _ in experiment.runs()]
     every = [json.loads(path.read_text()) for path in paths if path.exists()]
     kept = [each for each in every if not rejected(each)]

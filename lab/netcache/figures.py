@@ -28,7 +28,7 @@ def draw(experiment, results, paper, directory):
 
 
 class Missing(Exception):
-    """A run that everything else is compared with lost too much, or is still to come."""
+    """The reference run lost too much, or has no result yet."""
 
 
 def packets(results, stated):
@@ -74,7 +74,7 @@ def skew(results, stated):
     uniform_simulated = simulated[0.0, 0]["throughput_qps"]
     figure, axes = plt.subplots(figsize=(9, 4.5))
     rows, names = [], []
-    # A rack without its other half lost too much in every run, and is left out.
+    # A rack of which one of the two runs always lost too much is omitted.
     pairs = {key(each) for each in real}
     skews = sorted(each for each, cached in pairs if cached and (each, 0) in pairs)
     for place, each in enumerate(skews):
@@ -191,7 +191,7 @@ def change(results, stated):
     answered = [(each["switch"] + each["servers"]) / 1e3 for each in run["seconds"]]
     switch = [each["switch"] / 1e3 for each in run["seconds"]]
     figure, axes = plt.subplots(figsize=(9, 3.8))
-    # What a second had is drawn in its middle.
+    # The value of a second is drawn at its center.
     middles = [second + 0.5 for second in range(len(answered))]
     axes.plot(middles, answered, "o-", markersize=3, color=ORANGE, label="each second")
     tens = [answered[at:at + 10] for at in range(0, len(answered), 10)]

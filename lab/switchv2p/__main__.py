@@ -1,4 +1,4 @@
-"""`python -m lab.switchv2p [NAME...]`: the SwitchV2P paper's figures and tables, or those named."""
+"""`python -m lab.switchv2p [NAME...]`: repeats the SwitchV2P paper's figures and tables."""
 
 import csv
 import sys
@@ -8,8 +8,8 @@ from lab.switchv2p import experiment, figures, report, tables
 
 
 def drawn(experiments, raw, paper, directory):
-    """Each experiment with its records, its table and its picture; without records where those of the
-    whole sweep are not here, but an earlier run's table and picture are."""
+    """Each experiment with its records, its table and its picture; without records if only table
+    and picture of an earlier run are present."""
     every = experiment.results(raw)
     for each in experiments:
         records = each.records(every)

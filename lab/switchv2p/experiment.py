@@ -11,14 +11,14 @@ from pathlib import Path
 from lab.library import processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "switchv2p"
-# The paper's own traces, where they are; drawn by `enroute` from a seed where they are not.
+# The paper's own traces if present; otherwise `enroute` draws them from a seed.
 SHARED = repository.ROOT.parent / "shared" / "data" / "switchv2p"
 
-# What `hadoop-first20000` is where there is no such file: the same share of a drawn trace.
+# Replacement for `hadoop-first20000` if the file is absent: the same share of a drawn trace.
 PREFIXES = {"hadoop-first20000": ("hadoop", 0.2)}
 
 
-# What directories of results begin with; the share of the traces follows.
+# Prefix of directories of results; the share of the traces follows.
 RUNS = "runs-"
 
 # Schemes that cache nothing in switches: their results have no cache size.
@@ -26,12 +26,12 @@ CACHELESS = ("nocache", "direct", "ondemand")
 
 
 class Failed(Exception):
-    """A sweep did not finish; what it finished is kept."""
+    """A sweep failed; its finished runs are kept."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or table: what is swept for it and how it is drawn."""
+    """One figure or table: its sweep and the kind of plot."""
 
     name: str
     title: str
@@ -43,7 +43,7 @@ class Experiment:
         return [each for each in every if matches(self.sweep, each)]
 
     def runs(self):
-        """How many results the whole sweep has: a scheme without caches in switches runs once."""
+        """Number of results of the whole sweep: a scheme without caches in switches runs once."""
         def count(key, default=1):
             return len(self.sweep[key]) if key in self.sweep else default
 
@@ -84,8 +84,8 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Runs what is missing; results with the same share of a drawn trace are in one place, so that none
-    is run twice and none is taken for another."""
+    """Executes the runs without results. Results with the same share of a drawn trace are in one
+    directory, so that no run is repeated and none is taken for another."""
     sweep = experiment.sweep
     file = raw / f"{experiment.name}.toml"
     file.write_text(toml(sweep | {
@@ -101,7 +101,7 @@ def run(experiment, raw):
 
 
 def results(raw):
-    """Every result, with the share of a drawn trace that it is of."""
+    """Every result, with its share of a drawn trace."""
     return [
         json.loads(line) | {"share": float(path.parent.name.removeprefix(RUNS))}
         for path in sorted(raw.glob(f"{RUNS}*/results.jsonl"))
@@ -110,7 +110,7 @@ def results(raw):
 
 
 def share(sweep):
-    """How much of its traces a sweep draws."""
+    """The share of its traces that a sweep draws."""
     return float(sweep.get("share", min(trace(name, Path())[1] for name in sweep["traces"])))
 
 

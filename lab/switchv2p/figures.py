@@ -19,7 +19,7 @@ COLOURS = {
     "ondemand": "#CC79A7", "direct": "#000000", "switchv2p": "#D55E00",
     "controller 150 µs": "#009E73", "controller 300 µs": "#7CC7A8",
 }
-# The published code's rules are what the paper's figures show; its text's are drawn thin.
+# The paper's figures show the published code's rules; those of its text are drawn thin.
 LINES = {"published": {"linestyle": "-", "marker": "o", "markersize": 4},
          "paper": {"linestyle": ":", "linewidth": 1}}
 
@@ -32,7 +32,7 @@ BUILT_IN = {
 
 
 def draw(experiment, records, paper, directory):
-    """One figure as SVG and PNG; the SVG's text, or nothing where there is nothing to draw."""
+    """One figure as SVG and PNG; the SVG's text, or None without data."""
     if experiment.kind not in OF_KIND or not records:
         return None
     with plt.rc_context(STYLE):
@@ -44,7 +44,7 @@ def draw(experiment, records, paper, directory):
 
 
 def cache_sizes(experiment, records, paper):
-    """Hit rate, and how much better than NoCache, over the cache size."""
+    """Hit rate, and improvement over NoCache, by cache size."""
     panels = ("hit rate [%]", "FCT, times better", "first packet, times better")
     figure, axes = plt.subplots(1, 3, figsize=(13, 4))
     sizes = sorted({tables.share(each["cache"]) for each in records if each["cache"] != "0"})

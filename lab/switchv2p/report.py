@@ -1,4 +1,4 @@
-"""One page: each figure and table beside what the paper says, and what deviates."""
+"""One page: each figure and table beside the statements of the paper, and deviations."""
 
 import html
 from pathlib import Path
@@ -43,7 +43,7 @@ METHOD = (
 
 
 def deviation(experiment, records):
-    """What our runs say to the same statements, with their numbers."""
+    """The same statements checked against our runs, with numbers."""
     if not records:
         return "drawn by an earlier run, whose results are not at hand."
     return OF_KIND.get(experiment.kind, lambda _: "")(records)
@@ -117,7 +117,7 @@ def switches(records):
 
 
 def gateways(records):
-    """What fewer gateways cost, beside 40."""
+    """Cost of fewer gateways than 40."""
     def lost(scheme):
         runs = {Path(each["topology"]).stem: each for each in records if each["scheme"] == scheme}
         if not {"ft8-10k", "gateways-4"} <= runs.keys():

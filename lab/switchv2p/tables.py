@@ -1,4 +1,4 @@
-"""Numbers of runs, picked and set against the paper's and the reference's."""
+"""Selected results beside those of the paper and of the reference."""
 
 from pathlib import Path
 

@@ -9,7 +9,7 @@ from lab.annabelladb import experiment, figures, report
 
 
 def said(words, local_ms=0.1):
-    """What `enroute-bench functions` might say: the state is local from a second after each start."""
+    """Plausible output of `enroute-bench functions`: local state one second after each start."""
     option = dict(word.removeprefix("--").split("=", 1) for word in words)
     far_us = float(option["rtt"].removesuffix("us"))
     follows = option["placement"] == "following"

@@ -38,7 +38,7 @@ class Command(unittest.TestCase):
         self.directory = Path(temporary.name)
 
     def page(self, revision, *names, uncommitted=()):
-        """The page after the command ran what is missing of `names`, as built from `revision`."""
+        """The page after the command executed missing runs of `names`, built from `revision`."""
         words = ["lab.none", "--date=today", *names]
         with (
             mock.patch.object(repository, "RESULTS", self.directory),

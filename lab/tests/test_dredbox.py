@@ -14,7 +14,7 @@ def figure(name, value, peer="openssl speed"):
 
 
 def benched(each, number):
-    """What one round of `enroute-bench` might keep."""
+    """Plausible output of one round of `enroute-bench`."""
     paper = experiment.paper()
     rows = [{
         "gigabytes": gigabytes, "lookups_per_second": 1000.0 * number, "max_ms": 0.1,
@@ -26,7 +26,7 @@ def benched(each, number):
 
 
 def said(each, number):
-    """What a run of an experiment might keep."""
+    """Plausible output of a run of an experiment."""
     if "bench" in each.options:
         return benched(each, number)
     if each.kind == "redis":

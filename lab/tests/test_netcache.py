@@ -15,7 +15,7 @@ NAMES = ["smallest hit 128 B", "miss", "put of a cached key"] + [
 
 
 def said(words):
-    """What `enroute` might say to a command of an experiment."""
+    """Plausible output of `enroute` for a command of an experiment."""
     if words[1] == "measure":
         return [{"name": name, "values": [100.0, 90.0], "unit": "ns"} for name in NAMES]
     options = dict(word.removeprefix("--").split("=") for word in words if "=" in word)

@@ -45,7 +45,7 @@ class Processes(unittest.TestCase):
 
 
 def ends(pid):
-    """Whether the process is gone, or goes."""
+    """Whether the process has ended, or ends soon."""
     try:
         watch = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,6 +1,7 @@
-"""`python -m lab.vnf_cache`: the VNF-Cache paper's tables and figures. Measures what is missing, then draws everything anew.
+"""`python -m lab.vnf_cache`: repeats the VNF-Cache paper's tables and figures. Measures batches
+without results, then draws everything again.
 
-Ctrl-C keeps every finished batch; the same command goes on from there. Nothing is measured while
+Ctrl-C keeps every finished batch; the same command continues from there. Nothing is measured while
 files of the repository are not committed.
 """
 
@@ -59,13 +60,13 @@ def measure(paper, directory, short):
     conditions = directory / "conditions.json"
     if not conditions.exists():
         conditions.write_text(json.dumps(now_and_here(short), indent=2) + "\n")
-    # Also where a shell starts us with interrupts ignored; a polite end is an interrupt too.
+    # Also if the shell started this with interrupts ignored. SIGTERM is handled as an interrupt.
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.default_int_handler)
     try:
         runner.measure_all(paper, directory, short)
     except KeyboardInterrupt:
-        print("\nstopped; finished batches are kept, the same command goes on from here")
+        print("\nstopped; finished batches are kept, the same command continues from here")
         return 130
     except runner.Failed as failure:
         print(f"lab: {failure}", file=sys.stderr)
@@ -93,7 +94,7 @@ def draw(paper, directory):
 
 
 def results_directory(arguments):
-    """`results/<date>[-short]/vnf_cache`: the one asked for, one that was stopped, or today's."""
+    """`results/<date>[-short]/vnf_cache`: the named one, one that was stopped, or today's."""
     suffix = "-short" if arguments.short else ""
     if arguments.date:
         return RESULTS / f"{arguments.date}{suffix}" / NAME

@@ -1,4 +1,4 @@
-"""What is to be measured: the data files of `experiments/vnf_cache/`, as runs."""
+"""The data files of `experiments/vnf_cache/` as runs."""
 
 import tomllib
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from lab.vnf_cache import workload
 
 DIRECTORY = repository.EXPERIMENTS / "vnf_cache"
 
-# What one request to the server costs beside the path, for estimates of the time left alone.
+# Time of one request to the server without the path; used only to estimate the remaining time.
 SERVICE_MS = 1.5
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where the server is, as round trip times."""
+    """The location of the server, as round-trip times."""
 
     name: str
     direct_rtt_ms: float
@@ -24,7 +24,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Run:
-    """One cache, cold at the start, under one workload: what one measuring process does."""
+    """One cache, cold at the start, under one workload: the task of one measuring process."""
 
     scenario: str
     location: Location
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def miss_rtt_ms(self):
-        """What the path alone costs a request that reaches the server."""
+        """Time of the path alone for a request that reaches the server."""
         if not self.capacity:
             return self.location.direct_rtt_ms
         return self.location.client_cache_rtt_ms + self.location.cache_origin_rtt_ms
@@ -54,7 +54,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything the paper's data files say."""
+    """Contents of the paper's data files."""
 
     common: dict
     scenarios: dict
@@ -72,7 +72,7 @@ class Experiment:
         return workload.first(batch, keys, run.requests, displaced=0 < run.capacity < 2)
 
     def ideal_ms(self, run, batches):
-        """The latencies if programs took no time: each hit and each miss costs its path.
+        """Latencies if programs took no time: each hit and each miss takes the time of its path.
 
         A request misses where a cache of this capacity misses that forgets its oldest entry. Keys
         are uniform and independent, so no cache that cannot see the future misses less often.
@@ -84,7 +84,7 @@ class Experiment:
         return [run.hit_rtt_ms if hit else run.miss_rtt_ms for hit in hits]
 
     def expected_s(self, run, batches):
-        """How long these batches will take, about."""
+        """Estimated time of these batches."""
         asked = 2 if run.workload == "first" and run.capacity == 1 else 1
         return sum(self.ideal_ms(run, batches)) * asked / 1000 + (
             batches * run.requests * SERVICE_MS / 1000

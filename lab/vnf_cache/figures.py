@@ -1,4 +1,4 @@
-"""The paper's figures: what it printed beside what was measured, on the same axes.
+"""The paper's figures: printed and measured values on the same axes.
 
 The paper prints pictures, not their values. Its panels show the values its text and tables state,
 or that follow from them, and say which.
@@ -28,7 +28,7 @@ PAPER, OURS = "paper", "enroute"
 
 
 def draw_all(paper, measured, directory):
-    """Draws what the measurements suffice for, as SVG and PNG; each SVG by its name."""
+    """Draws the figures with enough measurements, as SVG and PNG; returns each SVG by name."""
     drawn = {}
     with plt.rc_context(STYLE):
         for name, draw in (
@@ -113,7 +113,7 @@ def densities(scenario, name, paper, measured):
 
 
 def draw_stated(axis, paper, name, outcome):
-    """What is known of the paper's curves: ranges from its text, means that follow from tables."""
+    """Known values of the paper's curves: ranges from its text, means derived from its tables."""
     ranges, means = stated(paper, name, outcome)
     for place, capacity in enumerate((100, 70, 30, 10)):
         colour = STYLES[capacity][0]
@@ -174,7 +174,7 @@ def draw_measured(axis, runs, outcome):
 
 
 def limits(axes, paper, name, outcome, runs):
-    """One scale for both panels of a row: the bulk of ours and everything stated."""
+    """One scale for both panels of a row: most of the measured and all stated values."""
     ranges, means = stated(paper, name, outcome)
     every = np.concatenate([each.latencies(outcome) for each in runs.values()])
     told = [value for pair in ranges.values() for value in pair] + list(means.values())
@@ -199,7 +199,7 @@ def curve(values, points=400):
     width = 0.9 * spread * len(values) ** -0.2
     low, high = np.percentile(values, [0.5, 99])
     grid = np.linspace(low - 5 * width, high + 5 * width, points)
-    # Bins first: 30,000 kernels on 400 points would take longer than they show.
+    # Bins first: 30,000 kernels on 400 points would take too long.
     counts, edges = np.histogram(values, bins=min(2000, 10 * len(values)))
     middles = (edges[1:] + edges[:-1]) / 2
     kernels = np.exp(-0.5 * ((grid[:, None] - middles[None, counts > 0]) / width) ** 2)
@@ -243,11 +243,11 @@ def figure_7(paper, measured):
 
 
 def rates(at_s, seconds):
-    """How many requests began in each whole second."""
+    """Number of requests that began in each whole second."""
     return np.histogram(at_s, bins=seconds, range=(0, seconds))[0].astype(float)
 
 
 def smooth(values, width=5):
-    """The moving mean, over what is there at the ends."""
+    """The moving mean; windows are shorter at both ends."""
     window = np.ones(width)
     return np.convolve(values, window, "same") / np.convolve(np.ones(len(values)), window, "same")

@@ -46,7 +46,7 @@ def measure(paper, run, directory):
 
 @contextlib.contextmanager
 def laid_out(paper, run):
-    """Server, paths and cache, from the far end; the client and the cache, if there is one."""
+    """Starts server, paths and cache, from the far end; yields the client and the cache, if any."""
     names = paper.common["workload"]
     texts = workload.phrases(names["seed"], names["keys"])
     with contextlib.ExitStack() as stack:
@@ -69,7 +69,7 @@ def laid_out(paper, run):
 
 
 class Session:
-    """The client's side of a run: sends batches, knows what the cache must have answered."""
+    """The client's side of a run: sends batches, computes the expected hits."""
 
     def __init__(self, paper, run, client, cache):
         self.paper, self.run, self.client, self.cache = paper, run, client, cache
@@ -106,7 +106,7 @@ class Session:
         return results.Batch(self.run, number, rows, seconds, counted, replayed_hits, load)
 
     def counters(self):
-        """Hits and misses by the cache's own count, once it has counted all that was sent.
+        """Hits and misses by the cache's own counters, once they include all requests.
 
         Only between batches that last: it takes a moment, in which server and path would cool.
         """

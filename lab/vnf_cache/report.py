@@ -1,4 +1,4 @@
-"""One self-contained page: tables and figures, the paper's beside ours, and what deviates."""
+"""One self-contained page: tables and figures, the paper's beside ours, and deviations."""
 
 import html
 import statistics
@@ -35,7 +35,7 @@ def page(paper, measured, tables, figures, conditions):
     )
 
 
-# The table after which each figure stands.
+# The table that each figure follows.
 FOLLOWS = {
     "figure-4": "table-2",
     "figure-5": "table-2",
@@ -83,7 +83,7 @@ def section(name, content, sentence):
 
 
 def deviation(name, paper, measured):
-    """What differs from the paper and why, with the numbers of this measurement."""
+    """Deviations from the paper and their causes, with the numbers of this measurement."""
     try:
         return DEVIATIONS[name](paper, measured)
     except KeyError as missing:

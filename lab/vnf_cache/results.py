@@ -58,7 +58,7 @@ def write_batch(directory, batch):
 
 
 def read_batches(directory, run):
-    """What is measured of a run, in order."""
+    """The measured batches of a run, in order."""
     folder = raw_directory(directory, run)
     for number in done_batches(directory, run):
         with gzip.open(batch_file(folder, number, "csv.gz"), "rt") as file:

@@ -1,4 +1,4 @@
-"""Several measuring processes at a time, and what a person watching them wants to know."""
+"""Several measuring processes at a time, and the display of their progress."""
 
 import heapq
 import json
@@ -17,18 +17,18 @@ LINE_S = 30.0
 
 
 class Failed(Exception):
-    """Some runs did not finish; what they had measured is kept."""
+    """Some runs failed; their finished batches are kept."""
 
 
 def measure_all(paper, directory, short):
-    """Measures what is missing. Scenarios marked `alone` first, one by one."""
+    """Measures batches without results. Scenarios marked `alone` first, one by one."""
     missing = [run for run in paper.runs if results.missing_batches(directory, run)]
     alone = [run for run in missing if run.alone]
     together = [run for run in missing if not run.alone]
     board = Board(paper, directory, missing)
     failed = []
     for runs, lanes in ((alone, 1), (together, paper.common["lanes"]["count"])):
-        # The longest first, so that none of them is left over at the end.
+        # The longest first, so that all lanes end at about the same time.
         runs = sorted(runs, key=board.left_s, reverse=True)
         failed += Lanes(paper, directory, short, board).work_off(runs, lanes)
     board.close()
@@ -38,7 +38,7 @@ def measure_all(paper, directory, short):
 
 
 class Lanes:
-    """The measuring processes under way."""
+    """The running measuring processes."""
 
     def __init__(self, paper, directory, short, board):
         self.paper, self.directory, self.short, self.board = paper, directory, short, board
@@ -46,7 +46,7 @@ class Lanes:
         self.active = {}
 
     def work_off(self, waiting, lanes):
-        """Runs all of them, so many at a time; the names of those that failed."""
+        """Executes all runs, a limited number at a time; returns the names of those that failed."""
         waiting, failed = list(waiting), []
         try:
             while waiting or self.active:
@@ -61,7 +61,7 @@ class Lanes:
     def start(self, run):
         command = [sys.executable, "-m", "lab.vnf_cache.measure", run.name]
         command += [str(self.directory), *(["--short"] if self.short else [])]
-        # As in `processes`: Ctrl-C is ours alone, their death is tied to ours.
+        # As in `processes`: Ctrl-C reaches only the lab, and the processes end with it.
         process = subprocess.Popen(
             command,
             cwd=repository.ROOT,
@@ -80,7 +80,7 @@ class Lanes:
         self.events.put((run, None))
 
     def step(self):
-        """Takes in one thing that happened, or a second without one."""
+        """Handles one event, or waits for a second without one."""
         try:
             run, event = self.events.get(timeout=REFRESH_S)
         except queue.Empty:
@@ -96,7 +96,7 @@ class Lanes:
         for process in self.active.values():
             process.terminate()
         for process in self.active.values():
-            # Each has programs of its own to end.
+            # Each ends its own programs.
             processes.stop(process)
         self.active.clear()
 
@@ -122,14 +122,14 @@ class Board:
             print(self.describe(run), flush=True)
 
     def left_s(self, run):
-        """How long a run will still take."""
+        """Remaining time of a run."""
         event = self.latest.get(run)
         inside = event["requests"] / run.requests if event else 0
         inside = inside if inside < 1 else 0
         return max(0.0, run.batches - self.done[run] - inside) * self.batch_s[run]
 
     def eta_s(self):
-        """When the last lane falls idle, if each run takes the first free one."""
+        """Time until the last lane is idle, if each run takes the first free lane."""
         lanes = [0.0] * self.lanes
         for left in sorted((self.left_s(run) for run in self.done if not run.alone), reverse=True):
             heapq.heapreplace(lanes, lanes[0] + left)

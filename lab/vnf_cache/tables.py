@@ -9,11 +9,11 @@ from lab.vnf_cache import results
 
 @dataclass
 class Measured:
-    """Everything measured of one run."""
+    """All measurements of one run."""
 
     run: object
     batches: list
-    # What the same requests would take if programs took no time.
+    # Time of the same requests if programs took no time.
     ideal_ms: list = field(default_factory=list)
 
     @property
@@ -41,7 +41,7 @@ class Measured:
 
     @property
     def disagreements(self):
-        """Requests whose outcome the cache's counters or the replay count differently."""
+        """Requests whose outcome differs in the cache's counters or in the replay."""
         if self.run.workload == "first" or not self.run.capacity:
             return 0
         return sum(disagreement(batch) for batch in self.batches)
@@ -59,7 +59,7 @@ def disagreement(batch):
 
 
 def read_all(paper, directory):
-    """What is there, by run name; runs without a finished batch are absent."""
+    """Finished runs by name; runs without a finished batch are absent."""
     measured = {}
     for run in paper.runs:
         batches = list(results.read_batches(directory, run))
@@ -101,7 +101,7 @@ def summary(measured):
 
 
 def table_1(paper, measured):
-    """Scenario A: the first six requests for one key, and what the cache adds."""
+    """Scenario A: the first six requests for one key, and the time that the cache adds."""
     printed = paper.paper["table-1"]
     rows = three_rows(
         "paper",
@@ -144,7 +144,7 @@ def table_3(paper, measured):
 
 
 def means(paper, measured, scenario, name):
-    """Mean response times for each capacity: printed, ours, ideal; and how many requests each."""
+    """Mean response times by capacity: printed, ours, ideal; and the number of requests."""
     printed = paper.paper[name]
     capacities = printed["capacities"]
     rows = []

@@ -1,4 +1,4 @@
-"""What the client asks for, how it asks, and which answers a cache can give."""
+"""Keys, requests and expected replies of the client."""
 
 import random
 import time
@@ -20,7 +20,7 @@ def uniform(seed, batch, keys, count):
 
 
 def first(batch, keys, count, displaced):
-    """One key asked for `count` times; (key, recorded).
+    """One key, requested `count` times; (key, recorded).
 
     With `displaced`, another key is asked for before each, which a cache of one entry then holds.
     """
@@ -39,14 +39,14 @@ def phrases(seed, keys):
 
 
 class Replay:
-    """The keys a cache holds that forgets its oldest first."""
+    """The keys in a first-in, first-out cache."""
 
     def __init__(self, capacity):
         self.capacity = capacity
         self.stored = OrderedDict()
 
     def read(self, key):
-        """Whether the cache answers; if not, it will the next time."""
+        """Whether the request is a hit; if not, stores the key."""
         if key in self.stored:
             return True
         if self.capacity:
@@ -62,7 +62,7 @@ class Client:
     def __init__(self, address, database, collection):
         self.driver = pymongo.MongoClient(f"mongodb://{address}")
         self.collection = self.driver[database][collection]
-        # Connections and handshakes are over before the first request is timed.
+        # Connections and handshakes are complete before the first request is timed.
         self.driver.admin.command("ping")
 
     def fill(self, texts):
@@ -70,7 +70,7 @@ class Client:
         self.collection.insert_many(documents)
 
     def read(self, key, expected):
-        """One request; when it began and how long it took, in nanoseconds."""
+        """One request; its start and its duration, in nanoseconds."""
         began = time.perf_counter_ns()
         document = self.collection.find_one({"_id": key})
         took = time.perf_counter_ns() - began

@@ -1,7 +1,7 @@
 // The peer of `make bench-fabric`: the same fabric and the same flows as `enroute fabric run
-// --scheme direct`, in plain ns-3 from Debian's package. Nothing resolves addresses here; hosts talk
-// to each other over IPv4 with ECMP, as ns-3 does by itself. Only the simulation is timed, not the
-// building of the topology and its routes.
+// --scheme direct`, in plain ns-3 from Debian's package. Nothing resolves addresses here; hosts
+// talk to each other over IPv4 with ECMP, as ns-3 does by itself. Only the simulation is timed, not
+// the building of the topology and its routes.
 //
 //   ns3-peer PODS RACKS SPINES CORES SERVERS VMS_PER_SERVER tcp|udp TRACE
 //

@@ -1,5 +1,5 @@
-// RocksDB as a peer: values of 4 KiB, reads by Zipf's law of keys that all exist, by some threads, with
-// a block cache of so many bytes and nothing in the page cache.
+// RocksDB as a peer: values of 4 KiB, reads by Zipf's law of keys that all exist, by some threads,
+// with a block cache of so many bytes and nothing in the page cache.
 //
 //   peer DIRECTORY KEYS CACHE_BYTES THREADS SECONDS
 //

@@ -65,8 +65,8 @@ pub(crate) enum Action {
     State(Box<[Stated]>),
     /// Not forwarded if accepted; the client gets different replies from then on.
     Hush(Hush),
-    /// The reply to a request that the cache sent after one that is not answered, or whose reply has
-    /// no end of its own; not forwarded.
+    /// The reply to a request that the cache sent after one that is not answered, or whose reply
+    /// has no end of its own; not forwarded.
     Fence {
         /// The request is one of the protocol, so an origin that ends the connection may have
         /// carried it out.

@@ -1,13 +1,13 @@
 //! Feed: reports of an origin about writes that bypass the cache.
 //!
-//! One connection of our own asks the origin to report every write, by any client: Redis by
-//! `CLIENT TRACKING` ([`redis`]), MongoDB by a change stream ([`mongo`]). Each report is an
-//! invalidation like any write that passed: it drops what it names and revokes the leases there, so a
-//! reply that was read before it and arrives after it is not stored.
+//! One connection of our own asks the origin to report every write, by any client: Redis by `CLIENT
+//! TRACKING` ([`redis`]), MongoDB by a change stream ([`mongo`]). Each report is an invalidation
+//! like any write that passed: it drops what it names and revokes the leases there, so a reply that
+//! was read before it and arrives after it is not stored.
 //!
-//! **Fail closed.** While there is no feed – before the first, after a loss, when it falls silent or
-//! behind – the origin is closed as by an unsettled write: nothing is stored, everything is asked of
-//! the origin.
+//! **Fail closed.** While there is no feed – before the first, after a loss, when it falls silent
+//! or behind – the origin is closed as by an unsettled write: nothing is stored, everything is
+//! asked of the origin.
 //!
 //! The lag of a feed is how much later a bypassing write is seen.
 

@@ -247,6 +247,35 @@ impl Leases {
         Ok(Lease { namespace, hash: key.hash, taken_at: events })
     }
 
+    /// Returns why a read of `key` would get no lease now, as [`Self::take`] decides; changes
+    /// nothing.
+    #[must_use]
+    pub fn closed(&self, key: Key<'_>) -> Option<Closed> {
+        if let Some(closed) = self.closed_above(key.namespace) {
+            return Some(closed);
+        }
+        let flight = self.flights.get(&key.hash);
+        let written = || flight.and_then(|flight| flight.writes.closed());
+        match self.territories.get(&key.namespace.collection) {
+            Some(territory) => territory
+                .writes
+                .closed()
+                .or((territory.character == Character::Derived).then_some(Closed::Derived))
+                .or_else(written),
+            None => {
+                let full = self.territories.len() >= NAMESPACES_MAX
+                    && !self.territories.values().any(Territory::is_idle);
+                full.then_some(Closed::NamespaceLimit).or_else(written)
+            }
+        }
+    }
+
+    /// Whether a read of `key` is under way whose reply may be stored.
+    #[must_use]
+    pub fn is_filling(&self, key: Key<'_>) -> bool {
+        self.flights.get(&key.hash).is_some_and(|flight| flight.leases > 0)
+    }
+
     /// Returns a lease when its reply has arrived. Gives the generation to store the reply under,
     /// or `None` if a write was sent since the lease was taken. Wakes the sessions that wait.
     pub fn redeem(&mut self, lease: Lease) -> Option<u64> {

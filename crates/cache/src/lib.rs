@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod expected;
+pub mod explain;
 pub mod feed;
 pub mod filter;
 mod input;

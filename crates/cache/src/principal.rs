@@ -9,9 +9,10 @@
 //! Writes are held back until a connection is known to be logged in (see [`crate::session`]); if it
 //! is not, the request passes and touches no shared state.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use smallvec::SmallVec;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Identity of a connection as reported by the origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +121,54 @@ pub enum Finding<'a> {
     Refused,
     /// Another question has to be asked.
     AskAgain,
+}
+
+/// For which principals an answer is stored, as far as people are told: names and digests of
+/// rights are hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Identity {
+    /// All with every right.
+    Unrestricted,
+    /// Connections without a login.
+    Unauthenticated,
+    /// All with the rights of this hash.
+    Rights(u32),
+    /// The user with the name of this hash.
+    Name(u32),
+}
+
+impl Identity {
+    /// Splits the variant of a stored answer into the identity of its mark and the question. `seed`
+    /// is mixed into the hashes.
+    pub(crate) fn of(variant: &[u8], seed: u64) -> (Self, &[u8]) {
+        let hash = |mark: &[u8]| (xxh3_64_with_seed(mark, seed) >> 32) as u32;
+        let split = |bytes: usize| variant.split_at_checked(bytes).unwrap_or((variant, &[]));
+        match variant.first() {
+            Some(&UNAUTHENTICATED) => (Self::Unauthenticated, split(1).1),
+            Some(&RIGHTS) => {
+                let (mark, question) = split(1 + size_of::<u128>());
+                (Self::Rights(hash(mark)), question)
+            }
+            Some(&NAME) => {
+                let length = variant.get(1..).and_then(|rest| rest.first_chunk());
+                let length = length.map_or(0, |length| u32::from_le_bytes(*length) as usize);
+                let (mark, question) = split(5 + length);
+                (Self::Name(hash(mark)), question)
+            }
+            _ => (Self::Unrestricted, variant),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unrestricted => out.write_str("connections with all rights"),
+            Self::Unauthenticated => out.write_str("connections without a login"),
+            Self::Rights(hash) => write!(out, "users with the rights {hash:08x}"),
+            Self::Name(hash) => write!(out, "the user {hash:08x}"),
+        }
+    }
 }
 
 /// Login and rights that one connection has proven.
@@ -267,7 +316,7 @@ impl Standing {
 mod tests {
     use std::time::Duration;
 
-    use super::{Finding, Login, Principal, Proof, Standing};
+    use super::{Finding, Identity, Login, Principal, Proof, Standing};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -309,6 +358,28 @@ mod tests {
                 let mark = |proof| Principal::new(proof, SECOND).mark;
                 assert_ne!(mark(proof), mark(*other), "{proof:?} {other:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_stored_variant_tells_its_identity_and_its_question() {
+        let rights = |digest| Proof::Rights { digest, combines: true };
+        let proofs = [
+            Proof::Unrestricted,
+            Proof::Unauthenticated,
+            rights(0),
+            rights(1),
+            Proof::Name(b""),
+            Proof::Name(b"default"),
+        ];
+        let mut seen = Vec::new();
+        for proof in proofs {
+            let mark = Principal::new(proof, SECOND).mark;
+            let variant = [mark.as_slice(), b"\x02hget"].concat();
+            let (identity, question) = Identity::of(&variant, 7);
+            assert_eq!(question, b"\x02hget", "{proof:?}");
+            assert!(!seen.contains(&identity), "{proof:?} {identity}");
+            seen.push(identity);
         }
     }
 }

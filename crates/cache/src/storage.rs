@@ -20,8 +20,10 @@ use crate::{
 };
 
 mod generation;
+mod inspection;
 
 use generation::Generation;
+pub use inspection::{Inspection, Stored};
 
 /// Locks of the shards, under the name by which their test runs them in a model of threads.
 mod sync {

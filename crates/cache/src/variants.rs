@@ -49,6 +49,17 @@ pub(crate) fn signed<'a>(
     Cow::Owned([until.as_slice(), answer].concat())
 }
 
+/// The variants stored in `value`, marks included, and their answers as [`signed`] made them.
+pub(crate) fn listed(value: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    records(value).map(|record| (record.variant, record.answer))
+}
+
+/// The time until which an answer that [`signed`] made proves its receiver's right to it.
+pub(crate) fn proves_until(signed: &[u8]) -> Option<Duration> {
+    let until = u64::from_le_bytes(*signed.first_chunk()?);
+    Some(Duration::from_nanos(until))
+}
+
 /// The answer stored in `value` for the variant that `mark` and `variant` make together.
 #[must_use]
 fn find<'a>(value: &'a [u8], mark: &[u8], variant: &[u8]) -> Option<&'a [u8]> {

@@ -3,9 +3,9 @@
 //! A separate connection queries the identity of the origin. Redis reports its run id, replication
 //! id and offset; MongoDB its process id and, in a replica set, its election id; memcached its
 //! process id and start time. If the identity has changed, or is unknown and the connection was
-//! lost, stored values may no longer exist at the origin, and are dropped. A session's new connection
-//! to the origin is confirmed by a question that was asked after it was made, before its first reply
-//! is read.
+//! lost, stored values may no longer exist at the origin, and are dropped. A session's new
+//! connection to the origin is confirmed by a question that was asked after it was made, before its
+//! first reply is read.
 //!
 //! **Not detected:** a proxy between the cache and its origin that answers for several servers; a
 //! restart that lost the last writes, if the server keeps its identity.
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_that_does_not_say_who_it_is_may_be_another_behind_each_connection() {
+    fn an_origin_without_an_identity_may_differ_on_each_connection() {
         let refused = b"-NOAUTH Authentication required.\r\n".repeat(2);
         let mut watch = Watch::new(Speaks::Resp(None));
         assert_eq!(answer(&mut watch, &refused), Verdict::Same);

@@ -194,8 +194,8 @@ impl Entry {
         Directives::of(&self.headers)
     }
 
-    /// Its age at `now`; unknown, and therefore the greatest, if the clock was set back to before it
-    /// was received.
+    /// Its age at `now`; unknown, and therefore the greatest, if the clock was set back to before
+    /// it was received.
     pub(crate) fn age(&self, now: Duration) -> Duration {
         let is_known = self.received <= now + CLOCKS_DIFFER;
         self.initial_age + if is_known { now.saturating_sub(self.received) } else { OLDEST }

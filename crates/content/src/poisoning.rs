@@ -175,7 +175,7 @@ const CLAIMS: &[&str] = &[
 const ADDED: Added<'_> = Added { host: "shop.example", client: "192.0.2.7", via: "1.1 enroute" };
 
 #[test]
-fn no_client_tells_the_origin_who_it_is_or_what_it_asks_for() {
+fn no_client_states_its_own_identity_or_target_to_the_origin() {
     for name in CLAIMS {
         let mut headers = HeaderMap::new();
         let parsed = HeaderName::from_bytes(name.as_bytes()).expect("a name");

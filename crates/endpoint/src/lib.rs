@@ -5,8 +5,8 @@
 //! serves it, so a slow or hostile reader never delays other work. Every request uses a new
 //! connection; connections, header bytes and time are limited before the client is identified, and
 //! a cross-origin request of a browser is rejected. [`Exposition`] writes metrics. Services with
-//! TLS and limits of their own share [`Listener`] and [`until`], and any port [`Foreigners`], for
-//! clients that speak another protocol.
+//! TLS and limits of their own share [`Listener`] and [`until`], and any port [`Told`], the log
+//! lines that clients can cause.
 //!
 //! **What it is not.** No paths and no statistics: a service answers each request.
 //!
@@ -47,11 +47,13 @@ use tracing::{debug, error, warn};
 use wire::detect::Protocol;
 
 mod exposition;
-mod foreign;
 mod names;
+mod post;
+mod told;
 
 pub use exposition::{Exposition, Samples};
-pub use foreign::Foreigners;
+pub use post::post;
+pub use told::{Cause, Told};
 
 use names::Names;
 
@@ -136,8 +138,7 @@ impl Endpoint {
         }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (end, ended) = oneshot::channel();
-        let served =
-            Served { what, names: Names::new(names), foreigners: Foreigners::default(), answer };
+        let served = Served { what, names: Names::new(names), told: Told::default(), answer };
         let thread = thread::Builder::new().name(what.into()).spawn(move || {
             LocalSet::new().block_on(&runtime, async {
                 tokio::select! {
@@ -194,14 +195,14 @@ where
 struct Served<A> {
     what: &'static str,
     names: Names,
-    foreigners: Foreigners,
+    told: Told,
     answer: A,
 }
 
 impl<A: AsyncFn(Request<Incoming>) -> Answer> Served<A> {
     async fn converse(&self, mut stream: TcpStream, peer: SocketAddr) {
         let what = self.what;
-        let admitted = self.foreigners.admit(Protocol::Http, &mut stream);
+        let admitted = self.told.admit(Protocol::Http, &mut stream);
         if timeout(CONNECTION_TIMEOUT, admitted).await != Ok(true) {
             return;
         }

@@ -8,7 +8,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use testbed::command;
 
 use crate::logging::{self, Level};
@@ -18,6 +18,7 @@ mod cache;
 mod config;
 mod db;
 mod edge;
+mod explain;
 mod intercept;
 mod keyserver;
 mod reload;
@@ -52,7 +53,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Cache a remote MongoDB or Redis close to its clients (VNF-Cache)
+    /// Cache a remote MongoDB, Redis or memcached close to its clients (VNF-Cache)
     Cache(cache::Arguments),
     /// Check a configuration file without starting a service
     Config(config::Arguments),
@@ -60,6 +61,8 @@ enum Command {
     Db(db::Arguments),
     /// Run the VNF-Cache experiment on this machine; takes less than two minutes
     Demo(command::demo::Arguments),
+    /// Explain why a read of a running cache is a hit or not; changes nothing
+    Explain(explain::Arguments),
     /// Simulate data-center fabrics whose switches cache addresses (SwitchV2P)
     Fabric(command::fabric::Arguments),
     /// Terminate TLS close to clients with keys on a key server, and cache HTTP content
@@ -83,6 +86,7 @@ impl Command {
             Self::Config(arguments) => config::run(arguments),
             Self::Db(arguments) => db::run(arguments),
             Self::Demo(arguments) => arguments.run(EndSignal::flag),
+            Self::Explain(arguments) => explain::run(arguments),
             Self::Fabric(arguments) => arguments.run(EndSignal::flag),
             Self::Edge(arguments) => edge::run(arguments),
             Self::Intercept(arguments) => intercept::run(arguments),
@@ -100,7 +104,8 @@ impl Command {
 /// Parses the command line, runs the command and returns the exit code.
 pub fn run() -> ExitCode {
     end_when_output_is_closed();
-    let arguments = Arguments::parse();
+    let arguments =
+        Arguments::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
     logging::start(arguments.log);
     match arguments.command.run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -110,6 +115,41 @@ pub fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line. A subcommand without examples of its own shows those of its parent that run
+/// it.
+fn command() -> clap::Command {
+    with_examples(Arguments::command(), "enroute")
+}
+
+fn with_examples(command: clap::Command, path: &str) -> clap::Command {
+    let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    command.mut_subcommands(|subcommand| {
+        let path = format!("{path} {}", subcommand.get_name());
+        let own = match subcommand.get_after_help() {
+            None => examples_of(&examples, &path),
+            Some(_) => None,
+        };
+        let subcommand = match own {
+            Some(text) => subcommand.after_help(text),
+            None => subcommand,
+        };
+        with_examples(subcommand, &path)
+    })
+}
+
+/// Those of the examples that run the command `path`: each is a paragraph of indented lines.
+fn examples_of(examples: &str, path: &str) -> Option<String> {
+    let runs = |line: &str| {
+        line.split_once(path)
+            .is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with([' ', '\n']))
+    };
+    let paragraphs = examples.trim_start_matches("EXAMPLES:\n").split("\n\n");
+    let own: Vec<&str> = paragraphs
+        .filter(|paragraph| paragraph.starts_with("  ") && paragraph.lines().any(runs))
+        .collect();
+    (!own.is_empty()).then(|| format!("EXAMPLES:\n{}", own.join("\n\n")))
 }
 
 /// Ends silently when the reader of standard output is closed, as in `enroute … | head`.
@@ -130,18 +170,52 @@ fn end_when_output_is_closed() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn every_argument_is_declared_consistently() {
         Arguments::command().debug_assert();
     }
 
-    #[test]
-    fn every_subcommand_shows_examples() {
-        for command in Arguments::command().get_subcommands() {
-            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(help.contains("EXAMPLES"), "{} has no EXAMPLES", command.get_name());
+    /// Every command below `command` that is shown, with its path.
+    fn walk(command: &clap::Command, path: &str, each: &mut impl FnMut(&str, &str)) {
+        for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+            let path = format!("{path} {}", subcommand.get_name());
+            let help = subcommand.get_after_help().map(ToString::to_string).unwrap_or_default();
+            each(&path, &help);
+            walk(subcommand, &path, each);
         }
+    }
+
+    #[test]
+    fn every_subcommand_shows_examples_that_run_it() {
+        let mut without = Vec::new();
+        walk(&command(), "enroute", &mut |path, help| {
+            if !help.starts_with("EXAMPLES:\n") || !help.contains(path) {
+                without.push(path.to_owned());
+            }
+        });
+        assert!(without.is_empty(), "no example in --help: {without:?}");
+    }
+
+    #[test]
+    fn every_example_is_understood() {
+        let mut failed = Vec::new();
+        walk(&command(), "enroute", &mut |_, help| {
+            for line in help.replace("\\\n", " ").lines() {
+                let Some(line) = line.strip_prefix("    enroute ") else { continue };
+                let line = line.split([';', '>', '#', '&', '|']).next().unwrap_or_default();
+                let words = line.split_whitespace().map(|word| match word.trim_matches('\'') {
+                    "ID" => "3f5c8a1d00c2b1c7a8f5d1e2934b6a7081726354453627181920a1b2c3d4e5f6",
+                    word => word,
+                });
+                let parsed = command().try_get_matches_from(["enroute"].into_iter().chain(words));
+                if let Err(error) = parsed
+                    && error.use_stderr()
+                {
+                    failed.push(format!("{line}: {error}"));
+                }
+            }
+        });
+        assert!(failed.is_empty(), "{failed:#?}");
     }
 }

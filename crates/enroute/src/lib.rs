@@ -1,8 +1,8 @@
 //! # enroute: the wiring
 //!
-//! Tier 2: of the crates of the program only this one, `reactor`, `endpoint` and `testbed` read a
-//! clock, open a socket, start a thread or read the environment. It wires the crates below it into
-//! one program. Protocol code in this crate is a bug.
+//! Tier 2: of the crates of the program only this one, `reactor`, `endpoint`, `platform` and
+//! `testbed` read a clock, open a socket, start a thread or read the environment. It wires the
+//! crates below it into one program. Protocol code in this crate is a bug.
 //!
 //! It is a library beside its `main.rs` only so that tests, examples and subcommands can use its
 //! parts in-process. It is not: an interface for other projects.
@@ -12,7 +12,6 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`admin`] | statistics, metrics and live changes over HTTP |
-//! | [`certificate`] | warnings about the expiry of certificates |
 //! | [`cli`] | arguments, help, exit codes; one file per subcommand |
 //! | [`config`] | the configuration file and what it means |
 //! | [`runtime`] | the cache as a service: sockets, threads, storage behind locks |
@@ -20,23 +19,15 @@
 //! | `edge` | TLS for domains with keys on a key server, and a content cache; feature `edge` |
 //! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`keyserver`] | the key server, and the edge's client for it |
-//! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
-//! | [`tls`] | TLS of servers and clients: certificates, keys and authorities, from files |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
-//! | `random` | random bytes of the system |
 //! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `sync` | locks and atomics, replaced by a thread model in tests |
-//! | `lock` | a file that one process at a time may hold |
-//! | `wall_clock` | time since the Unix epoch |
-//! | `memory` | memory budget of the process |
 //! | `logging` | where log lines go and how detailed they are |
 
-// Allowed in `lock.rs` and `memory/heap.rs` only, each with its reason.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod admin;
-pub mod certificate;
 pub mod cli;
 pub mod config;
 pub mod database;
@@ -44,15 +35,9 @@ pub mod database;
 pub mod edge;
 pub mod intercept;
 pub mod keyserver;
-mod lock;
 mod logging;
-mod memory;
-pub mod private_file;
-mod random;
 mod resp_client;
 pub mod runtime;
 pub mod state;
 pub mod switch;
 mod sync;
-pub mod tls;
-mod wall_clock;

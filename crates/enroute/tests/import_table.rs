@@ -22,6 +22,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("intercept", &[]),
     ("reactor", &[]),
     ("endpoint", &["reactor", "wire"]),
+    ("platform", &["policy", "reactor"]),
     (
         "testbed",
         &["edge-tls", "fabric", "keyserver", "notation", "policy", "reactor", "switch", "wire"],
@@ -37,7 +38,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "intercept",
             "keyserver",
             "notation",
-            "policy",
+            "platform",
             "reactor",
             "state",
             "store",

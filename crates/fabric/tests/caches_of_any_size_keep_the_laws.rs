@@ -14,7 +14,7 @@ fn topology() -> Topology {
     Topology::fat_tree(2, 2, 2, 2, 4, gateways).with_vms_per_server(4)
 }
 
-/// Everybody to everybody else, some twice.
+/// Every machine to every other one, some twice.
 fn flows() -> Vec<Flow> {
     let flow = |id: u32| Flow {
         source: id * 7 % VMS,

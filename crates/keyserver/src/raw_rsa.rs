@@ -40,7 +40,7 @@ impl RawRsa {
 
     /// The bare private operation, blinded by the library, on `encrypted`, as long as the modulus.
     /// Writes as many bytes to `block`. False if the number is not below the modulus, which its
-    /// sender can see himself.
+    /// sender can see itself.
     pub(crate) fn decrypt(&self, encrypted: &[u8], block: &mut [u8]) -> bool {
         let mut written = 0;
         // SAFETY: pointers and lengths are those of live slices; the library writes `block.len()`

@@ -176,6 +176,14 @@ impl FromStr for OriginUrl {
         if place.is_empty() || place.contains(['/', '?', '#', '@', ' ']) {
             return Err(wrong("is not one HOST:PORT"));
         }
+        // A colon within brackets is part of an IPv6 address.
+        let (name, port) = match place.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) {
+            Some((name, port)) => (name, Some(port)),
+            None => (place, None),
+        };
+        if name.is_empty() || port.is_some_and(|port| port.parse::<u16>().is_err()) {
+            return Err(wrong("has no valid host and port"));
+        }
         Ok(Self(text.trim_end_matches('/').to_owned()))
     }
 }
@@ -291,6 +299,12 @@ mod tests {
         assert_eq!(key("keyserver:keys:7443"), Ok(KeyPlace::KeyServer("keys:7443".to_owned())));
         assert!(key("keyserver:keys").is_err() && key("shop.key").is_err());
         let origin = |text: &str| text.parse::<OriginUrl>();
+        for wrong in ["http://10.0.0.7:99999", "http://:80", "http://shop:", "http://[::1]:x"] {
+            assert!(origin(wrong).is_err_and(|error| error.contains("host and port")), "{wrong}");
+        }
+        for right in ["http://shop", "https://[::1]", "https://[::1]:443"] {
+            assert_eq!(origin(right), Ok(OriginUrl(right.into())));
+        }
         assert_eq!(origin("http://10.0.0.7:8080/"), Ok(OriginUrl("http://10.0.0.7:8080".into())));
         assert!(origin("https://www.example/path").is_err() && origin("www.example").is_err());
     }

@@ -1,4 +1,4 @@
-"""Writes hotkey-golden.txt from docs/formats/hotkey.md alone: python3 hotkey-golden.py > hotkey-golden.txt"""
+"""Prints hotkey-golden.txt from docs/formats/hotkey.md alone: python3 hotkey-golden.py > FILE"""
 
 MASK = (1 << 64) - 1
 

@@ -1,6 +1,6 @@
-//! One read of an encrypted connection takes all that has arrived, as far as the buffer has room, not
-//! the 4 KiB that rustls reads by itself. No byte is lost between two reads, and a record that is
-//! incomplete is counted.
+//! One read of an encrypted connection takes all that has arrived, as far as the buffer has room,
+//! not the 4 KiB that rustls reads by itself. No byte is lost between two reads, and a record that
+//! is incomplete is counted.
 
 use std::{
     env, fs,

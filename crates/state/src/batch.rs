@@ -71,13 +71,13 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_may_not_be_left_keeps_nobody_from_moving_there() {
+    fn a_node_that_may_not_be_left_accepts_slots() {
         let (lanes, later) = batch(moves(&[(1, 0), (2, 1)]), |node| node != Node(1));
         assert_eq!((numbers(&lanes.concat()), numbers(&later)), (vec![1], vec![0]));
     }
 
     #[test]
-    fn a_node_is_settled_when_all_have_heard_of_its_epoch_and_nobody_shares_it() {
+    fn a_node_is_settled_when_all_nodes_know_its_epoch_and_none_shares_it() {
         let text = "a 127.0.0.1:1@2 master - 0 0 7 connected\nb 127.0.0.1:2@3 master - 0 0 8 connected\n\
                     c 127.0.0.1:3@4 master - 0 0 8 connected\nd 127.0.0.1:4@5 master - 0 0 9 connected\n";
         let members = members::read(text, ([127, 0, 0, 1], 1).into());

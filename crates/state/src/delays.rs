@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_changes_nothing_for_those_that_are_there() {
+    fn new_hosts_and_nodes_change_no_known_delay() {
         let mut delays = delays();
         delays.record(Host(0), Node(1), 5 * MS, S);
         delays.record(Host(1), Node(0), 7 * MS, S);

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_says_whose_it_is() {
+    fn a_channel_names_its_placer() {
         let token = Token { number: 12, holder: 0xfe };
         let channel = token.channel("on host:1");
         assert_eq!(channel, "enroute:lease:12:00000000000000fe:on-host:1");

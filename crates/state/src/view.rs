@@ -1,5 +1,5 @@
-//! The cluster as all its primaries report it: who owns each slot, which slots are not closed, and
-//! what is to be done about those.
+//! The cluster as all its primaries report it: the owner of each slot, which slots are not closed,
+//! and what is to be done about those.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_aligned_and_nobody_elses_also_when_all_places_are_lent() {
+    fn memory_is_aligned_and_not_shared_also_when_all_places_are_lent() {
         let count = HUGE_BYTES / PLACE_BYTES + 2;
         let mut lent: Vec<Aligned> = (0..count).map(|_| Aligned::lend(8192)).collect();
         assert!(matches!(lent[count - 1], Aligned::Own(..)));

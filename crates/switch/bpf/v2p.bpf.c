@@ -1,8 +1,8 @@
-// A SwitchV2P switch: resolves, learns and tags what passes, then hands it to the next hop.
+// A SwitchV2P switch: resolves, learns from and tags passing packets, then forwards them.
 //
-// XDP does everything but send further packets: for that it leaves a note before the frame, which the
-// program of the traffic control behind it carries out. What has no route that XDP could take goes to
-// the kernel, changed as it is.
+// XDP cannot send additional packets: it writes a request before the frame, which the traffic
+// control program that runs after it executes. A packet without a route that XDP can use is passed
+// to the kernel with its changes.
 //
 // Newest kernel features used: bpf_xdp_adjust_meta (4.15), bpf_fib_lookup (4.18).
 #include "v2p/route.h"
@@ -17,7 +17,7 @@ enum { TC_ACT_SHOT = 2 };
 
 enum { NOTE_MAGIC = 0x7632704e };
 
-// A further packet to send: between XDP and the traffic control.
+// An additional packet to send: the request from XDP to traffic control.
 struct note {
     u32 magic;
     u32 kind;
@@ -38,7 +38,7 @@ INLINE u32 known_address(u32 pip)
     return known ? *known : 0;
 }
 
-// Sends the frame on with one hop less, or lets the kernel find out why not.
+// Forwards the frame with one hop less; the kernel handles frames that cannot be forwarded.
 INLINE int forward(struct xdp_md *context, const struct seen *seen, const struct header *header)
 {
     u32 source = address_from(header->source_pip), destination = address_from(header->destination_pip);
@@ -56,7 +56,8 @@ INLINE int forward(struct xdp_md *context, const struct seen *seen, const struct
     return redirect(fib.interface, 0);
 }
 
-// Leaves a note for the traffic control, with the packet. A packet that cannot be noted is not sent.
+// Writes the request for traffic control before the frame. An additional packet that cannot be
+// requested is not sent.
 INLINE int leave_note(struct xdp_md *context, const struct seen *seen, const struct header *header,
                       const struct outcome *outcome)
 {
@@ -78,7 +79,7 @@ INLINE int leave_note(struct xdp_md *context, const struct seen *seen, const str
     return XDP_PASS;
 }
 
-// A learning or invalidation packet. Only switches send them, and none arrives from a host.
+// Handles a learning or invalidation packet. Only switches send them; from a host they are dropped.
 INLINE int control(struct xdp_md *context, const struct seen *seen, const struct header *header)
 {
     struct datagram *udp = start_of(context) + OUTER_BYTES;
@@ -109,8 +110,8 @@ INLINE int control(struct xdp_md *context, const struct seen *seen, const struct
     return XDP_DROP;
 }
 
-// What comes from a host of this rack. A packet that a server sends with another's address reached it in
-// vain: from here on it is tagged (paper, 3.3). 0 if it says what only a switch may say.
+// Handles a packet from a host of this rack. A packet with the source address of another server was
+// misdelivered to this one: it is tagged (paper, 3.3). 0 if it has content that only switches send.
 INLINE int from_host(const struct seen *seen, struct header *header, const struct port *port)
 {
     if (port->is_gateway)
@@ -145,7 +146,7 @@ INLINE int tunnelled(struct xdp_md *context, struct seen *seen, struct header *h
     count_packet(outcome.hit);
     if (has(RULE_IS_TOR) && address_from(header->destination_pip) != seen->destination)
         known = known_address(header->destination_pip);
-    // The way ends here for what only switches read. The hit tag comes back if the packet does.
+    // Content for switches is removed here. The hit tag returns if the packet does.
     if (is_attached(known) && !(known & ADDRESS_GATEWAY))
         header->tag_vip = header->tag_pip = header->promotion = header->misdelivered_from = 0;
     if (is_tagged(header) && !seen->option) {
@@ -195,7 +196,7 @@ SECTION("xdp") int pass_switch(struct xdp_md *context)
 
 enum { CONTROL_FRAME_BYTES = OUTER_BYTES + sizeof(struct datagram) + sizeof(struct control) };
 
-// A learning or invalidation packet, from this switch.
+// Writes a learning or invalidation packet of this switch.
 struct control_frame {
     u16 unused;   // the rest lies at whole words
     struct ether ether;
@@ -233,13 +234,14 @@ INLINE struct control_frame control_frame(const struct note *note)
     return frame;
 }
 
-// The route of a packet of the kernel's, of which nothing but the addresses is known.
+// Routes a packet of the kernel, of which only the addresses are known.
 INLINE int find_route(struct __sk_buff *context, struct fib *fib)
 {
     return fib_lookup(context, fib, sizeof(*fib), 0) == 0;
 }
 
-// Sends the noted packet after the one that it is about, which gives its memory for it.
+// Forwards a copy of the packet that caused the request, then overwrites the packet with the
+// requested one and sends it.
 SECTION("classifier") int send_noted(struct __sk_buff *context)
 {
     struct note *left = POINTER_AT(context, 140);

@@ -1,13 +1,15 @@
-// The ends of the overlay: a gateway, which knows where every machine is, and a server, which takes packets for
-// its machines out of the tunnel, and sends what is for a machine that has left it to a gateway.
+// The ends of the overlay: a gateway, which knows the server of every machine, and a server, which
+// decapsulates packets for its machines, and sends packets for a machine that has left it to a
+// gateway.
 #include "v2p/frame.h"
 #include "v2p/hash.h"
 
-// Of a gateway: where each virtual address is, in host order. Of a server: the virtual addresses it has.
+// Of a gateway: the server of each virtual address, in host order. Of a server: its own virtual
+// addresses.
 struct { OF_TYPE(MAP_HASH); OF_ENTRIES(1 << 20); OF_FLAGS(1); OF_KEY(u32); OF_VALUE(u32); } machines MAP;
 struct { OF_TYPE(MAP_ARRAY); OF_ENTRIES(1024); OF_KEY(u32); OF_VALUE(u32); } gateways MAP;
 
-// Back to the ToR, to another address.
+// Returns the packet to the ToR, with another destination.
 INLINE int send_back(struct xdp_md *context, const struct seen *seen, const struct header *header)
 {
     if (seen->hops <= 1 || !write_frame(context, seen, header, 1))
@@ -40,7 +42,7 @@ SECTION("xdp") int pass_gateway(struct xdp_md *context)
     return send_back(context, &seen, &header);
 }
 
-// Leaves the inner packet, as if it had come without a tunnel.
+// Decapsulates the inner packet.
 INLINE int decapsulate(struct xdp_md *context, const struct seen *seen)
 {
     struct ether *ether = start_of(context);
@@ -60,8 +62,8 @@ INLINE int decapsulate(struct xdp_md *context, const struct seen *seen)
     return XDP_PASS;
 }
 
-// A machine that is not here any more is where the gateways say. The packet keeps its source, by which the
-// ToR sees that it was misdelivered; where that is this server itself, the option says so.
+// A machine that has left is found through a gateway. The packet keeps its source, by which the ToR
+// recognizes that it was misdelivered; if this server is the source, the option states it.
 SECTION("xdp") int pass_server(struct xdp_md *context)
 {
     struct seen seen = {0};

@@ -1,5 +1,6 @@
-// To measure a SwitchV2P switch against: the smallest forwarder that encapsulates – one hash lookup, one route,
-// no rules, no counters –, one that only forwards, and what runs a program over and over.
+// For comparison with a SwitchV2P switch: the smallest forwarder that encapsulates (one hash
+// lookup, one route, no rules, no counters), one that only forwards, and a program that runs
+// another repeatedly.
 #include "v2p/route.h"
 
 enum { REQUEST_BYTES_MAX = 256, TUNNEL_BYTES = IP_BYTES + sizeof(struct vxlan) + ETHER_BYTES };
@@ -20,7 +21,7 @@ struct { OF_TYPE(MAP_HASH); OF_ENTRIES(1 << 16); OF_KEY(u32); OF_VALUE(u32); } m
 static long (*const tail_call)(void *context, void *programs, u32 number) = (void *)12;
 static long (*const xdp_adjust_meta)(void *context, int delta) = (void *)54;
 
-// Puts the frame back as it was, with the next machine.
+// Restores the frame, with the address of the next machine.
 SECTION("xdp") int again(struct xdp_md *context)
 {
     u32 zero = 0;
@@ -65,7 +66,7 @@ SECTION("xdp") int nothing(struct xdp_md *context)
     return XDP_PASS;
 }
 
-// To the next hop of an outer header that is complete but for its time to live.
+// Sends the frame to the next hop; its outer header is complete except for the time to live.
 INLINE int hand_on(struct xdp_md *context, const struct seen *seen)
 {
     struct ether *ether = start_of(context);

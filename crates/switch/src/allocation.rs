@@ -7,7 +7,7 @@ use crate::{install::Room, layout::UNITS_MAX};
 
 const ALL: u32 = (1 << UNITS_MAX) - 1;
 
-/// Which units are free.
+/// Free units.
 #[derive(Debug, Clone)]
 pub struct Allocation {
     /// A bit for each array with a free unit in this row.
@@ -42,7 +42,7 @@ impl Allocation {
         Some(Room { place: row as u32, bitmap })
     }
 
-    /// Gives room back.
+    /// Frees units.
     pub fn release(&mut self, room: Room) {
         if let Some(row) = self.free.get_mut(room.place as usize) {
             debug_assert_eq!(*row & room.bitmap, 0, "released twice");
@@ -51,7 +51,7 @@ impl Allocation {
         }
     }
 
-    /// Which of `taken` have to move out of one row, so that `units` fit there: the fewest of the
+    /// Which of `taken` have to leave one row, so that `units` fit there: the fewest of the
     /// row with the most free units. Empty if there are fewer free units altogether.
     pub fn reorganise(&self, units: u32, taken: &[Room]) -> Vec<Room> {
         let Some((place, free)) =

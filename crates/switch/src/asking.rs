@@ -14,30 +14,30 @@ use crate::{
 const HELD_WAIT: Duration = Duration::from_millis(50);
 /// Idle time after which a connection holds nothing.
 const SILENT: Duration = Duration::from_secs(4);
-/// Words of a `Flow`: when its last packet was, the last answer that has left, the answers its
+/// Words of a `Flow`: time of its last packet, number of the last reply that left, replies that its
 /// writes wait for.
 const AT_NS: usize = 5;
 const ANSWERED_LAST: usize = 7;
 const UNTIL: usize = 21;
 
-/// Whether the key in a place may be asked for.
+/// Whether the key in a place may be requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asking {
-    /// The server's answer from now on is to be stored under that version and epoch.
+    /// A reply from now on may be stored under this version and epoch.
     Now {
         /// [`DataPlane::fill`] takes nothing of another.
         version: u64,
         /// [`crate::install::Value::epoch`].
         epoch: u64,
     },
-    /// Not before; then it is to be looked at again.
+    /// Not before this time; check again then.
     Later(Duration),
-    /// Not before it is reported.
+    /// Not before the data plane reports it.
     Reported,
 }
 
 impl DataPlane {
-    /// Whether the key in that place may be asked for now.
+    /// Whether the key in that place may be requested now.
     pub fn asking(&self, place: u32, now: Duration) -> Asking {
         let Some((version, _)) = self.version(place) else { return Asking::Reported };
         let entry = &self.entries[place as usize];
@@ -87,7 +87,7 @@ impl DataPlane {
         }
     }
 
-    /// Nothing is known of any connection any more.
+    /// Forgets all connections.
     pub fn forget_connections(&self) {
         self.flows.clear();
         // Packets may pass at another interface: what they count is taken off one by one.

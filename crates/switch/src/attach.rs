@@ -1,4 +1,4 @@
-//! Putting the programs where packets pass, and taking them away.
+//! Attaching the programs to interfaces, and detaching them.
 
 use std::{
     fs,
@@ -26,7 +26,7 @@ use crate::{
 /// The role of the hosts that are connected to an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Clients, whose messages alone come in there.
+    /// Clients only.
     Clients,
     /// Servers, and possibly clients: messages of agents are accepted only there.
     Servers,
@@ -114,13 +114,13 @@ impl DataPlane {
         if self.config().memcache_port == 0 {
             return Ok(None);
         }
-        // There already is one, or links need none (kernel 6.6).
+        // It exists already, or links need none (kernel 6.6).
         let _ = tc::qdisc_add_clsact(interface);
         let program = self.program("answered")?;
         let egress = <&mut SchedClassifier>::try_from(program).map_err(Error::kernel(what))?;
         let id = egress.attach(interface, TcAttachType::Egress).map_err(Error::kernel(what))?;
         let link = egress.take_link(id).map_err(Error::kernel(what))?;
-        // Before 6.6 the filter belongs to the interface, and stays with it.
+        // Before 6.6 the filter belongs to the interface and stays attached.
         Ok(FdLink::try_from(link).ok())
     }
 
@@ -188,7 +188,7 @@ impl Accepting {
     }
 }
 
-/// Takes the programs away from an interface; fine if there are none.
+/// Detaches the programs from an interface; no error if there are none.
 ///
 /// # Errors
 /// A pin cannot be removed.
@@ -201,7 +201,7 @@ pub fn detach(pins: &Path, interface: &str) -> Result<(), Error> {
             link.unpin().map_err(Error::kernel(&what))?;
         }
     }
-    // Of a kernel before 6.6.
+    // On kernels before 6.6.
     let _ = tc::qdisc_detach_program(interface, TcAttachType::Egress, "answered");
     Ok(())
 }
@@ -225,7 +225,7 @@ fn egress_pin(interface: &str) -> String {
     format!("link-egress-{interface}")
 }
 
-/// The interfaces there are pinned links for.
+/// The interfaces with pinned links.
 pub fn interfaces(pins: &Path) -> Vec<String> {
     let entries = fs::read_dir(pins).into_iter().flatten().flatten();
     let mut found: Vec<String> = entries

@@ -1,8 +1,8 @@
-//! The controller beside its data plane: what the controller commands of the data plane is carried
-//! out here, what is to be sent leaves as a value.
+//! The controller with its data plane: commands of the controller to the data plane are executed
+//! here, and datagrams to send are returned.
 //!
-//! Each input is followed by [`Control::ready`] until it returns nothing: commands are carried out
-//! in their order, and a message is sent before the commands behind it.
+//! After each input call [`Control::ready`] until it returns nothing: commands are executed
+//! in order, and a message is sent before later commands.
 
 use std::{
     collections::{HashMap, hash_map},
@@ -27,7 +27,7 @@ use crate::{
 
 /// Interval of the controller's period.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Interval after which a key is looked at again that cannot be asked for now.
+/// Interval after which a key that cannot be requested now is checked again.
 const LATER: Duration = Duration::from_millis(2);
 /// Maximum number of outstanding requests to memcached servers.
 const QUESTIONS_MAX: usize = 16_384;
@@ -54,12 +54,12 @@ pub struct Control {
     plane: DataPlane,
     controller: Controller,
     questions: HashMap<u16, Question>,
-    /// Number of the newest question.
+    /// Number of the newest request to memcached.
     question: u64,
     period_ends: Duration,
 }
 
-/// What the controller sees of the data plane.
+/// The controller's view of the data plane.
 struct Counters<'a>(&'a DataPlane, Duration);
 
 impl View for Counters<'_> {
@@ -101,31 +101,31 @@ impl Control {
         }
     }
 
-    /// Readable when the data plane has reported something.
+    /// Readable when the data plane has reported a key.
     #[must_use]
     pub fn reports_fd(&self) -> BorrowedFd<'_> {
         self.plane.reports_fd()
     }
 
-    /// Whether keys wait for an answer.
+    /// Whether keys wait for a reply.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.controller.is_waiting()
     }
 
-    /// How many keys wait for an answer.
+    /// Number of keys that wait for a reply.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.controller.waiting()
     }
 
-    /// What the controller did, and how many keys are cached.
+    /// Counters of the controller, and the number of cached keys.
     #[must_use]
     pub fn stats(&self) -> (Stats, usize) {
         (self.controller.stats(), self.controller.cached())
     }
 
-    /// How many keys are served now.
+    /// Number of keys that are served now.
     #[must_use]
     pub fn served(&self, now: Duration) -> usize {
         let view = Counters(&self.plane, now);
@@ -137,31 +137,31 @@ impl Control {
         self.plane.shared().wall_ns.store(wall.saturating_sub(now).as_nanos() as u64, Relaxed);
     }
 
-    /// Has `key` cached, however often it is asked for.
+    /// Caches `key` regardless of its popularity.
     pub fn insert(&mut self, key: Key, now: Duration) {
         self.controller.insert(key, false, now);
     }
 
-    /// Takes over a report of the data plane; false if there is none.
+    /// Handles a report of the data plane; false if there is none.
     pub fn take_report(&mut self, now: Duration) -> bool {
         let Some(report) = self.plane.report() else { return false };
         self.step(Event::Report(report), now);
         true
     }
 
-    /// Takes a datagram that came to the port of the controller.
+    /// Handles a datagram to the port of the controller.
     ///
     /// # Errors
-    /// It is no message.
+    /// It is not a message.
     pub fn receive(&mut self, from: SocketAddr, bytes: &[u8], now: Duration) -> wire::Result<()> {
         self.step(Event::Message(from, Message::decode(bytes)?), now);
         Ok(())
     }
 
-    /// Takes a datagram that answers a question; any other is ignored.
+    /// Handles a reply of memcached; other datagrams are ignored.
     ///
     /// # Errors
-    /// It is no answer of memcached's.
+    /// It is not a reply of memcached.
     pub fn receive_answer(&mut self, bytes: &[u8], now: Duration) -> wire::Result<()> {
         let Ok(frame) = Frame::decode(bytes) else { return Ok(()) };
         let hash_map::Entry::Occupied(question) = self.questions.entry(frame.request) else {
@@ -177,7 +177,7 @@ impl Control {
         Ok(())
     }
 
-    /// Ends a period when it is due; false before.
+    /// Ends a period if it is due; otherwise returns false.
     pub fn end_period(&mut self, wall: Duration, now: Duration) -> bool {
         if now < self.period_ends {
             return false;
@@ -190,7 +190,7 @@ impl Control {
         true
     }
 
-    /// Time has passed.
+    /// Handles elapsed time.
     pub fn tick(&mut self, now: Duration) {
         self.step(Event::Tick, now);
     }
@@ -199,7 +199,7 @@ impl Control {
         self.controller.step(event, &Counters(&self.plane, now), now);
     }
 
-    /// Carries out commands up to the next datagram.
+    /// Executes commands up to the next datagram.
     pub fn ready(&mut self, now: Duration) -> Option<Output> {
         while let Some(command) = self.controller.ready() {
             match command {
@@ -253,14 +253,14 @@ impl Control {
         None
     }
 
-    /// The question of this number could not be sent.
+    /// The request with this number could not be sent.
     pub fn unsent(&mut self, request: u16) {
         self.questions.remove(&request);
     }
 }
 
 impl DataPlane {
-    /// The cached keys asked for most in this period: how often, sampled, and where they are.
+    /// The most requested cached keys of this period, with their sampled counts and places.
     #[must_use]
     pub fn hottest(&self, count: usize) -> Vec<(u16, u32)> {
         let counted = |place: u32| (self.counters.counter(place), place);

@@ -11,7 +11,7 @@ use crate::{
     plane::{DataPlane, PASS, TRANSMIT},
 };
 
-/// Runs `frame` and says what the program did with it.
+/// Runs `frame` through the program and describes the result.
 ///
 /// # Errors
 /// The kernel call fails.

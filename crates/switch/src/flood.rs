@@ -1,4 +1,4 @@
-//! A client that asks from inside the kernel, and counts the answers, to measure with: more than
+//! A load generator in the kernel, which sends requests and counts replies: more than
 //! any process can send, and independent of the responder.
 
 use aya::{
@@ -34,7 +34,7 @@ unsafe impl aya::Pod for Raw {}
 pub struct Tally {
     /// Datagrams from the server's port.
     pub answers: u64,
-    /// Of them, those that say what was waited for.
+    /// Of them, those with the expected bytes.
     pub found: u64,
     port: u16,
     offset: u16,
@@ -127,7 +127,7 @@ impl Flood {
         Ok(Self { ebpf, floods, tallies, _link: link, raw })
     }
 
-    /// Begins with the first key again.
+    /// Restarts at the first key.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -135,7 +135,7 @@ impl Flood {
         self.floods.set(0, self.raw, 0).map_err(Error::kernel("floods"))
     }
 
-    /// Sends this many requests, as fast as this processor can.
+    /// Sends this number of requests, at the maximum rate of this processor.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -2,18 +2,18 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Everything around a payload.
+/// The headers around a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// VLAN tags, the outermost first.
     pub vlans: Vec<u16>,
-    /// From where.
+    /// Source.
     pub source: SocketAddr,
-    /// To where, of the same version.
+    /// Destination, of the same IP version.
     pub destination: SocketAddr,
     /// UDP or TCP.
     pub transport: Transport,
-    /// Hops left.
+    /// Hop limit.
     pub hops: u8,
     /// TCP: the number of the first byte.
     pub sequence: u32,
@@ -50,7 +50,7 @@ impl Frame {
         }
     }
 
-    /// The frame around `payload`, all checksums right.
+    /// The frame around `payload`, with correct checksums.
     pub fn bytes(&self, payload: &[u8]) -> Vec<u8> {
         let mut out = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         for vlan in &self.vlans {
@@ -125,7 +125,7 @@ impl Frame {
         Self::parse(bytes, true)
     }
 
-    /// As [`Frame::read`], whatever the checksums.
+    /// As [`Frame::read`], without checking checksums.
     ///
     /// # Errors
     /// The error describes the defect.

@@ -1,5 +1,5 @@
-//! Putting values into the data plane, and taking keys out, in the order that lets no processor see
-//! half of it.
+//! Installing values in the data plane, and evicting keys, in an order in which no processor sees
+//! a partial change.
 
 use std::{
     hint,
@@ -25,7 +25,7 @@ pub struct Key {
     pub bytes: Vec<u8>,
     /// The server that stores it.
     pub server: SocketAddr,
-    /// In which protocol.
+    /// The protocol of the key.
     pub protocol: Protocol,
     /// The server whose lease covers it (NetCache).
     pub lease: u32,
@@ -57,11 +57,11 @@ impl Room {
 pub struct Value {
     /// NetCache: what follows the header; memcached: reply line, data, line end.
     pub bytes: Vec<u8>,
-    /// NetCache: there is none, and that is the answer.
+    /// NetCache: the key is absent, and that is the reply.
     pub absent: bool,
     /// No longer served from then on, in nanoseconds of the monotonic clock.
     pub expires_ns: u64,
-    /// memcached: the epoch it was asked for in.
+    /// memcached: the epoch of the request.
     pub epoch: u64,
 }
 
@@ -120,7 +120,7 @@ impl DataPlane {
         if current {
             self.store(room, &value.bytes);
             entry.value_bytes.store(value.bytes.len() as u16, Relaxed);
-            // As the data plane adds: in memory order.
+            // In memory order, as the data plane sums.
             entry.value_sum.store(ones_complement(&value.bytes).to_be(), Relaxed);
             let absent = if value.absent { KIND_ABSENT } else { 0 };
             entry.kind.store(entry.protocol() as u8 | absent, Relaxed);

@@ -28,7 +28,7 @@ pub const LEASES_MAX: usize = 1024;
 /// The name of a key in the lookup table: the key itself, or two hashes of it.
 pub type Name = [u8; 16];
 
-/// The protocol an entry is served by.
+/// The protocol of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Protocol {
@@ -65,7 +65,7 @@ pub struct Entry {
     pub unused: [AtomicU64; 3],
 }
 
-/// In [`Entry::kind`], beside the protocol: the value is that there is none (NetCache).
+/// In [`Entry::kind`], beside the protocol: the key is absent (NetCache).
 pub const KIND_ABSENT: u8 = 4;
 
 impl Entry {

@@ -256,7 +256,7 @@ fn a_write_that_is_remembered_no_more_keeps_everything_from_being_asked_for() {
 
 /// No answer will come: what holds the key is forgotten by and by, and nothing of it stays.
 #[test]
-fn who_is_gone_holds_no_key() {
+fn a_connection_that_is_gone_holds_no_key() {
     let Some(mut plane) = data_plane(small()) else { return };
     type Going = fn(&mut DataPlane, &mut Connection);
     let goings: [(&str, Going); 5] = [

@@ -194,7 +194,7 @@ fn what_was_asked_before_the_program_came_is_waited_for() {
 }
 
 #[test]
-fn who_waited_when_its_place_was_taken_still_waits() {
+fn a_write_whose_place_was_taken_still_waits() {
     let Some(mut plane) = data_plane(small()) else { return };
     watch(&plane);
     let mut one = Connection::open(&mut plane, 1);

@@ -123,7 +123,7 @@ fn a_tag_that_a_client_made_up_counts_as_none() {
 }
 
 #[test]
-fn answers_that_somebody_made_up_for_the_switch_change_nothing() {
+fn forged_answers_of_the_switch_change_nothing() {
     let yes = Flags::CACHED.with(Flags::STORED, true);
     for (op, flags) in [Op::UpdateAck, Op::InvalidateAck]
         .into_iter()
@@ -155,7 +155,7 @@ fn answers_that_somebody_made_up_for_the_switch_change_nothing() {
 }
 
 #[test]
-fn a_question_that_nobody_of_ours_asked_leaves_the_key_as_it_was() {
+fn a_forged_question_leaves_the_key_as_it_was() {
     let mut world = World::new();
     for version in [0, 1, 1 << 62, u64::MAX] {
         world.tell(CONTROLLER, &Message { version, ..Message::new(Op::Fetch, 0, KEY) });

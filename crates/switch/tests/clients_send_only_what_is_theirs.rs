@@ -56,7 +56,7 @@ fn nothing_but_reads_and_writes_comes_in_where_clients_are() {
 }
 
 #[test]
-fn where_servers_are_agents_are_heard_and_nobody_for_the_switch() {
+fn agents_are_heard_from_the_side_of_servers_and_the_switch_is_not() {
     let Some(mut plane) = data_plane(small()) else { return };
     let agent = Frame::udp(at(SERVER), at(SWITCH));
     for op in Op::ALL {

@@ -121,7 +121,7 @@ fn a_hot_key_is_fetched_admitted_filled_and_told() {
 }
 
 #[test]
-fn a_value_nobody_waits_for_is_never_installed() {
+fn a_value_that_was_not_awaited_is_never_installed() {
     let mut controller = small();
     granted(&mut controller);
     let version = fetch(&mut controller, 1);

@@ -101,7 +101,7 @@ fn leases_and_restarts() {
 
 /// Of every operation, under every address, on every way.
 #[test]
-fn messages_of_somebody_who_may_send_none() {
+fn messages_of_a_sender_that_may_send_none() {
     let hostile = Budgets { writes: 1, forgeries: 1, repeats: 0, ..SMALL };
     holds(hostile);
     holds(Budgets { evictions: 1, inserts: 2, ..hostile });
@@ -114,7 +114,7 @@ fn messages_of_somebody_who_may_send_none() {
 
 #[test]
 #[ignore = "minutes: make soak"]
-fn many_messages_of_somebody_who_may_send_none() {
+fn many_messages_of_a_sender_that_may_send_none() {
     let hostile = Budgets { writes: 1, forgeries: 2, repeats: 0, ..SMALL };
     holds(hostile);
     holds(Budgets { writes: 2, forgeries: 1, ..hostile });

@@ -167,7 +167,7 @@ fn is_right(frame: &[u8], side: Side, verdict: u32, out: &[u8]) -> Result<(), St
 const SIDES: [Side; 2] = [Side::Clients, Side::Servers];
 
 /// Whether the frame carries a message that may not come in there.
-fn is_nobodys(frame: &[u8], side: Side) -> bool {
+fn is_misplaced(frame: &[u8], side: Side) -> bool {
     let Ok((carrier, payload)) = Frame::read_unchecked(frame) else { return false };
     let is_netcache = carrier.destination.port() == at(NETCACHE).port();
     is_netcache && Message::decode(&payload).is_ok_and(|message| !may_come(message.op, side))
@@ -255,7 +255,8 @@ fn fuzz(seed: u64, mutants: u32) {
         let outcome = plane.run(frame, 1).expect("it runs");
         verdicts[outcome.verdict as usize & 3] += 1;
         let mut right = is_right(frame, side, outcome.verdict, &outcome.frame);
-        if is_nobodys(frame, side) && (0..4).any(|key| plane.version(key) != Some((ADMITTED, true)))
+        if is_misplaced(frame, side)
+            && (0..4).any(|key| plane.version(key) != Some((ADMITTED, true)))
         {
             right = Err("an entry was changed".into());
         }

@@ -213,7 +213,8 @@ impl Both {
         let mut tags = Tags {
             hit: header.hit,
             entry: header.tag.is_some().then(|| (header.tag.vip.into(), address(header.tag.pip))),
-            // Where one tag carries both, the policy leaves the mark behind when it takes the entry.
+            // Where one tag carries both, the policy leaves the mark behind when it takes the
+            // entry.
             promotion: header.promotion && header.tag.is_some(),
             misdelivered_from: Some(header.misdelivered_from).filter(|pip| *pip != 0).map(address),
             returned: false,

@@ -22,8 +22,8 @@
 //! | [`v2p`] | SwitchV2P switches in a fat tree of network namespaces |
 //! | [`workload`] | load: choice of keys, rate, latency |
 
-// Allowed again in `demo/program.rs`, `link/tunnel/device.rs`, `rack/arrival.rs`, `v2p/offload.rs` and
-// `v2p/unnamed.rs`.
+// Allowed again in `demo/program.rs`, `link/tunnel/device.rs`, `rack/arrival.rs`, `v2p/offload.rs`
+// and `v2p/unnamed.rs`.
 #![deny(unsafe_code)]
 
 mod clock;

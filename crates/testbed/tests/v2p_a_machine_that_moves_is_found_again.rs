@@ -1,5 +1,5 @@
-//! A machine moves while switches have its old place: each datagram arrives, switches forget the old place,
-//! and no more datagrams are misdelivered than in the simulator.
+//! A machine moves while switches have its old place: each datagram arrives, switches forget the
+//! old place, and no more datagrams are misdelivered than in the simulator.
 #![allow(clippy::print_stdout, reason = "a test says what it saw")]
 
 mod v2p_support;

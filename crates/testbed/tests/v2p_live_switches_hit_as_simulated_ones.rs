@@ -1,6 +1,7 @@
-//! The same datagrams, one at a time, through switches in network namespaces and through the simulator:
-//! every switch sees the same packets and has the same hits, and as many learning packets are sent. Where
-//! ECMP has a choice the kernel's hash takes other paths than the simulator's, so totals agree within bounds.
+//! The same datagrams, one at a time, through switches in network namespaces and through the
+//! simulator: every switch sees the same packets and has the same hits, and as many learning
+//! packets are sent. Where ECMP has a choice the kernel's hash takes other paths than the
+//! simulator's, so totals agree within bounds.
 #![allow(clippy::print_stdout, reason = "a test says what it saw")]
 
 mod v2p_support;
@@ -11,8 +12,8 @@ use rand_pcg::Pcg64Mcg;
 use testbed::v2p::{Tunnel, counter, probe::Probe};
 use v2p_support::{APART_NS, MACHINES_PER_SERVER, ft4, probed, simulated, sum, tree};
 
-/// Datagrams between machines of different servers; a few machines are popular. Machine 0 has address
-/// 0 in the simulator, which reads as none.
+/// Datagrams between machines of different servers; a few machines are popular. Machine 0 has
+/// address 0 in the simulator, which reads as none.
 fn datagrams(number: u32, seed: u64) -> Vec<Flow> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let vms = tree().vms();

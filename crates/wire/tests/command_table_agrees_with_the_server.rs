@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-/// The kernel gives none of these to who lets it choose, and no two tests are given the same.
+/// The kernel assigns none of these ports itself, and no two tests use the same one.
 fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     loop {

@@ -1,5 +1,5 @@
-//! A SwitchV2P switch in the kernel: what a packet costs beside the smallest forwarder that encapsulates, and
-//! beside one that only forwards. Route and next hop are part of all.
+//! A SwitchV2P switch in the kernel: what a packet costs beside the smallest forwarder that
+//! encapsulates, and beside one that only forwards. Route and next hop are part of all.
 
 use super::switch::{measured, of};
 use crate::{

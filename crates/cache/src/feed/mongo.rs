@@ -1,19 +1,19 @@
 //! Reports of a MongoDB origin, by a change stream of its whole deployment.
 //!
-//! After `hello` (and a login) the feed opens `$changeStream {allChangesForCluster: true}` and asks for
-//! batch after batch with `getMore`. Each event drops what it names.
+//! After `hello` (and a login) the feed opens `$changeStream {allChangesForCluster: true}` and asks
+//! for batch after batch with `getMore`. Each event drops what it names.
 //!
-//! **Confirmation.** A stream that is silent may be complete or late: it reports only what a majority
-//! of the replica set has. So the feed asks with `hello` how far the origin itself has come, and
-//! compares that with the stream's position, its `postBatchResumeToken` ([`marks`]). Once the stream
-//! has reached that point, everything that was written before the question was asked has been
-//! reported. Only while the last such confirmation is younger than `silence_max` is anything stored
-//! or served. An origin that does not state both gets no feed.
+//! **Confirmation.** A stream that is silent may be complete or late: it reports only what a
+//! majority of the replica set has. So the feed asks with `hello` how far the origin itself has
+//! come, and compares that with the stream's position, its `postBatchResumeToken` ([`marks`]). Once
+//! the stream has reached that point, everything that was written before the question was asked has
+//! been reported. Only while the last such confirmation is younger than `silence_max` is anything
+//! stored or served. An origin that does not state both gets no feed.
 //!
 //! **Losses.** The position is kept. If the next connection reaches the same process and the stream
 //! resumes there, nothing was missed: what was stored before is served again once the stream is
-//! confirmed. Otherwise – history lost (code 286), an invalidated stream, another process or election,
-//! an error that is not known to be temporary – all of it is dropped.
+//! confirmed. Otherwise – history lost (code 286), an invalidated stream, another process or
+//! election, an error that is not known to be temporary – all of it is dropped.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 

@@ -1,8 +1,8 @@
-//! Reports of a Redis origin, by `CLIENT TRACKING ON BCAST`: every key that is written, expires or is
-//! evicted, by any client.
+//! Reports of a Redis origin, by `CLIENT TRACKING ON BCAST`: every key that is written, expires or
+//! is evicted, by any client.
 //!
-//! A feed that was lost may have missed anything, so closing drops all. Tracking does not report the
-//! database of a written key, so the key is dropped from all of them.
+//! A feed that was lost may have missed anything, so closing drops all. Tracking does not report
+//! the database of a written key, so the key is dropped from all of them.
 
 use std::{sync::Arc, time::Duration};
 

@@ -304,8 +304,8 @@ pub trait Filter {
     /// gives its tag; none if the protocol answers every request.
     fn fence(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
-    /// If the reply to the request of `tag` has no end of its own, writes a request whose reply marks
-    /// that end, and returns its tag. The request of `tag` has just been sent.
+    /// If the reply to the request of `tag` has no end of its own, writes a request whose reply
+    /// marks that end, and returns its tag. The request of `tag` has just been sent.
     fn delimit(&mut self, tag: &Self::Tag, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
     /// Writes a request of our own that the origin refuses if it has refused the write of `tag`,

@@ -26,8 +26,8 @@ pub enum Reply {
     /// One reply, after which the client wants different replies or none. The origin is asked by
     /// [`super::Filter::keep_answering`] instead, so that its replies can be matched.
     Hush(Hush),
-    /// This many pushes of the origin, which [`super::Filter::confirms`] recognises, or one reply, which
-    /// is an error.
+    /// This many pushes of the origin, which [`super::Filter::confirms`] recognises, or one reply,
+    /// which is an error.
     Confirmed(usize),
     /// From here on the origin sends messages at any time; replies can no longer be matched.
     Stream,

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{Character, Closed, Leases, Outcome, Ticket};
+use super::{Character, Closed, Leases, NAMESPACES_MAX, Outcome, Ticket};
 use crate::key::{Key, Namespace, Sent};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -51,6 +51,47 @@ fn while_a_write_is_unanswered_no_lease_is_given() {
         assert!(leases.redeem(lease).is_some(), "{scope:?}");
         assert!(leases.is_idle());
     }
+}
+
+#[test]
+fn looking_tells_what_taking_a_lease_would() {
+    let told = |leases: &mut Leases| {
+        let looked = leases.closed(key(b"a"));
+        let taken = leases.take(key(b"a"), None);
+        assert_eq!(looked, taken.as_ref().err().copied());
+        if let Ok(lease) = taken {
+            assert!(leases.is_filling(key(b"a")));
+            leases.release(lease);
+        }
+        looked
+    };
+    for scope in scopes_above() {
+        let mut leases = Leases::default();
+        assert_eq!(told(&mut leases), None);
+        leases.write_sent(scope);
+        assert_eq!(told(&mut leases), Some(Closed::WritePending), "{scope:?}");
+        leases.write_settled(scope, Outcome::Applied);
+        assert_eq!(told(&mut leases), None, "{scope:?}");
+        leases.write_sent(scope);
+        leases.write_lost(scope, SECOND);
+        assert_eq!(told(&mut leases), Some(Closed::Quarantine), "{scope:?}");
+        leases.advance(2 * SECOND);
+        let lease = leases.take(key(b"a"), None).unwrap();
+        leases.learn(&lease, Character::Derived);
+        leases.release(lease);
+        assert_eq!(told(&mut leases), Some(Closed::Derived), "{scope:?}");
+        assert!(!leases.is_filling(key(b"a")));
+    }
+    let mut leases = Leases::default();
+    let busy = |number: usize| {
+        let namespace = Namespace::new(0, "origin", b"shop", &number.to_le_bytes());
+        Key::new(namespace, b"a")
+    };
+    let taken: Vec<_> =
+        (0..NAMESPACES_MAX).map(|number| leases.take(busy(number), None).unwrap()).collect();
+    assert_eq!(told(&mut leases), Some(Closed::NamespaceLimit));
+    taken.into_iter().for_each(|lease| leases.release(lease));
+    assert_eq!(told(&mut leases), None);
 }
 
 #[test]
@@ -111,7 +152,7 @@ fn a_collection_write_begins_a_generation_that_was_never_used() {
 }
 
 #[test]
-fn who_waits_is_woken_by_fill_release_and_write() {
+fn a_waiting_session_is_woken_by_fill_release_and_write() {
     type End = fn(&mut Leases, super::Lease);
     let ends: [End; 3] = [
         |leases, lease| {
@@ -134,7 +175,7 @@ fn who_waits_is_woken_by_fill_release_and_write() {
 }
 
 #[test]
-fn nobody_waits_for_a_lease_that_a_write_has_revoked() {
+fn no_session_waits_for_a_lease_that_a_write_has_revoked() {
     let mut leases = Leases::default();
     let revoked = leases.take(key(b"a"), None).unwrap();
     leases.write_sent(sent(key(b"a")));
@@ -231,7 +272,7 @@ fn a_collection_that_was_forgotten_has_no_sole_writer() {
     assert!(leases.is_sole_writer(scope, first));
     leases.write_sent(Sent::Collection(users()));
     leases.write_settled(Sent::Collection(users()), Outcome::Applied);
-    for number in 0..super::NAMESPACES_MAX {
+    for number in 0..NAMESPACES_MAX {
         touch(&mut leases, Namespace::new(0, "origin", b"many", &number.to_le_bytes()));
     }
     touch(&mut leases, users());

@@ -145,7 +145,7 @@ impl Shards {
     }
 
     #[inline]
-    fn of(&self, hash: u64) -> &Mutex<MemoryStorage> {
+    pub(super) fn of(&self, hash: u64) -> &Mutex<MemoryStorage> {
         // The high bits: the index inside a shard uses the low ones.
         let index = (u128::from(hash) * self.shards.len() as u128) >> 64;
         &self.shards[index as usize]

@@ -114,7 +114,7 @@ impl Protocol for Memcached {
 
     fn reply(client: &mut Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool {
         let Some(&due) = client.due.front() else {
-            assert!(bytes.is_empty(), "nobody asked for {}", bytes.escape_ascii());
+            assert!(bytes.is_empty(), "unrequested: {}", bytes.escape_ascii());
             return false;
         };
         let shaped = |bytes: &[u8], shape| {

@@ -1,6 +1,7 @@
 //! Interface between the endpoint and its program.
 
-use serde::Serialize;
+use cache::explain::Asked;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Statistics, exposition};
@@ -20,6 +21,24 @@ pub trait Observed: Send + Sync + 'static {
     fn flush(&self) -> bool;
     /// `POST /storage`: absent fields stay unchanged; returns the new limits.
     fn resize(&self, wanted: Room) -> Room;
+    /// `POST /explain`: why a read is a hit or not, in lines, or what is expected instead; `None`
+    /// where this is not known.
+    fn explain(&self, _: &Read) -> Option<Result<String, String>> {
+        None
+    }
+}
+
+/// A read to be explained.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Read {
+    /// Address of the listener; not needed if there is only one.
+    pub listen: Option<String>,
+    /// Redis: the selected database.
+    #[serde(default)]
+    pub database: u32,
+    /// The command and its arguments.
+    pub request: Vec<String>,
 }
 
 /// Limits of storage; without `items_max` memory is the only limit.
@@ -61,5 +80,10 @@ impl Observed for Shared {
         });
         let items_max = (items_max != usize::MAX).then_some(items_max);
         Room { items_max, bytes_max: Some(bytes_max) }
+    }
+
+    fn explain(&self, read: &Read) -> Option<Result<String, String>> {
+        let asked = Asked { words: &read.request, database: read.database };
+        Some(Shared::explain(self, read.listen.as_deref(), asked))
     }
 }

@@ -7,16 +7,17 @@ use hyper::{
     body::Incoming,
     header::{ALLOW, HeaderValue},
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tracing::info;
 
-use super::{Observed, Room};
+use super::{Observed, Read, Room};
 use crate::config;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
 const NOT_FLUSHED: &str = "data cannot be dropped over HTTP; use the command FLUSHALL";
+const READ_EXAMPLE: &str = r#"{"listen": "127.0.0.1:6380", "request": ["GET", "user:42"]}"#;
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
 /// Answers one request.
@@ -27,7 +28,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
             StatusCode::NOT_FOUND,
             format!(
                 "unknown path {path}: expected GET /, /stats, /metrics, /healthz, \
-                 POST /storage or POST /flush"
+                 POST /storage, POST /flush or POST /explain"
             ),
         );
     };
@@ -53,6 +54,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
             info!("POST /flush: all entries dropped");
             json(&Flushed { flushed: true })
         }
+        "/explain" => explain(request, shared).await,
         _ => resize(request, shared).await,
     }
 }
@@ -60,7 +62,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
 fn method_of(path: &str) -> Option<Method> {
     match path {
         "/" | "/healthz" | "/metrics" | "/stats" => Some(Method::GET),
-        "/storage" | "/flush" => Some(Method::POST),
+        "/storage" | "/flush" | "/explain" => Some(Method::POST),
         _ => None,
     }
 }
@@ -85,20 +87,37 @@ struct Flushed {
     flushed: bool,
 }
 
-async fn resize(request: Request<Incoming>, shared: &impl Observed) -> Answer {
-    let body = match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
-        Ok(body) => body.to_bytes(),
-        Err(error) => {
-            let why = format!("cannot read the body, at most {BODY_BYTES_MAX} bytes: {error}");
-            return refuse(StatusCode::BAD_REQUEST, why);
-        }
+/// Reads the body of a request; the error says what is `expected`.
+async fn body<T: DeserializeOwned>(
+    request: Request<Incoming>,
+    expected: &str,
+) -> Result<T, Answer> {
+    let refused = |why| refuse(StatusCode::BAD_REQUEST, why);
+    let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await;
+    let body = body.map_err(|error| {
+        refused(format!("cannot read the body, at most {BODY_BYTES_MAX} bytes: {error}"))
+    })?;
+    serde_json::from_slice(&body.to_bytes())
+        .map_err(|error| refused(format!("{error}; expected {expected}")))
+}
+
+/// Neither the key nor the explanation is logged.
+async fn explain(request: Request<Incoming>, shared: &impl Observed) -> Answer {
+    let read: Read = match body(request, READ_EXAMPLE).await {
+        Ok(read) => read,
+        Err(answer) => return answer,
     };
-    let wanted: Wanted = match serde_json::from_slice(&body) {
+    match shared.explain(&read) {
+        Some(Ok(lines)) => text("text/plain; charset=utf-8", lines),
+        Some(Err(expected)) => refuse(StatusCode::BAD_REQUEST, expected),
+        None => refuse(StatusCode::NOT_FOUND, "only `enroute cache` explains reads".to_owned()),
+    }
+}
+
+async fn resize(request: Request<Incoming>, shared: &impl Observed) -> Answer {
+    let wanted: Wanted = match body(request, &format!("one or both of {EXAMPLE}")).await {
         Ok(wanted) => wanted,
-        Err(error) => {
-            let why = format!("{error}; expected one or both of {EXAMPLE}");
-            return refuse(StatusCode::BAD_REQUEST, why);
-        }
+        Err(answer) => return answer,
     };
     if wanted.items.is_none() && wanted.memory.is_none() {
         let why = format!("nothing to change; expected one or both of {EXAMPLE}");

@@ -4,12 +4,10 @@
 use std::time::Duration;
 
 use cache::stats::{self, Counter, NotFilled, WhyNot};
+use platform::memory::resident_bytes;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::{
-    memory::resident_bytes,
-    runtime::{Cause, Shared, StorageLimits},
-};
+use crate::runtime::{Cause, Shared, StorageLimits};
 
 /// Counters since the start, and current sizes. All sizes are bytes.
 #[derive(Debug, Clone, Serialize)]

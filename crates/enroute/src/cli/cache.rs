@@ -9,9 +9,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 mod tls;
 
+use platform::certificate;
+
 use super::{admin::Admin, reload, signal::EndSignal};
 use crate::{
-    certificate,
     config::{
         Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
         Replacement, Time,
@@ -41,7 +42,7 @@ EXAMPLES:
     enroute cache --listen rediss://0.0.0.0:6380 --tls-cert server.pem --tls-key server.key \\
       --origin rediss://db.example:6379
 
-  With an admin endpoint: /, /stats, /metrics, POST /storage, POST /flush on port 9900:
+  With an admin endpoint: statistics, metrics, live changes and `enroute explain`, on port 9900:
     enroute cache --config enroute.toml --admin 127.0.0.1:9900
 
 SIGTERM and Ctrl-C wait for outstanding replies (drain_timeout, 10 s), then exit. SIGHUP reads the
@@ -62,8 +63,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDRESS", requires = "origin")]
     listen: Option<Address>,
 
-    /// Address of the database: mongodb://HOST:PORT, redis://HOST:PORT or memcached://HOST:PORT, the
-    /// same protocol as --listen; with TLS mongodb://HOST:PORT/?tls=true or rediss://HOST:PORT
+    /// Address of the database: mongodb://HOST:PORT, redis://HOST:PORT or memcached://HOST:PORT,
+    /// the same protocol as --listen; with TLS mongodb://HOST:PORT/?tls=true or rediss://HOST:PORT
     #[arg(long, value_name = "ADDRESS", requires = "listen")]
     origin: Option<Address>,
 

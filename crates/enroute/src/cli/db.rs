@@ -18,6 +18,8 @@ use zeroize::Zeroizing;
 mod advise;
 mod orchestrator;
 
+use platform::{private_file, tls};
+
 use super::{
     admin::Admin,
     cache::raise_open_files,
@@ -26,7 +28,6 @@ use super::{
 use crate::{
     config::{AdminDocument, Bytes, machine},
     database::{Database, Setup, Shared, orchestrator::Place},
-    private_file, tls,
 };
 
 const EXAMPLES: &str = "\

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
+use platform::certificate::Watch;
 use tracing::{info, warn};
 
 use super::signal::on_hangup;
 use crate::{
-    certificate::Watch,
     config::Document,
     runtime::{Shared, StorageLimits},
 };

@@ -7,15 +7,13 @@ use std::{
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use platform::private_file;
 use state::{
     agent::Login,
     slot::{SLOTS, Slot},
 };
 
-use crate::{
-    private_file,
-    state::{Access, hand},
-};
+use crate::state::{Access, hand};
 
 mod agent;
 mod placer;
@@ -33,7 +31,10 @@ EXAMPLES:
     enroute state status --cluster 10.0.0.1:6379
     enroute state why user:42 --cluster 10.0.0.1:6379
     enroute state doctor --cluster 10.0.0.1:6379
-    enroute state move 866 --to 10.0.0.2:6379 --cluster 10.0.0.1:6379";
+    enroute state move 866 --to 10.0.0.2:6379 --cluster 10.0.0.1:6379
+
+  Print keys that share a slot and should not:
+    enroute state advise-tags --cluster 10.0.0.1:6379";
 
 /// Keep state on the host that uses it most, over a Redis or Valkey Cluster
 #[derive(Debug, Clone, Args)]

@@ -25,7 +25,7 @@ use testbed::{command, services};
 use wire::netcache::Message;
 
 use super::signal::EndSignal;
-use crate::switch::{Switch, agent, mount, remove, save, saved};
+use crate::switch::{Sockets, Switch, agent, control, mount, remove, save, saved};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -44,6 +44,12 @@ EXAMPLES:
 
   An in-memory server for NetCache's protocol, behind the switch at 10.0.0.254:
     enroute switch agent --listen 10.0.0.2:50000 --switch 10.0.0.254
+
+  Make the other end of a veth pair accept the program's replies:
+    enroute switch accept --interface eth0
+
+  Resolve virtual addresses (SwitchV2P); `enroute switch v2p --help` has more:
+    enroute switch v2p status
 
   The rack of the NetCache paper, 128 servers on this machine, with and without the cache:
     enroute switch rack --skew 0.99
@@ -232,13 +238,43 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     if switch::object::SWITCH.is_none() {
         return Err(switch::Error::NotBuilt.into());
     }
+    // What can be refused is refused before anything that is attached changes.
+    for interface in arguments.interface.iter().chain(&arguments.server_interface) {
+        attach::number_of(interface)?;
+    }
+    let _sole = control(pins)?;
+    let sockets = Sockets::open(loaded.netcache_port)?;
     mount(pins)?;
+    let plane = match attach_everywhere(pins, arguments, &loaded) {
+        Ok(plane) => plane,
+        Err(error) => {
+            // A program without a controller would serve nothing.
+            let _ = detach(pins);
+            return Err(error);
+        }
+    };
+    if !hears_agents && arguments.netcache_port != 0 {
+        eprintln!(
+            "NetCache's protocol is passed through unchanged: set --server-interface to the interface towards its \
+             servers"
+        );
+    }
+    let mut switch = Switch::new(plane, sockets);
+    eprintln!("controlling; Ctrl-C ends the controller, the program stays attached");
+    switch.run(&stop)?;
+    let (stats, cached) = switch.stats();
+    eprintln!("{cached} keys cached; {stats:?}");
+    Ok(())
+}
+
+/// Loads the program and attaches it to all interfaces. After an error, it is attached to some.
+fn attach_everywhere(pins: &Path, arguments: &Attach, loaded: &Saved) -> anyhow::Result<DataPlane> {
     // Maps of another size cannot be reused.
-    if !parameters(pins).is_ok_and(|found| found == loaded) {
+    if !parameters(pins).is_ok_and(|found| found == *loaded) {
         detach(pins)?;
     }
     let mut plane = DataPlane::load(loaded.config(pins.into()))?;
-    save(&loaded, pins)?;
+    save(loaded, pins)?;
     plane.clear()?;
     let clients = arguments.interface.iter().map(|name| (name, Side::Clients));
     let servers = arguments.server_interface.iter().map(|name| (name, Side::Servers));
@@ -254,20 +290,9 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
         };
         eprintln!("attached to {interface} in {how}");
     }
-    if !hears_agents && arguments.netcache_port != 0 {
-        eprintln!(
-            "NetCache's protocol is passed through unchanged: set --server-interface to the interface towards its \
-             servers"
-        );
-    }
     // Packets may have passed while no program was attached.
     plane.clear()?;
-    let mut switch = Switch::new(plane)?;
-    eprintln!("controlling; Ctrl-C ends the controller, the program stays attached");
-    switch.run(&stop)?;
-    let (stats, cached) = switch.stats();
-    eprintln!("{cached} keys cached; {stats:?}");
-    Ok(())
+    Ok(plane)
 }
 
 fn detach(pins: &Path) -> anyhow::Result<()> {
@@ -363,7 +388,8 @@ fn serve(arguments: &Agent) -> anyhow::Result<()> {
 /// The service, for the rack and the measurements.
 impl services::Switch for Switch {
     fn new(plane: DataPlane) -> anyhow::Result<Self> {
-        Self::new(plane)
+        let sockets = Sockets::open(plane.config().netcache_port)?;
+        Ok(Self::new(plane, sockets))
     }
 
     fn warm(&mut self, keys: &[Key], wait: Duration) -> anyhow::Result<usize> {

@@ -3,11 +3,12 @@
 
 use std::path::Path;
 
+use platform::memory::process_bytes;
+
 use super::{
     Bytes, Document, KeyPlace,
     mistake::{Mistake, Place},
 };
-use crate::memory::process_bytes;
 
 impl Document {
     /// The first requirement that this machine does not meet.

@@ -4,7 +4,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use anyhow::Context;
@@ -14,6 +14,7 @@ use cache::{
     rules::{Pattern, Rules},
     session, storage,
 };
+use platform::wall_clock;
 use socket2::SockRef;
 
 use super::{Bytes, Document, FeedDocument, ListenerDocument, Population, Scheme, Time, cluster};
@@ -220,16 +221,11 @@ impl Document {
             limits,
             keys,
             on_write: self.storage().population == storage::Population::OnWrite,
-            clock: time_of_day(),
+            clock: wall_clock::now(),
             flushes: memcache::Flushes::default(),
             wins: memcache::Wins::default(),
         }
     }
-}
-
-/// The time of day, since 1970.
-fn time_of_day() -> Duration {
-    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 impl ListenerDocument {

@@ -4,11 +4,11 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::Context;
 use notation::AddressTls;
+use platform::tls;
 use rustls::pki_types::DnsName;
 use serde::Deserialize;
 
 use super::ListenerDocument;
-use crate::tls;
 
 /// TLS to clients; all files are PEM.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

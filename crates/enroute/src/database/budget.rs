@@ -8,6 +8,7 @@ use std::{
 };
 
 use db::{goal::Goal, lookups::Counts, memory::MEMORY_BYTES_MIN};
+use platform::memory::heap;
 use store::elastic::{
     Advice,
     autoscale::{Autoscale, Config, Observation},
@@ -15,7 +16,6 @@ use store::elastic::{
 use tracing::{info, warn};
 
 use super::{Shared, cgroup, orchestrator::Orchestrator};
-use crate::memory::heap;
 
 /// Interval at which requests are checked.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);

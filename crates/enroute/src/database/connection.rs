@@ -255,7 +255,7 @@ impl Connection {
     /// Sends the client the reason for closing.
     fn refuse(&mut self, error: &wire::Error, shared: &Shared) {
         if let Ok(listen) = self.channel.local_addr() {
-            shared.foreigners.tell(listen, self.peer, error);
+            shared.told.tell(listen, self.peer, error);
         }
         self.output.bytes().extend_from_slice(&request::error_line(error));
         self.ended = true;

@@ -20,9 +20,8 @@ use rustix::{
     io::Errno,
 };
 
+use platform::lock::{Lock, Refused};
 use store::elastic::Listing;
-
-use crate::lock::{Lock, Refused};
 
 /// Longest file `shards`, in bytes.
 const LISTING_BYTES_MAX: u64 = 64 << 10;

@@ -13,14 +13,13 @@ use std::{
 };
 
 use db::Host;
+use platform::{
+    memory::{self, Overhead},
+    private_file, random,
+};
 use rustix::{
     io::fcntl_dupfd_cloexec,
     process::{Resource, getrlimit},
-};
-
-use crate::{
-    memory::{self, Overhead},
-    private_file, random,
 };
 
 /// Cryptographically random bytes.

@@ -21,7 +21,7 @@ use std::{
 
 use anyhow::Context;
 use db::{Server, goal::Goal, lookups::Lookups, parameters::Parameters};
-use endpoint::Foreigners;
+use endpoint::Told;
 use reactor::Post;
 use store::{
     FileDevice,
@@ -51,13 +51,14 @@ use directory::Directory;
 use disk::Disk;
 use host::ProcessHost;
 use orchestrator::Orchestrator;
-use worker::{Note, Worker};
-
-use crate::{
+use platform::{
     memory::{Overhead, heap},
-    sync, tls,
+    tls,
     wall_clock::now,
 };
+use worker::{Note, Worker};
+
+use crate::sync;
 
 /// Parameters of [`Database::start`].
 pub struct Setup {
@@ -109,7 +110,7 @@ pub struct Shared {
     keeper: OnceLock<Thread>,
     ending: AtomicBool,
     post: Post<Note>,
-    foreigners: Foreigners,
+    told: Told,
 }
 
 impl Shared {
@@ -225,7 +226,7 @@ impl Database {
             keeper: OnceLock::new(),
             ending,
             post,
-            foreigners: Foreigners::default(),
+            told: Told::default(),
         });
         let mut database = Self { shared, threads: Vec::new(), address, _directory: directory };
         let orchestrator = setup.orchestrator.map(Orchestrator::new).transpose()?;

@@ -4,21 +4,12 @@
 use std::{str::FromStr, time::Duration};
 
 use anyhow::{Context, bail};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::{
-    Request, StatusCode, Uri,
-    body::Bytes,
-    client::conn::http1,
-    header::{CONTENT_TYPE, HOST},
-};
-use hyper_util::rt::TokioIo;
+use hyper::{StatusCode, Uri};
 use serde::{Deserialize, Serialize};
-use tokio::{net::TcpStream, runtime::Runtime, time::timeout};
+use tokio::{runtime::Runtime, time::timeout};
 
 /// Longest wait for an answer, connecting included.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest answer.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// A request to an orchestrator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,17 +102,8 @@ impl Orchestrator {
     }
 
     async fn exchange(&self, rescale: &Rescale) -> anyhow::Result<u64> {
-        let stream = TcpStream::connect(&self.place.host_port).await.context("cannot connect")?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        let request = Request::post(&self.place.path)
-            .header(HOST, &self.place.host_port)
-            .header(CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(serde_json::to_vec(rescale)?)))?;
-        tokio::spawn(connection);
-        let response = sender.send_request(request).await.context("no reply")?;
-        let status = response.status();
-        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
+        let posted = endpoint::post(&self.place.host_port, &self.place.path, rescale).await;
+        let (status, body) = posted.map_err(anyhow::Error::from_boxed).context("no reply")?;
         if status != StatusCode::OK {
             bail!("expected status 200, got {status}: {}", String::from_utf8_lossy(&body).trim());
         }

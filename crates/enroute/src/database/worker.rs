@@ -13,11 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use platform::tls;
 use reactor::{Acceptor, Drain, Events, Inbox, Reactor, Seats, Token};
 use store::Ring;
 use wire::resp::Limits;
-
-use crate::tls;
 
 use super::{
     Shared,

@@ -22,6 +22,7 @@ use content::{
     Added, BadTarget, Entry, Ground, How, Outcome, Receiver, Record, Released, Selecting, Target,
     Unforwardable, Waited, check_framing, end_to_end, forwarded, primary_key, secondary_key,
 };
+use endpoint::seldom;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request};
 use http_body_util::Limited;
 use hyper::{
@@ -29,7 +30,6 @@ use hyper::{
     body::{Body as _, Bytes},
 };
 use tokio::sync::watch;
-use tracing::info;
 
 use super::{
     Shared, Site,
@@ -38,6 +38,7 @@ use super::{
     fetch::{Own, Wanted},
     flights::{self, Place},
     now,
+    origin::Failure,
     room::{Account, Counted, InRoom, PASSING_BYTES},
     taking::Taking,
 };
@@ -341,7 +342,10 @@ impl Connection {
                 Ok(finish(response, &format!("fwd={reason}")))
             }
             Err(failure) => {
-                info!("{failure}");
+                if let Failure::Upload(status, _) = failure {
+                    return Err(refuse(status, &failure.to_string()));
+                }
+                seldom!(self.site.origin.told, Origin => warn, "{failure}");
                 self.shared.stats.origin_failures.count();
                 Err(no_answer(failure.status()))
             }

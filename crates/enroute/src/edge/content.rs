@@ -4,16 +4,18 @@
 use std::{hash::RandomState, sync::Arc, time::Duration};
 
 use content::{Limits, Record, Storage};
+use endpoint::{Told, seldom};
 use hyper::body::Bytes;
-use tracing::{debug, warn};
+use platform::memory;
+use tracing::debug;
 
 use super::{Database, room::Room};
-use crate::memory;
 
 /// Stored content.
 pub struct Content {
     memory: Storage,
     database: Option<Database>,
+    told: Told,
 }
 
 /// An entry exists, but there is no memory for a copy of it now.
@@ -24,7 +26,8 @@ impl Content {
     /// Room for content, in memory and in `database`.
     #[must_use]
     pub fn new(limits: Limits, database: Option<Database>) -> Self {
-        Self { memory: Storage::new(limits, RandomState::new(), super::now()), database }
+        let memory = Storage::new(limits, RandomState::new(), super::now());
+        Self { memory, database, told: Told::default() }
     }
 
     /// The memory storage.
@@ -43,7 +46,7 @@ impl Content {
         now: Duration,
     ) -> Result<Option<Record>, NoRoom> {
         if let Some(bytes) = self.in_memory(key, room, now)? {
-            return Ok(decode(&bytes));
+            return Ok(self.decode(&bytes));
         }
         let Some(database) = &self.database else { return Ok(None) };
         if room.is_tight() {
@@ -61,7 +64,16 @@ impl Content {
             return Ok(None);
         }
         let counted = room.whole(value.len()).ok_or(NoRoom)?;
-        Ok(decode(&counted.keeps(value)))
+        Ok(self.decode(&counted.keeps(value)))
+    }
+
+    fn decode(&self, bytes: &Bytes) -> Option<Record> {
+        let record = Record::decode(bytes);
+        if let Err(error) = &record {
+            seldom!(self.told, Record => warn,
+                "a stored response cannot be read and is not used: {error}");
+        }
+        record.ok()
     }
 
     /// Stores `record` for at most `kept_for`.
@@ -125,11 +137,4 @@ impl memory::Stored for Content {
     fn grant(&self, bytes: u64) {
         self.memory.grant(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
-}
-
-fn decode(bytes: &Bytes) -> Option<Record> {
-    let record = Record::decode(bytes);
-    record
-        .inspect_err(|error| warn!("a stored response cannot be read and is not used: {error}"))
-        .ok()
 }

@@ -1,7 +1,7 @@
 //! Content in a database behind the memory: `enroute db`, or any other RESP server.
 //!
-//! Content is a copy, so a database that fails is a miss and nothing more. What it failed to drop is
-//! dropped before the database is asked for it again.
+//! Content is a copy, so a database that fails is a miss and nothing more. What it failed to drop
+//! is dropped before the database is asked for it again.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering::Relaxed},
@@ -10,9 +10,9 @@ use std::{
 
 use anyhow::bail;
 use content::Owed;
+use endpoint::{Told, seldom};
 use hyper::body::Bytes;
 use tokio::{net::TcpStream, sync::Mutex, time::timeout};
-use tracing::warn;
 use wire::resp::{Limits, Reply};
 
 use crate::resp_client::asynchronous::Connection;
@@ -35,6 +35,7 @@ pub struct Database {
     next: AtomicUsize,
     /// Keys whose `DEL` failed.
     owed: Owed,
+    told: Told,
 }
 
 impl Database {
@@ -44,8 +45,8 @@ impl Database {
     pub fn new(address: String, value_bytes_max: usize) -> Self {
         let connections = (0..CONNECTIONS).map(|_| Mutex::new(None)).collect();
         let reply_bytes_max = value_bytes_max + FRAMING_BYTES;
-        let (next, owed) = Default::default();
-        Self { address, reply_bytes_max, connections, next, owed }
+        let (next, owed, told) = Default::default();
+        Self { address, reply_bytes_max, connections, next, owed, told }
     }
 
     /// The value under `key`, and how long it is kept.
@@ -109,7 +110,12 @@ impl Database {
             anyhow::Ok(replies)
         });
         let asked = asked.await.unwrap_or_else(|_| bail_late());
-        asked.inspect_err(|error| warn!("the content database {} failed: {error:#}; content is stored in memory only until it answers", self.address)).ok()
+        if let Err(error) = &asked {
+            seldom!(self.told, Database => warn,
+                "the content database {} failed: {error:#}; content is stored in memory only \
+                 until it answers", self.address);
+        }
+        asked.ok()
     }
 
     fn limits(&self) -> Limits {

@@ -10,6 +10,7 @@ use content::{
     Entry, Ground, How, MARKED_AFTER, NotStored, Outcome, Receiver, Refreshed, for_the_origin,
     is_failure, places,
 };
+use endpoint::seldom;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header, response};
 use http_body_util::BodyExt;
 use hyper::{
@@ -17,7 +18,7 @@ use hyper::{
     body::{Body as _, Bytes},
 };
 use tokio::time::timeout;
-use tracing::{debug, info};
+use tracing::debug;
 
 use super::{
     Shared, Site,
@@ -185,13 +186,14 @@ impl Fetch {
             Ok(Err(_)) => StatusCode::BAD_GATEWAY,
             Err(_) => StatusCode::GATEWAY_TIMEOUT,
         };
-        info!("{} is not answered: the origin ended the response body early", self.wanted.target);
+        seldom!(self.site.origin.told, Reply => info,
+            "{} is not answered: the origin ended the response body early", self.wanted.target);
         shared.stats.origin_failures.count();
         (Own::Failed(status), Outcome::Failed(None, Some(status)))
     }
 
     fn unanswered(&self, failure: &Failure) -> (Own, Outcome) {
-        info!("{failure}");
+        seldom!(self.site.origin.told, Origin => info, "{failure}");
         let status = failure.status();
         let own = self.covered(&failure.to_string());
         if own.is_none() {
@@ -205,7 +207,8 @@ impl Fetch {
     fn covered(&self, why: &str) -> Option<Own> {
         let entry = Arc::clone(self.stored.as_ref()?);
         entry.release(&self.wanted.receiver, Ground::OriginFailed, now()).ok()?;
-        info!("{} is answered from storage because the origin failed: {why}", self.wanted.target);
+        seldom!(self.site.origin.told, Covered => info,
+            "{} is answered from storage because the origin failed: {why}", self.wanted.target);
         self.shared.stats.origin_failures.count();
         Some(Own::Entry { entry, how: How::CoversError, cookies: Vec::new() })
     }

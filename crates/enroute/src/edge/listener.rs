@@ -10,7 +10,7 @@ use std::{
 };
 
 use edge_tls::{HandshakeFailure, Protocol, Session, TlsStream};
-use endpoint::Listener;
+use endpoint::{Listener, seldom};
 use hyper::{
     Request,
     body::Incoming,
@@ -24,7 +24,7 @@ use tokio::{
     sync::{Semaphore, watch},
     time::{sleep, timeout},
 };
-use tracing::{debug, info, warn};
+use tracing::debug;
 use wire::detect;
 
 use super::{
@@ -96,7 +96,7 @@ async fn shake_hands(
 ) -> Option<(TlsStream<TcpStream>, Session)> {
     let limit = shared.limits.handshake_timeout;
     let shaken = timeout(limit, async {
-        if !shared.foreigners.admit(detect::Protocol::Tls, &mut stream).await {
+        if !shared.told.admit(detect::Protocol::Tls, &mut stream).await {
             return None;
         }
         let _permit = handshakes.acquire().await;
@@ -116,17 +116,19 @@ async fn shake_hands(
         }
         Ok(Err(failure @ HandshakeFailure { key_failed: true, .. })) => {
             stats.handshakes_without_key.count();
-            warn!(%peer, "handshake failed with alert internal_error: {failure}");
+            seldom!(shared.told, Key => warn, %peer,
+                "handshake failed with alert internal_error: {failure}");
             None
         }
         Ok(Err(failure)) => {
             stats.handshakes_failed.count();
-            info!(%peer, "handshake failed: {failure}");
+            seldom!(shared.told, Handshake => info, %peer, "handshake failed: {failure}");
             None
         }
         Err(_) => {
             stats.handshakes_failed.count();
-            info!(%peer, "handshake failed: not finished within {limit:?} (handshake_timeout)");
+            seldom!(shared.told, Handshake => info, %peer,
+                "handshake failed: not finished within {limit:?} (handshake_timeout)");
             None
         }
     }
@@ -202,7 +204,8 @@ async fn serve_requests(
             tokio::select! {
                 ended = unread.serve(endpoint::until(served, over)) => ended,
                 () = stalled(connection, limits.idle_timeout) => {
-                    info!(%peer, "connection closed: its client reads nothing of a response");
+                    seldom!(shared.told, Buffers => info, %peer,
+                        "connection closed: its client reads nothing of a response");
                     Ok(())
                 }
             }

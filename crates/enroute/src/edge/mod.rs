@@ -24,15 +24,14 @@ use std::{
 };
 
 use ::content::Marks;
-use endpoint::Foreigners;
+use endpoint::Told;
 use parking_lot::RwLock;
-use tokio::{runtime, sync::watch};
-
-use crate::{
+use platform::{
     certificate::{Life, Watch},
     memory::{self, Budget},
     wall_clock::now,
 };
+use tokio::{runtime, sync::watch};
 
 mod answer;
 mod body;
@@ -160,7 +159,7 @@ pub struct Shared {
     /// Port of the listener; a client names this port or none.
     port: u16,
     connections: AtomicUsize,
-    foreigners: Foreigners,
+    told: Told,
     /// True after a shutdown is requested.
     ending: watch::Sender<bool>,
 }
@@ -231,7 +230,7 @@ impl Edge {
             room,
             port: address.port(),
             connections: AtomicUsize::new(0),
-            foreigners: Foreigners::default(),
+            told: Told::default(),
             ending: watch::Sender::new(false),
         });
         let runtime = runtime::Builder::new_multi_thread()

@@ -1,13 +1,11 @@
 //! The edge as the admin endpoint shows it.
 
 use endpoint::Exposition;
+use platform::certificate::Life;
 use serde_json::{Map, Value, json};
 
 use super::Shared;
-use crate::{
-    admin::{Observed, Room},
-    certificate::Life,
-};
+use crate::admin::{Observed, Room};
 
 impl Observed for Shared {
     fn page(&self) -> &'static str {

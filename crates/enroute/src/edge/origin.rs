@@ -25,7 +25,9 @@ use std::{
 };
 
 use content::unusable_answer;
+use endpoint::Told;
 use http::{Extensions, StatusCode, Uri, uri::Authority};
+use http_body_util::LengthLimitError;
 use hyper::{
     Request, Response,
     body::{Body as _, Bytes, Incoming},
@@ -75,6 +77,8 @@ pub struct Origin {
     answer_timeout: Duration,
     turns_max: usize,
     turns: Arc<Semaphore>,
+    /// Log state of its failures.
+    pub(super) told: Arc<Told>,
 }
 
 /// Reasons why there is no answer.
@@ -96,6 +100,8 @@ pub(super) enum Failure {
          [edge.content]"
     )]
     NoRoom(Uri),
+    #[error("the client's upload failed: {1}")]
+    Upload(StatusCode, String),
 }
 
 impl Failure {
@@ -105,6 +111,7 @@ impl Failure {
             Self::TimedOut(..) => StatusCode::GATEWAY_TIMEOUT,
             Self::Unreachable(..) | Self::Unusable(..) => StatusCode::BAD_GATEWAY,
             Self::Busy(..) | Self::NoRoom(..) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Upload(status, _) => *status,
         }
     }
 }
@@ -142,6 +149,7 @@ impl Origin {
             answer_timeout: limits.origin_timeout,
             turns_max,
             turns: Arc::new(Semaphore::new(turns_max)),
+            told: Arc::default(),
         })
     }
 
@@ -188,7 +196,9 @@ impl Origin {
                 None => Ok(response),
                 Some(why) => Err(Failure::Unusable(self.base.clone(), why)),
             },
-            Ok(Err(error)) => Err(unreachable(causes(&error))),
+            Ok(Err(error)) => {
+                Err(failed_upload(&error).unwrap_or_else(|| unreachable(causes(&error))))
+            }
             Err(_) => Err(Failure::TimedOut(self.base.clone(), self.answer_timeout)),
         }
     }
@@ -224,6 +234,29 @@ fn had_answered(error: &Error) -> bool {
 /// Whether a connection has brought an answer; it goes with each of its answers and with its error.
 #[derive(Clone, Default)]
 struct Answered(Arc<AtomicBool>);
+
+/// Why the body of a request could not be sent, if that is the reason: its client broke the rules,
+/// ended early or sent too much. The origin has no part in it.
+fn failed_upload(error: &Error) -> Option<Failure> {
+    let own = |error: &&(dyn std::error::Error + 'static)| {
+        error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user)
+    };
+    let why = chain(error).find(own)?.source()?;
+    let is_too_long = chain(why).any(<dyn std::error::Error>::is::<LengthLimitError>);
+    Some(match is_too_long {
+        true => Failure::Upload(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "its body is longer than request_bytes_max".to_owned(),
+        ),
+        false => Failure::Upload(StatusCode::BAD_REQUEST, causes(why)),
+    })
+}
+
+fn chain<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
 
 /// An error and what led to it, in one line.
 fn causes(error: &dyn std::error::Error) -> String {

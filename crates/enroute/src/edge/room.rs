@@ -24,6 +24,7 @@ use std::{
 
 use hyper::body::Bytes;
 use parking_lot::Mutex;
+use platform::memory::{self, CLIENTS_BYTES, Clients};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -33,7 +34,6 @@ use tokio::{
 };
 
 use super::{Limits, stats::Counter};
-use crate::memory::{self, CLIENTS_BYTES, Clients};
 
 /// The share beside [`CLIENTS_BYTES`]: this part of what content may take.
 const CONTENT_PART: usize = 4;
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_keeps_the_most_is_ended() {
+    async fn the_connection_that_keeps_the_most_is_ended() {
         let room = Room::new(1 << 20);
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let (small, large) = (room.open(peer), room.open(peer));

@@ -5,15 +5,14 @@ use std::{collections::HashMap, fs, net::TcpListener, path::Path, time::Duration
 
 use anyhow::{Context, bail};
 use edge_tls::{CertificateChain, Connector, Key, LocalKey};
+use platform::{certificate::Life, private_file, tls};
 
 use super::{Content, Database, KeyServer, Limits, Origin, Setup, Site, Sites};
 use crate::{
-    certificate::{Life, check_domain},
     config::{
         Bytes, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, SiteDocument, Time,
     },
     keyserver::{Client, ClientConfiguration},
-    private_file,
 };
 
 /// Memory for content, unless said otherwise.
@@ -123,7 +122,7 @@ fn tls(
 ) -> anyhow::Result<edge_tls::Site> {
     let certificates = CertificateChain::from_pem(&read(&written.certificate)?)
         .with_context(|| written.certificate.display().to_string())?;
-    check_domain(&written.certificate, &written.domain)?;
+    tls::covers(&written.certificate, &[&written.domain])?;
     let key = match &written.key {
         KeyPlace::File(path) => {
             let pem = private_file::read_secret(path, "private key")?;

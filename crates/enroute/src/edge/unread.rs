@@ -119,8 +119,8 @@ impl Unread {
 }
 
 impl State {
-    /// These bytes were received, and `most` of them can be passed on: how many may be in this turn,
-    /// and whether it ends there.
+    /// These bytes were received, and `most` of them can be passed on: how many may be in this
+    /// turn, and whether it ends there.
     fn pass(&mut self, bytes: &[u8], most: usize) -> (usize, bool) {
         // A request that has not been handed over was refused.
         self.begun = None;

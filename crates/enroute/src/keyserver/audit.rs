@@ -4,7 +4,7 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
     ops::Deref,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -13,8 +13,7 @@ use std::{
 use anyhow::{Context, bail};
 use keyserver::audit::{Chain, Entry, LINE_BYTES_MAX};
 use parking_lot::Mutex;
-
-use crate::lock::{self, Refused};
+use platform::lock::{self, Refused};
 
 /// Maximum time before a written line is synced to disk. A crash of the machine (not of the
 /// program) loses the lines of up to this period.
@@ -110,6 +109,11 @@ impl Log {
         };
         tokio::task::yield_now().await;
         self.write(Some(number))
+    }
+
+    /// Path of the file, as in messages.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Writes all unwritten lines, unless line `number` is written already.
@@ -220,7 +224,8 @@ struct Held(File);
 impl Held {
     fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        let file = OpenOptions::new().create(true).read(true).append(true).open(path);
+        let mut options = OpenOptions::new();
+        let file = options.create(true).read(true).append(true).mode(0o600).open(path);
         let file = file.with_context(|| format!("cannot open the audit log {shown}"))?;
         match lock::hold(&file) {
             Ok(()) => Ok(Self(file)),
@@ -263,8 +268,9 @@ fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(Held, Chain)> {
     let mut file = &*held;
     let length = file.metadata()?.len();
     if length == 0 {
-        file.write_all(&chain.begin_file(now()?))?;
-        file.sync_data()?;
+        file.write_all(&chain.begin_file(now()?))
+            .and_then(|()| file.sync_data())
+            .with_context(|| format!("cannot write the audit log {shown}"))?;
         return Ok((held, chain));
     }
     let mut tail = Vec::new();

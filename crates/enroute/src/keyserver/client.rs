@@ -23,6 +23,7 @@ use hyper::{
     body::Bytes,
     header::{CONTENT_TYPE, HeaderValue},
 };
+use platform::tls;
 use rustls::pki_types::ServerName;
 use tokio::{
     net::TcpStream,
@@ -31,8 +32,6 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use wire::ski;
-
-use crate::tls;
 
 /// Address of the key server, and the certificates of both ends.
 #[derive(Debug, Clone)]

@@ -14,7 +14,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow};
-use endpoint::Foreigners;
+use endpoint::{Told, seldom};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -32,7 +32,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::server::TlsStream;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error};
 use wire::{detect::Protocol, ski};
 
 use super::{
@@ -82,7 +82,7 @@ struct Shared {
     service: Arc<Service>,
     tls: Arc<Tls>,
     connections: AtomicUsize,
-    foreigners: Foreigners,
+    told: Told,
     end: watch::Receiver<bool>,
 }
 
@@ -91,8 +91,8 @@ impl Server {
     pub fn start(configuration: &Configuration, service: Arc<Service>) -> anyhow::Result<Self> {
         let tls = Arc::clone(&configuration.tls);
         let (end, ending) = watch::channel(false);
-        let (connections, foreigners) = (AtomicUsize::new(0), Foreigners::default());
-        let shared = Arc::new(Shared { service, tls, connections, foreigners, end: ending });
+        let (connections, told) = (AtomicUsize::new(0), Told::default());
+        let shared = Arc::new(Shared { service, tls, connections, told, end: ending });
         let socket = TcpListener::bind(configuration.listen)
             .with_context(|| format!("cannot listen on {}", configuration.listen))?;
         socket.set_nonblocking(true)?;
@@ -166,7 +166,8 @@ async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, share
         };
         if shared.connections.fetch_add(1, Relaxed) >= CONNECTIONS_MAX {
             shared.connections.fetch_sub(1, Relaxed);
-            warn!(%from, "connection rejected: {CONNECTIONS_MAX} connections are open, the maximum");
+            seldom!(shared.told, Full => warn, %from,
+                "connection rejected: {CONNECTIONS_MAX} connections are open, the maximum");
             continue;
         }
         turn = (turn + 1) % workers.len();
@@ -192,13 +193,8 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
                 let Some((stream, from)) = next else { break };
                 let (shared, worker) = (Arc::clone(&shared), Arc::clone(&worker));
                 open.spawn(async move {
-                    match serve(stream, &shared, worker).await {
-                        Ok(()) => {}
-                        // The edge was accepted before: warn its operator.
-                        Err(error) if is_of_time(&error) => {
-                            warn!(%from, "edge rejected: {error:#}");
-                        }
-                        Err(error) => info!(%from, "connection closed: {error:#}"),
+                    if let Err(error) = serve(stream, &shared, worker).await {
+                        tell(&shared.told, from, &error);
                     }
                     shared.connections.fetch_sub(1, Relaxed);
                 });
@@ -210,10 +206,20 @@ async fn work(mut accepted: mpsc::Receiver<Accepted>, shared: Arc<Shared>, worke
     let _ = timeout(DRAIN, drained).await;
 }
 
+/// Logs why the connection of an edge ended.
+fn tell(told: &Told, from: SocketAddr, error: &anyhow::Error) {
+    // The edge was accepted before: warn its operator.
+    if is_of_time(error) {
+        seldom!(told, Expired => warn, %from, "edge rejected: {error:#}");
+    } else {
+        seldom!(told, Handshake => info, %from, "connection closed: {error:#}");
+    }
+}
+
 async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> anyhow::Result<()> {
     let mut stream = TcpStream::from_std(stream)?;
     stream.set_nodelay(true)?;
-    let admitted = timeout(PATIENCE, shared.foreigners.admit(Protocol::Tls, &mut stream)).await;
+    let admitted = timeout(PATIENCE, shared.told.admit(Protocol::Tls, &mut stream)).await;
     if !admitted.context("the client sent nothing in time")? {
         return Ok(());
     }

@@ -3,6 +3,7 @@
 
 use std::{fmt, sync::Arc, time::Instant};
 
+use endpoint::{Told, seldom};
 use keyserver::{
     Keyring, Policy, SigningKey,
     audit::Entry,
@@ -11,8 +12,9 @@ use keyserver::{
     record,
 };
 use parking_lot::{Mutex, RwLock};
+use platform::wall_clock;
 use tokio::sync::Semaphore;
-use tracing::{debug, error, warn};
+use tracing::debug;
 use wire::{
     resp::Reply,
     ski::{self, KeyId, Refusal, Request},
@@ -20,7 +22,6 @@ use wire::{
 use zeroize::Zeroizing;
 
 use super::{audit::Log, database::Database, lane::Lane};
-use crate::wall_clock;
 
 /// Records longer than this hold RSA keys, which take long to parse.
 const QUICK_RECORD_BYTES_MAX: usize = 640;
@@ -51,6 +52,7 @@ pub struct Service {
     cache: Arc<Mutex<Cache>>,
     lane: Lane,
     log: Log,
+    told: Told,
 }
 
 /// Settings that may change while serving.
@@ -89,6 +91,7 @@ impl Service {
             cache: Arc::new(Mutex::new(Cache::new(keys))),
             lane,
             log,
+            told: Told::default(),
         }
     }
 
@@ -143,7 +146,10 @@ impl Service {
         let outcome = match self.note(edge, request.as_ref().ok(), reason).await {
             Ok(()) => outcome.as_ref().map(|output| &output[..]).map_err(|failure| failure.refusal),
             Err(error) => {
-                error!("cannot write the audit log, all requests are denied: {error}");
+                seldom!(self.told, Audit => error,
+                    "cannot write the audit log {}, all requests are denied: {error}; free some \
+                     space, or move the file to another file system and send SIGHUP",
+                    self.log.path().display());
                 Err(Refusal::Denied)
             }
         };
@@ -202,7 +208,8 @@ impl Service {
                 ));
             }
             Err(error) => {
-                warn!("cannot fetch a key from the database: {error:#}");
+                seldom!(self.told, Database => warn,
+                    "cannot fetch a key from the database: {error:#}");
                 return Err(Failure::new(Refusal::Unspecified, &"the database does not reply"));
             }
         };
@@ -215,7 +222,7 @@ impl Service {
         match opened {
             Some(Ok(key)) => Ok(key),
             Some(Err(error)) => {
-                error!("{error}");
+                seldom!(self.told, Record => error, "{error}");
                 Err(Failure::new(Refusal::Unspecified, &error))
             }
             None => Err(Failure::new(Refusal::Unspecified, &"too many slow operations are queued")),

@@ -3,9 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use parking_lot::RwLock;
+use platform::tls;
 use tokio_rustls::TlsAcceptor;
-
-use crate::tls;
 
 /// Paths of the TLS files, all PEM.
 #[derive(Debug, Clone)]

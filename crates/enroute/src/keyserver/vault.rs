@@ -8,11 +8,11 @@ use keyserver::{
     key::pkcs8_of,
     vault::{self, Sealing},
 };
+use platform::{private_file, random};
 use wire::{resp::Reply, ski::KeyId};
 use zeroize::Zeroizing;
 
 use super::database::Database;
-use crate::{private_file, random};
 
 /// Environment variable with the key-encryption keys, used without `--kek-file`.
 pub const KEK_VARIABLE: &str = "ENROUTE_KEK";

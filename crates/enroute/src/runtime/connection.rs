@@ -6,8 +6,10 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use cache::{Session, Side, filter::Filter, lease::Ticket};
+use endpoint::seldom;
+use platform::memory::COUNTED_BYTES;
 use reactor::{Channel, Possible, Socket};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::{
     Listener,
@@ -16,7 +18,6 @@ use super::{
     tls::{Handshake, begin},
     worker::{Accepted, Worker},
 };
-use crate::memory::COUNTED_BYTES;
 
 mod far;
 mod handshake;
@@ -77,7 +78,7 @@ pub(super) struct Connection<F: Filter> {
     /// Number of connections to the origin that the watch has not confirmed yet; nothing is read
     /// before.
     unconfirmed: usize,
-    /// Bytes counted for it in [`Clients`](crate::memory::Clients).
+    /// Bytes counted for it in [`Clients`](platform::memory::Clients).
     counted: usize,
     /// The fill it waited for has ended; it has not handled that yet.
     filled: bool,
@@ -402,14 +403,13 @@ impl<F: Filter> Connection<F> {
     fn settle(&mut self, outcome: Result<(), cache::Error>, now: Duration) {
         self.tell_lost();
         if let Err(error) = outcome {
+            let Listener { told, address: listen, .. } = &*self.listener;
             match &error {
-                cache::Error::Client(error) => {
-                    self.listener.foreigners.tell(self.listener.address, self.peer, error);
+                cache::Error::Client(error) => told.tell(*listen, self.peer, error),
+                error => {
+                    let (peer, origin) = (self.peer, &self.address);
+                    seldom!(told, Reply => warn, %peer, %listen, %origin, "closing: {error}");
                 }
-                error => warn!(
-                    peer = %self.peer, listen = %self.listener.address, origin = %self.address,
-                    "closing: {error}"
-                ),
             }
             self.begin_close(now);
         }

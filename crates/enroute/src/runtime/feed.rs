@@ -8,6 +8,7 @@ use cache::{
     lease::Ticket,
     stats::Stats,
 };
+use platform::random;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::mpsc,
@@ -20,7 +21,6 @@ use super::{
     reached::Duplex,
     watch::{self, Watcher},
 };
-use crate::random;
 
 /// Settings of a feed.
 pub(super) struct Source {

@@ -7,6 +7,7 @@
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use cache::stats::WhyNot;
+use endpoint::seldom;
 use rustls::server::Acceptor;
 use tokio::{
     io::copy_bidirectional,
@@ -15,8 +16,7 @@ use tokio::{
     task::spawn_local,
     time::{sleep, timeout},
 };
-use tracing::{debug, warn};
-use wire::detect::Protocol;
+use tracing::debug;
 
 use super::{
     Listener, Shared,
@@ -102,13 +102,9 @@ impl Hello {
             },
             Err(_) => format!("no complete first message within {HANDSHAKE_MAX:?}"),
         };
-        if let Some(connections) = listener.foreigners.note(Protocol::Tls) {
-            warn!(
-                %peer, listen = %listener.address, connections,
-                "closing: expected a server name (SNI) in `names` of a listener of this address, \
-                 found: {found}"
-            );
-        }
+        seldom!(listener.told, Handshake => warn, %peer, listen = %listener.address,
+            "closing: expected a server name (SNI) in `names` of a listener of this address, \
+             found: {found}");
         Ok(())
     }
 }

@@ -16,12 +16,11 @@ use cache::{
     session,
     watch::Speaks,
 };
-use endpoint::Foreigners;
+use endpoint::{Told, seldom};
+use platform::tls;
 use reactor::{Acceptor, Events, Reactor};
 use tokio::sync::mpsc;
-use tracing::{debug, info, warn};
-
-use crate::tls;
+use tracing::{debug, info};
 
 use super::{
     Origin, Shared,
@@ -81,7 +80,7 @@ pub struct Listener {
     connections: AtomicUsize,
     /// Clients whose handshake of TLS is not complete.
     pub(super) shaking: AtomicUsize,
-    pub(super) foreigners: Foreigners,
+    pub(super) told: Told,
 }
 
 impl Listener {
@@ -95,7 +94,6 @@ impl Listener {
     ) -> Self {
         let (connections, shaking) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (origin, diverted, feed) = (Arc::new(origin), false, None);
-        let foreigners = Foreigners::default();
         Self {
             protocol,
             origin,
@@ -109,11 +107,12 @@ impl Listener {
             address,
             connections,
             shaking,
-            foreigners,
+            told: Told::default(),
         }
     }
 
-    /// The same for clients that connect with TLS and want one of `names`, or any if there are none.
+    /// The same for clients that connect with TLS and want one of `names`, or any if there are
+    /// none.
     #[must_use]
     pub fn with_tls(self, tls: Option<Arc<tls::Server>>, names: Vec<String>) -> Self {
         Self { tls, names, ..self }
@@ -190,8 +189,14 @@ impl Listener {
     }
 
     pub(super) fn report_full(&self, peer: SocketAddr) {
-        warn!(%peer, listen = %self.address, limit = self.connections_max,
+        seldom!(self.told, Full => warn, %peer, listen = %self.address, limit = self.connections_max,
             "connection rejected: connections_max is reached");
+    }
+
+    /// Logs that the socket of a client cannot be used.
+    pub(super) fn report_socket(&self, peer: SocketAddr, error: &io::Error) {
+        seldom!(self.told, Socket => warn, %peer, listen = %self.address,
+            "connection closed: cannot set up its socket: {error}");
     }
 
     /// Counts a client, unless the limit is reached.
@@ -259,8 +264,7 @@ pub(super) fn admit(
             shared.post.inbox(turn).send(Note::Accepted(Box::new(accepted)));
         }
         Err(error) => {
-            warn!(%peer, listen = %listener.address,
-                "connection closed: cannot set up its socket: {error}");
+            listener.report_socket(peer, &error);
             listener.left();
         }
     }

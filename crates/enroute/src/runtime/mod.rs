@@ -19,14 +19,14 @@ use std::{
 };
 
 use cache::{feed::Feed, stats::Stats, storage};
+use platform::memory::{self, Budget, CLIENTS_BYTES, Clients, Stored};
 use reactor::{Acceptor, Reactor};
 use tokio::{sync::mpsc, time::Instant};
-
-use crate::memory::{self, Budget, CLIENTS_BYTES, Clients, Stored};
 
 mod behind;
 mod connection;
 mod connector;
+mod explain;
 mod feed;
 mod hello;
 mod inbox;
@@ -208,17 +208,20 @@ impl Runtime {
     }
 }
 
-impl Stored for Shards {
+/// The items of the cache, for the memory budget of the process.
+struct Items<'a>(&'a Shards);
+
+impl Stored for Items<'_> {
     fn wanted(&self) -> u64 {
-        self.limits().bytes_max as u64
+        self.0.limits().bytes_max as u64
     }
 
     fn held(&self) -> u64 {
-        self.memory().accounted_bytes as u64
+        self.0.memory().accounted_bytes as u64
     }
 
     fn grant(&self, bytes: u64) {
-        Self::grant(self, bytes);
+        self.0.grant(bytes);
     }
 }
 
@@ -233,7 +236,7 @@ fn keep(shared: &Shared) {
         if measured.is_none_or(|at: std::time::Instant| at.elapsed() >= TICK) {
             measured = Some(std::time::Instant::now());
             let process = memory::process_bytes(shared.shards.limits().bytes_max as u64);
-            budget.keep(&*shared.shards, &shared.clients, process + shared.tls_bytes());
+            budget.keep(&Items(&shared.shards), &shared.clients, process + shared.tls_bytes());
         }
         // While storage shrinks there is more to do at once; the lock is released between the
         // steps, so that requests can use it.

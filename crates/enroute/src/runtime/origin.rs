@@ -12,6 +12,7 @@ use std::{
 
 use cache::{lease::Ticket, session::Lost};
 use parking_lot::Mutex;
+use platform::tls;
 use tokio::{net::TcpStream, sync::mpsc};
 use tracing::warn;
 
@@ -19,7 +20,6 @@ use super::{
     losses::{Cause, Losses},
     reached::Reached,
 };
-use crate::tls;
 
 /// An origin's address.
 #[derive(Debug)]

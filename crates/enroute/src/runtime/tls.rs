@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
+use platform::certificate::Life;
 use reactor::{Channel, Socket};
 
 use super::{Listener, Protocol, Shared};
-use crate::certificate::Life;
 
 /// Timeout of a handshake, from accepting the client.
 pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);

@@ -303,7 +303,7 @@ impl Round {
                 self.seats.call(token);
             }
             Err(error) => {
-                warn!(%peer, "connection closed: cannot set up its socket: {error}");
+                listener.report_socket(peer, &error);
                 listener.left();
             }
         }

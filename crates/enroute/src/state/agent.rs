@@ -14,16 +14,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use endpoint::Foreigners;
-use reactor::{Acceptor, BusyPolling, Drain, Events, Possible, Reactor, Socket};
-use state::agent::{Agent, Reporter, limits};
-use tracing::{info, warn};
-
-use super::{cluster::Access, links::Links};
-use crate::{
+use endpoint::{Told, seldom};
+use platform::{
     memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes},
     wall_clock,
 };
+use reactor::{Acceptor, BusyPolling, Drain, Events, Possible, Reactor, Socket};
+use state::agent::{Agent, Reporter, limits};
+use tracing::{info, warn};
+use wire::resp::response;
+
+use super::{cluster::Access, links::Links};
 
 /// Settings of an agent.
 #[derive(Debug, Clone)]
@@ -89,7 +90,7 @@ pub struct Service {
     called: Vec<usize>,
     called_links: Vec<usize>,
     spoken: Vec<usize>,
-    foreigners: Foreigners,
+    told: Told,
 }
 
 impl Service {
@@ -132,7 +133,7 @@ impl Service {
             called: Vec::new(),
             called_links: Vec::new(),
             spoken: Vec::new(),
-            foreigners: Foreigners::default(),
+            told: Told::default(),
         })
     }
 
@@ -221,7 +222,7 @@ impl Service {
         for client in 0..self.seats.len() {
             let Some(Some(seat)) = self.seats.get_mut(client) else { continue };
             if let Err(error) = self.agent.heard(client, now) {
-                warn!(peer = %seat.peer, "closing: {error}");
+                self.told.tell(self.address, seat.peer, &error);
             }
             call(seat, client, &mut self.called);
         }
@@ -302,7 +303,7 @@ impl Service {
                 }
                 let bytes = self.buffer.get(..count).unwrap_or_default();
                 if let Err(error) = self.agent.receive(client, bytes, self.start.elapsed()) {
-                    self.foreigners.tell(self.address, peer, &error);
+                    self.told.tell(self.address, peer, &error);
                 }
                 self.make_room();
             }
@@ -331,7 +332,7 @@ impl Service {
             match write(&mut seat.socket, output) {
                 Ok(()) => {
                     if let Err(error) = self.agent.heard(client, now) {
-                        self.foreigners.tell(self.address, seat.peer, &error);
+                        self.told.tell(self.address, seat.peer, &error);
                     }
                 }
                 Err(error) => {
@@ -350,11 +351,12 @@ impl Service {
     fn accept(&mut self) {
         while let Some((stream, peer)) = self.acceptor.accept() {
             if self.clients >= self.setup.clients_max {
-                warn!(%peer, limit = self.setup.clients_max, "connection rejected: --clients-max \
-                                                              is reached");
-                let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
+                seldom!(self.told, Full => warn, %peer, limit = self.setup.clients_max,
+                    "connection rejected: --clients-max is reached");
+                let _ = io::Write::write(&mut &stream, response::CLIENTS_MAX_REACHED);
             } else if let Err(error) = self.seat(stream, peer) {
-                warn!(%peer, "connection closed: cannot set up its socket: {error}");
+                seldom!(self.told, Socket => warn, %peer,
+                    "connection closed: cannot set up its socket: {error}");
             }
         }
     }

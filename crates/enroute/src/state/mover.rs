@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use platform::wall_clock;
 use state::{
     Node,
     batch::batch,
@@ -20,7 +21,6 @@ use state::{
 use tracing::{info, warn};
 
 use super::{bus::Bus, engine, gate::Gates, lease::Actor, step::take, wave::wave};
-use crate::wall_clock;
 
 /// Interval of checks whether a failed step may be retried.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);

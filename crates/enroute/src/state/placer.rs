@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use reactor::Seldom;
 use state::{
     initiator::Move,
     placer::{Count, Placer as Decisions, Review},
@@ -26,6 +27,9 @@ use super::{
 };
 
 pub use state::placer::Config;
+
+/// Time between two log lines about a cluster that cannot be read.
+const TOLD_PAUSE: Duration = Duration::from_secs(10);
 
 /// The loop.
 pub struct Placer {
@@ -50,6 +54,7 @@ impl Placer {
     /// Reviews until `end` is set.
     pub fn run(mut self, end: &AtomicBool) {
         let mut view = None;
+        let mut unread = Seldom::new(TOLD_PAUSE);
         while !end.load(Relaxed) {
             let begun = Instant::now();
             match self.cluster.view() {
@@ -59,7 +64,14 @@ impl Placer {
                     }
                     view = Some(found);
                 }
-                Err(error) => warn!("cannot read the state of the cluster: {error:#}"),
+                Err(error) => {
+                    if let Some(attempts) = unread.note(begun) {
+                        warn!(
+                            attempts,
+                            "cannot read the state of the cluster, retrying; check --cluster: {error:#}"
+                        );
+                    }
+                }
             }
             thread::sleep(self.decisions.config().period.saturating_sub(begun.elapsed()));
         }

@@ -6,7 +6,7 @@
 pub mod agent;
 mod pins;
 
-pub use pins::{mount, remove, save, saved};
+pub use pins::{control, mount, remove, save, saved};
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -62,29 +62,54 @@ fn secret() -> u64 {
 /// The sockets around a controller and its data plane.
 pub struct Switch {
     control: Control,
+    sockets: Sockets,
+}
+
+/// Sockets of a controller. They are opened before a program is attached: one that no controller
+/// follows would serve nothing.
+pub struct Sockets {
     messages: UdpSocket,
     questions: UdpSocket,
 }
 
-impl Switch {
-    /// Takes over an attached data plane, with nothing cached.
+impl Sockets {
+    /// Opens the sockets for a data plane with that port of NetCache's protocol; 0 if it serves
+    /// none, in which case no agent is heard.
     ///
     /// # Errors
     /// A socket cannot be opened.
-    pub fn new(plane: DataPlane) -> anyhow::Result<Self> {
-        let port = plane.config().netcache_port + CONTROL_PORT_ABOVE;
+    pub fn open(netcache_port: u16) -> anyhow::Result<Self> {
         let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        let messages = UdpSocket::bind((any, port))
-            .with_context(|| format!("cannot listen for agents on UDP port {port}"))?;
+        let messages = match netcache_port {
+            0 => UdpSocket::bind((any, 0)).context("cannot open a socket")?,
+            port => {
+                let port = port.checked_add(CONTROL_PORT_ABOVE).with_context(|| {
+                    format!("port of NetCache's protocol: expected 0 to 65534, got {port}")
+                })?;
+                UdpSocket::bind((any, port)).with_context(|| {
+                    format!(
+                        "cannot listen for agents on UDP port {port}, the one after NetCache's; end the process \
+                         that uses it (`ss -ulpn`), or use another port"
+                    )
+                })?
+            }
+        };
         let questions =
             UdpSocket::bind((any, 0)).context("cannot open a socket for requests to memcached")?;
         for socket in [&messages, &questions] {
             set_socket_recv_buffer_size(socket, SOCKET_BYTES)?;
             socket.set_nonblocking(true)?;
         }
+        Ok(Self { messages, questions })
+    }
+}
+
+impl Switch {
+    /// Takes over an attached data plane, with nothing cached.
+    pub fn new(plane: DataPlane, sockets: Sockets) -> Self {
         let control = Control::new(plane, secret(), secret(), now());
         control.tell_wall_clock(wall_clock(), now());
-        Ok(Self { control, messages, questions })
+        Self { control, sockets }
     }
 
     /// Runs until `stop` is set.
@@ -108,13 +133,13 @@ impl Switch {
             self.send();
         }
         let mut buffer = vec![0; DATAGRAM_BYTES];
-        while let Some((bytes, from)) = receive(&self.messages, &mut buffer)? {
+        while let Some((bytes, from)) = receive(&self.sockets.messages, &mut buffer)? {
             if let Err(error) = self.control.receive(from, &buffer[..bytes], now()) {
                 tracing::debug!("datagram from {from} ignored: {error}");
             }
             self.send();
         }
-        while let Some((bytes, from)) = receive(&self.questions, &mut buffer)? {
+        while let Some((bytes, from)) = receive(&self.sockets.questions, &mut buffer)? {
             if let Err(error) = self.control.receive_answer(&buffer[..bytes], now()) {
                 tracing::debug!("datagram from {from} ignored: {error}");
             }
@@ -164,8 +189,8 @@ impl Switch {
         let reports = self.control.reports_fd();
         let mut fds = [
             PollFd::new(&reports, PollFlags::IN),
-            PollFd::new(&self.messages, PollFlags::IN),
-            PollFd::new(&self.questions, PollFlags::IN),
+            PollFd::new(&self.sockets.messages, PollFlags::IN),
+            PollFd::new(&self.sockets.questions, PollFlags::IN),
         ];
         match poll(&mut fds, Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -177,9 +202,9 @@ impl Switch {
         while let Some(output) = self.control.ready(now()) {
             match output {
                 // An address that cannot be reached answers nothing, which the controller expects.
-                Output::Message(to, bytes) => drop(self.messages.send_to(&bytes, to)),
+                Output::Message(to, bytes) => drop(self.sockets.messages.send_to(&bytes, to)),
                 Output::Question(to, bytes, request) => {
-                    if self.questions.send_to(&bytes, to).is_err() {
+                    if self.sockets.questions.send_to(&bytes, to).is_err() {
                         self.control.unsent(request);
                     }
                 }

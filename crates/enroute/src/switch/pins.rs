@@ -6,9 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use rustix::{fs::statfs, mount::MountFlags};
 use serde::{Serialize, de::DeserializeOwned};
+
+use platform::lock::{Lock, Refused};
 
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 
@@ -23,6 +25,26 @@ pub fn save(parameters: &impl Serialize, pins: &Path) -> anyhow::Result<()> {
     }
     fs::write(&path, serde_json::to_vec(parameters)?)
         .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Takes the right to control the data plane at `pins`, until the result is dropped: a second
+/// controller would replace the program under the first one.
+///
+/// # Errors
+/// Another process has it.
+pub fn control(pins: &Path) -> anyhow::Result<impl Sized> {
+    let path = file(pins).with_extension("lock");
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)
+            .with_context(|| format!("cannot create {}; run as root", directory.display()))?;
+    }
+    Lock::take(&path, "enroute switch attach").map_err(|refused| match refused {
+        Refused::Held(holder) => anyhow!(
+            "the data plane at {} is controlled by {holder}; stop that process, or use another --pins",
+            pins.display()
+        ),
+        Refused::Failed(error) => anyhow!("cannot lock {}; run as root: {error}", path.display()),
+    })
 }
 
 /// A BPF file system holds no plain file.

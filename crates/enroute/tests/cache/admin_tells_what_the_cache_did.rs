@@ -175,7 +175,7 @@ fn wrong_requests_are_told_what_is_expected() {
 }
 
 #[test]
-fn nobody_listens_for_admin_unasked() {
+fn without_the_option_there_is_no_admin_listener() {
     let Some(redis) = Redis::start() else { return };
     let enroute = cache(&redis, &[]);
     let address = enroute.listen_address("redis");

@@ -55,7 +55,7 @@ fn huge_values_for_an_origin_that_does_not_read() {
 }
 
 #[test]
-fn values_that_are_all_but_whole_and_replies_that_nobody_reads() {
+fn values_that_are_all_but_whole_and_replies_that_are_not_read() {
     let Some(redis) = Redis::start() else { return };
     let cache = Cache::start("redis", redis.address(), OPTIONS);
     let mut witness = Raw::connect(cache.address());

@@ -210,7 +210,7 @@ fn check(text: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn an_answer_that_nobody_reads_on_is_no_failure() {
+fn a_closed_standard_output_is_no_failure() {
     let directory = TemporaryDirectory::create();
     let file = directory.path().join("enroute.toml");
     fs::write(&file, GOOD).expect("a writable temporary directory");

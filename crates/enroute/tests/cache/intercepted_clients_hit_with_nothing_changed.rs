@@ -260,7 +260,7 @@ fn an_interception_outlives_a_crash_and_is_still_removed() {
 }
 
 #[test]
-fn who_connects_to_the_cache_itself_is_not_sent_round_in_circles() {
+fn a_client_of_the_cache_itself_causes_no_loop() {
     let Some(path) = Path::make() else { return };
     let cache = path.cache("redis://0.0.0.0:6380");
     for plan in ["--to 0.0.0.0:6380", "--mode tproxy --to 0.0.0.0:6380"] {

@@ -5,7 +5,6 @@
 //! no clock that can be set.
 
 use std::env;
-use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -17,6 +16,7 @@ use crate::support::faults::{self, two_at_once};
 use crate::support::history::{self, Verdict};
 use crate::support::mongodb_history::record;
 use crate::support::origins::Mongo;
+use crate::support::seeds;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use testbed::link::{Relay, RelayConfig, RelayHandle};
@@ -93,7 +93,6 @@ impl Machine {
 /// The history of every pair of faults; none where something is not installed.
 fn history(program: &Path, seed: u64) -> Option<Verdict> {
     history::checker()?;
-    let seed = faults::seed(seed);
     let machine = Machine::start(program, seed)?;
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let (address, over) = (machine.cache.address(), AtomicBool::new(false));
@@ -114,24 +113,22 @@ fn history(program: &Path, seed: u64) -> Option<Verdict> {
     Some(verdict)
 }
 
+fn is_linearizable(seed: u64) -> Option<()> {
+    let verdict = history(&program(), seed)?;
+    assert!(verdict.linearizable, "SEED={seed}: {}", verdict.text);
+    Some(())
+}
+
 #[test]
 fn in_every_pair_of_them() {
-    let Some(verdict) = history(&program(), 1) else { return };
-    assert!(verdict.linearizable, "{}", verdict.text);
+    seeds::each("mongodb_two_faults", [1], is_linearizable);
 }
 
 #[test]
 #[ignore = "an hour: make soak"]
 fn for_an_hour() {
-    let (seeds, began) = (RandomState::new(), Instant::now());
-    for number in 0_u64.. {
-        let seed = seeds.hash_one(number);
-        let Some(verdict) = history(&program(), seed) else { return };
-        assert!(verdict.linearizable, "SEED={seed}: {}", verdict.text);
-        if began.elapsed() > Duration::from_secs(3_600) {
-            break;
-        }
-    }
+    let hour = seeds::fresh_for(Duration::from_secs(3_600));
+    seeds::each("mongodb_two_faults", hour, is_linearizable);
 }
 
 /// The same test must see a cache whose leases accept every late reply.

@@ -1,4 +1,5 @@
-//! pymongo, redis-py and pymemcache: the same script, directly and through the cache, prints the same.
+//! pymongo, redis-py and pymemcache: the same script, directly and through the cache, prints the
+//! same.
 
 use std::net::SocketAddr;
 use std::process::Command;

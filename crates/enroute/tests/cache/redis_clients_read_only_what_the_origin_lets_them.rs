@@ -115,7 +115,7 @@ fn no_hit_after_the_user_was_deleted() {
 }
 
 #[test]
-fn who_may_read_many_keys_may_not_therefore_read_one() {
+fn the_right_to_mget_does_not_include_get() {
     let Some(redis) = Redis::start() else { return };
     let cache = Cache::start("redis", redis.address(), "");
     let mut admin = Raw::connect(redis.address());
@@ -133,7 +133,7 @@ fn who_may_read_many_keys_may_not_therefore_read_one() {
 }
 
 #[test]
-fn a_user_who_may_not_ask_for_his_rights_is_asked_about_once() {
+fn the_rights_of_a_user_without_acl_getuser_are_asked_for_once() {
     let Some(redis) = Redis::start() else { return };
     let cache = Cache::start("redis", redis.address(), SHORT);
     let mut admin = Raw::connect(redis.address());

@@ -4,7 +4,6 @@
 //! copy of the data. Clock steps are not included: the cache reads no clock that can be set.
 
 use std::env;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -18,6 +17,7 @@ use crate::support::faults::{self, two_at_once};
 use crate::support::history::{self, Verdict};
 use crate::support::origins::Redis;
 use crate::support::redis_history::{path_to, record_during};
+use crate::support::seeds;
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use testbed::link::RelayHandle;
@@ -132,7 +132,6 @@ fn cut_feed(origin: SocketAddr) -> Option<()> {
 /// Returns the history of `rounds` rounds of two faults; none where something is not installed.
 fn history(program: &Path, seed: u64, rounds: usize) -> Option<Verdict> {
     history::checker()?;
-    let seed = faults::seed(seed);
     let machine = Machine::start(program, seed)?;
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let history = record_during(machine.cache.address(), seed, PAUSE, || {
@@ -147,24 +146,22 @@ fn history(program: &Path, seed: u64, rounds: usize) -> Option<Verdict> {
     Some(verdict)
 }
 
+fn is_linearizable(seed: u64) -> Option<()> {
+    let verdict = history(&program(), seed, faults::rounds(FAULTS.len()))?;
+    assert!(verdict.linearizable, "SEED={seed}: {}", verdict.text);
+    Some(())
+}
+
 #[test]
 fn in_every_pair_of_them() {
-    let Some(verdict) = history(&program(), 1, faults::rounds(FAULTS.len())) else { return };
-    assert!(verdict.linearizable, "{}", verdict.text);
+    seeds::each("redis_two_faults", [1], is_linearizable);
 }
 
 #[test]
 #[ignore = "an hour: make soak"]
 fn for_an_hour() {
-    let (seeds, began) = (RandomState::new(), Instant::now());
-    for number in 0_u64.. {
-        let seed = seeds.hash_one(number);
-        let Some(verdict) = history(&program(), seed, faults::rounds(FAULTS.len())) else { return };
-        assert!(verdict.linearizable, "SEED={seed}: {}", verdict.text);
-        if began.elapsed() > Duration::from_secs(3_600) {
-            break;
-        }
-    }
+    let hour = seeds::fresh_for(Duration::from_secs(3_600));
+    seeds::each("redis_two_faults", hour, is_linearizable);
 }
 
 /// The same test must see a cache whose leases accept every late reply.

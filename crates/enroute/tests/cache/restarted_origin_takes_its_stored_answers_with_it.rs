@@ -64,7 +64,7 @@ fn no_client_is_told_of_it_once_one_has_heard_the_new_origin() {
 }
 
 #[test]
-fn an_origin_that_does_not_say_who_it_is_is_another_after_a_loss() {
+fn an_origin_without_an_identity_is_another_after_a_loss() {
     let Some(mut redis) = Redis::start_with(&["--requirepass", "secret"]) else { return };
     let cache = Cache::start("redis", redis.address(), "");
     let mut client = Raw::connect(cache.address());

@@ -15,7 +15,7 @@ use bson::doc;
 const SIGTERM: i32 = 15;
 
 #[test]
-fn outstanding_replies_arrive_and_nobody_new_is_taken() {
+fn outstanding_replies_arrive_and_no_new_client_is_accepted() {
     let origin = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let cache = Cache::start("redis", origin.local_addr().expect("bound"), "");
     let mut idle = Raw::connect(cache.address());

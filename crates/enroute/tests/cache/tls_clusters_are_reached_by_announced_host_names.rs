@@ -1,5 +1,6 @@
 //! A Redis Cluster with TLS whose nodes announce host names: each connection to a node is verified
-//! against its host name, and clients are told the names of the listeners, never those of the nodes.
+//! against its host name, and clients are told the names of the listeners, never those of the
+//! nodes.
 
 use std::{net::SocketAddr, process::Command};
 

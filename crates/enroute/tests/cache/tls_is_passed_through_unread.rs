@@ -1,5 +1,5 @@
-//! With `pass_through`, the TLS of clients ends at the origin: they verify the origin's certificate,
-//! nothing is cached, and each connection is counted.
+//! With `pass_through`, the TLS of clients ends at the origin: they verify the origin's
+//! certificate, nothing is cached, and each connection is counted.
 
 use crate::support::{
     enroute::{Cache, Enroute},

@@ -1,5 +1,5 @@
-//! A writer that bypasses the cache is seen, because the origin's change stream names what it wrote;
-//! and while the stream does not, nothing is cached.
+//! A writer that bypasses the cache is seen, because the origin's change stream names what it
+//! wrote; and while the stream does not, nothing is cached.
 
 use std::time::Instant;
 

@@ -5,8 +5,8 @@ import threading
 
 
 def run(work, count):
-    """Says that it has begun, and calls `work` with each number below `count` in a thread of its own. Ends the program with
-    what went wrong in any of them."""
+    """Prints that it has begun, and calls `work` with each number below `count`, each in its own
+    thread. Exits with the errors of all threads, if any."""
     wrong = []
 
     def one(number):

@@ -108,7 +108,7 @@ def transactions(client):
 
 
 class Tracker:
-    """A connection that hears in RESP3. redis-py's own cache is built on it; that asks for a newer server."""
+    """A connection with invalidations in RESP3; redis-py's own cache needs a newer server."""
 
     def __init__(self, *mode):
         self.told = []
@@ -121,8 +121,8 @@ class Tracker:
         return self.connection.read_response()
 
     def hear(self, count):
-        """The keys told so far, None for a flush, once there are so many. Which of them come together,
-        and whether one that is told twice is named twice, is a matter of time."""
+        """The keys reported so far, None for a flush, once there are `count`. Their grouping, and
+        whether a key that is reported twice is listed twice, depend on time."""
         deadline = time.monotonic() + 30
         while True:
             keys = {key for push in self.told for key in push[1] or [None]}

@@ -37,7 +37,8 @@ def converse(client):
     tell("cas", lambda: client.cas("s", "by cas", unique))
     tell("cas again", lambda: client.cas("s", "by cas again", unique))
     tell("get", lambda: client.get("s"), 4)
-    # No result is shorter than the number before: memcached pads it with a space or not, as it happens.
+    # No result is shorter than the number before: memcached pads it with a space or not, as it
+    # happens.
     tell("set number", lambda: client.set("n", "15"))
     tell("incr", lambda: client.incr("n", 7))
     tell("get", lambda: client.get("n"), 4)

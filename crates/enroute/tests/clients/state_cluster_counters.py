@@ -1,7 +1,7 @@
-"""Counters of a client of the cluster itself while slots move: each ends at exactly as often as it was incremented.
+"""Counters of a cluster client while slots move: each ends at exactly its number of increments.
 
-Arguments: a node's address, how many increments. The client follows redirections as redis-py does unless told otherwise.
-Prints one line when it has begun and one when it is done.
+Arguments: a node's address, the number of increments. The client follows redirections with
+redis-py's defaults. Prints one line when it has begun and one when it is done.
 """
 
 import sys

@@ -325,7 +325,7 @@ fn refused(answer: &[u8]) -> bool {
 }
 
 #[test]
-fn a_key_is_not_read_by_who_may_only_write_it() {
+fn a_key_is_not_read_by_a_user_that_may_only_write_it() {
     let Some((redis, database, mut both)) = both() else { return };
     for rights in ["%R~*", "%W~*", "%RW~*", "%R~* %W~k", "%W~* %R~k", "%R~k %W~l"] {
         let rights: Vec<&str> = rights.split(' ').collect();

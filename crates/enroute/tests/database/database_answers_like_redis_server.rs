@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use crate::support::{database::Database, frames::Side, origins::Redis};
+use crate::support::{database::Database, frames::Side, origins::Redis, seeds};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use wire::resp::{Limits, frame};
@@ -136,23 +136,23 @@ const SEEDS: [u64; 2] = [7_485_438_146_717_413_873, 10_496_820_567_845_325_845];
 
 #[test]
 fn random_commands_are_answered_alike() {
-    SEEDS.into_iter().for_each(compare_random);
+    seeds::each(NAME, SEEDS, compare_random);
 }
 
 #[test]
 #[ignore = "five minutes: make soak"]
 fn many_random_commands_are_answered_alike() {
-    match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
-        Some(seed) => compare_random(seed),
-        None => (0..60_u64).for_each(|run| compare_random(RandomState::new().hash_one(run))),
-    }
+    let fresh = (0..60_u64).map(|run| RandomState::new().hash_one(run));
+    seeds::each(NAME, fresh, compare_random);
 }
 
-/// Commands drawn from `seed`, all of which have to be answered alike.
-fn compare_random(seed: u64) {
-    let Some(redis) = Redis::start() else { return };
+/// Its name among the kept seeds.
+const NAME: &str = "database_commands";
+
+/// Commands drawn from `seed`, all of which have to be answered alike; none where it cannot run.
+fn compare_random(seed: u64) -> Option<()> {
+    let redis = Redis::start()?;
     let database = Database::start();
-    eprintln!("SEED={seed}");
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut both = Both::connect(&database, &redis);
     let all = "exists k0 k1 k2 k3 k4 k5";
@@ -190,6 +190,7 @@ fn compare_random(seed: u64) {
             panic!("SEED={seed}, after\n{}\ncommand {index}: {different}", before.join("\n"));
         }
     }
+    Some(())
 }
 
 /// Commands; the words in capitals stand for arguments, see [`fill`].

@@ -8,7 +8,7 @@ use std::{
     net::{SocketAddr, TcpStream},
 };
 
-use crate::support::{database::Database, origins::Redis, process::PATIENCE};
+use crate::support::{database::Database, origins::Redis, process::PATIENCE, seeds};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use wire::resp::{Limits, frame, request};
@@ -159,25 +159,23 @@ fn scripted_conversations_are_answered_alike() {
 #[test]
 fn random_conversations_are_answered_alike() {
     let fresh = RandomState::new().hash_one(0_u8);
-    for seed in [1, 2, 3, fresh] {
-        converse(seed, 2_500);
-    }
+    seeds::each(NAME, [1, 2, 3, fresh], |seed| converse(seed, 2_500));
 }
 
 #[test]
 #[ignore = "minutes: make soak"]
 fn many_random_conversations_are_answered_alike() {
-    match std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
-        Some(seed) => converse(seed, 2_500),
-        None => (0..100_u64).for_each(|run| converse(RandomState::new().hash_one(run), 2_500)),
-    }
+    let fresh = (0..100_u64).map(|run| RandomState::new().hash_one(run));
+    seeds::each(NAME, fresh, |seed| converse(seed, 2_500));
 }
 
-/// A conversation drawn from `seed`.
-fn converse(seed: u64, steps: usize) {
-    let Some(redis) = Redis::start() else { return };
+/// Its name among the kept seeds.
+const NAME: &str = "database_conversations";
+
+/// A conversation drawn from `seed`; none where it cannot run.
+fn converse(seed: u64, steps: usize) -> Option<()> {
+    let redis = Redis::start()?;
     let database = Database::start();
-    eprintln!("SEED={seed}");
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut sides = Sides::connect(&database, &redis, 3);
     for line in ["ACL SETUSER root on >root ~* &* +@all", "AUTH root root"] {
@@ -204,6 +202,7 @@ fn converse(seed: u64, steps: usize) {
             }
         }
     }
+    Some(())
 }
 
 /// Commands of `root`; words in capitals are placeholders, see [`fill`].

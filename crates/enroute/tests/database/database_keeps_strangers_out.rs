@@ -130,7 +130,7 @@ fn files_that_cannot_keep_strangers_out_are_refused() {
 }
 
 #[test]
-fn who_lets_everybody_in_is_warned() {
+fn a_database_without_a_password_logs_a_warning() {
     let directory = crate::support::directory::TemporaryDirectory::create();
     let path = directory.path().join("users");
     std::fs::write(&path, "user app on >pw ~* +@all\n").expect("a file");

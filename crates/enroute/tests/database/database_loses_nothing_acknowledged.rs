@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::database::Database;
+use crate::support::seeds;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use redis::Connection;
@@ -86,10 +87,10 @@ fn check(address: SocketAddr, known: &mut Known) -> usize {
     keys.len()
 }
 
-fn kill_again_and_again(runs: usize, seed: u64) {
-    let said = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = said.unwrap_or(seed);
-    eprintln!("SEED={seed}");
+/// Its name among the kept seeds.
+const NAME: &str = "database_kills";
+
+fn kill_again_and_again(runs: usize, seed: u64) -> Option<()> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut database = Database::start_with(&["--sync", "always", "--memory", "32MiB"]);
     let mut known: Vec<Known> = (0..CLIENTS).map(|_| Known::default()).collect();
@@ -128,15 +129,17 @@ fn kill_again_and_again(runs: usize, seed: u64) {
     eprintln!(
         "{runs} kills, {acknowledged} writes acknowledged, {checked} keys checked, nothing lost"
     );
+    Some(())
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_in_a_dozen_kills() {
-    kill_again_and_again(12, 1);
+    seeds::each(NAME, [1], |seed| kill_again_and_again(12, seed));
 }
 
 #[test]
 #[ignore = "two minutes: make soak"]
 fn nothing_acknowledged_is_lost_in_two_hundred_kills() {
-    kill_again_and_again(200, RandomState::new().hash_one(0_u8));
+    let seed = RandomState::new().hash_one(0_u8);
+    seeds::each(NAME, [seed], |seed| kill_again_and_again(200, seed));
 }

@@ -24,6 +24,7 @@ use crate::support::enroute::program;
 use crate::support::faults;
 use crate::support::origins::absent;
 use crate::support::process::{PATIENCE, Process};
+use crate::support::seeds;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use redis::Connection;
@@ -352,7 +353,6 @@ fn suffer(sync: &'static str, seed: u64, time: Duration) -> Option<Result<(), St
     if !rustix::process::geteuid().is_root() {
         return absent("a small file system of its own needs root");
     }
-    let seed = faults::seed(seed);
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut machine = Machine::start(sync)?;
     let mut known: Vec<Known> = (0..CLIENTS).map(|_| Known::default()).collect();
@@ -386,9 +386,9 @@ fn suffer(sync: &'static str, seed: u64, time: Duration) -> Option<Result<(), St
 }
 
 fn loses_nothing(seed: u64, time: Duration) {
-    if let Some(Err(lost)) = suffer("always", seed, time) {
-        panic!("{lost}");
-    }
+    seeds::each("database_two_faults", [seed], |seed| {
+        suffer("always", seed, time).map(|outcome| outcome.unwrap_or_else(|lost| panic!("{lost}")))
+    });
 }
 
 #[test]

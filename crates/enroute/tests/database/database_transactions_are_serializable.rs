@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use crate::support::database::Database;
+use crate::support::{database::Database, seeds};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -168,7 +168,7 @@ fn edges(history: &[Transaction], longest: &HashMap<Key, &[u64]>) -> Edges {
     for (transaction, done) in history {
         for each in done {
             let Done::Read(key, list) = each else { continue };
-            // Its own are no others'.
+            // No other transaction has its keys.
             let others: Vec<u64> = list.iter().copied().filter(|by| by != transaction).collect();
             if let Some(&last) = others.last() {
                 add(last, *transaction, Before::Read);
@@ -222,13 +222,15 @@ fn cycle(edges: &Edges) -> Option<String> {
 
 fn check(count: u64) {
     let seed = RandomState::new().hash_one(0_u8) >> 8;
-    eprintln!("SEED={seed}");
-    let database = Database::start_with(&["--workers", "4"]);
-    let transactions = history(&database, seed, count, true);
-    assert_eq!(transactions.len() as u64, count);
-    let operations: usize = transactions.iter().map(|(_, done)| done.len()).sum();
-    eprintln!("{operations} operations in {count} transactions");
-    assert_eq!(anomaly(&transactions), None, "SEED={seed}");
+    seeds::each("database_transactions", [seed], |seed| {
+        let database = Database::start_with(&["--workers", "4"]);
+        let transactions = history(&database, seed, count, true);
+        assert_eq!(transactions.len() as u64, count);
+        let operations: usize = transactions.iter().map(|(_, done)| done.len()).sum();
+        eprintln!("{operations} operations in {count} transactions");
+        assert_eq!(anomaly(&transactions), None, "SEED={seed}");
+        Some(())
+    });
 }
 
 #[test]

@@ -17,7 +17,7 @@ mod database_holds_a_latency_with_the_least_memory;
 mod database_keeps_strangers_out;
 mod database_loses_nothing_acknowledged;
 mod database_loses_nothing_under_two_faults_at_once;
-mod database_memory_follows_who_decides;
+mod database_memory_follows_whatever_sets_it;
 mod database_names_what_is_missing;
 mod database_passes_redis_own_tests;
 mod database_pipelines_may_be_cut_anywhere;

@@ -12,7 +12,7 @@ use crate::support::edge::{Asked, until, with_edge};
 const SHOP: &str = "shop.example";
 
 #[test]
-fn many_who_want_the_same_ask_once() {
+fn many_clients_that_want_the_same_cause_one_request() {
     const CLIENTS: usize = 6;
     let go = Arc::new(AtomicBool::new(false));
     let gate = Arc::clone(&go);
@@ -37,7 +37,7 @@ fn many_who_want_the_same_ask_once() {
 
 /// It is not known yet that the target has variants.
 #[test]
-fn who_waited_for_another_variant_asks_for_its_own() {
+fn a_request_that_waited_for_another_variant_sends_its_own() {
     let go = Arc::new(AtomicBool::new(false));
     let gate = Arc::clone(&go);
     let answer = move |_: &str, _: u64, asked: &Asked| {
@@ -137,7 +137,7 @@ fn stale_while_revalidate_answers_at_once_and_refreshes_behind() {
 /// A response that is not stored because of one client's credentials has no effect on other
 /// clients.
 #[test]
-fn one_client_s_own_answer_is_not_everybody_s_mark() {
+fn a_private_answer_for_one_client_marks_nothing_for_others() {
     let answer = |_: &str, _: u64, asked: &Asked| match asked.header("authorization") {
         "" => (
             200,

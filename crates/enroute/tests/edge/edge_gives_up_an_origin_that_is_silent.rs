@@ -72,7 +72,7 @@ fn a_connection_that_the_path_has_forgotten_is_replaced() {
 }
 
 #[test]
-fn who_waits_for_an_answer_is_told_that_none_will_come() {
+fn a_client_that_waits_for_a_lost_answer_gets_an_error() {
     with_edge(|edge, origin, _, far| {
         let answer = edge.curl(SHOP, "/cut", &[]);
         assert_eq!(answer.status, 502, "{answer:?}");
@@ -148,7 +148,7 @@ fn only_what_changes_nothing_is_asked_again_and_once() {
 
 /// Whatever ended one of the connections that are kept may have ended the others.
 #[test]
-fn who_is_asked_again_is_asked_on_a_connection_made_for_it() {
+fn a_repeated_request_takes_a_new_connection() {
     const KEPT: usize = 8;
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");
@@ -184,7 +184,7 @@ fn who_is_asked_again_is_asked_on_a_connection_made_for_it() {
 /// To the kernel of the edge a window that stays closed is the same as silence, and an answer that
 /// takes long could be.
 #[test]
-fn who_is_slow_and_there_is_waited_for() {
+fn a_slow_origin_that_is_reachable_is_waited_for() {
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");

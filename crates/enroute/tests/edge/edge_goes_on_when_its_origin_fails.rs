@@ -79,7 +79,7 @@ fn an_origin_that_takes_too_long_is_a_504() {
     let go = Arc::new(AtomicBool::new(false));
     let gate = Arc::clone(&go);
     let answer = move |_: &str, _: u64, _: &Asked| {
-        until("everybody was told", || gate.load(SeqCst));
+        until("all clients were answered", || gate.load(SeqCst));
         (200, "cache-control: max-age=60".to_owned())
     };
     with_edge("[edge.limits]\norigin_timeout = \"1s\"", "", answer, |edge, _| {

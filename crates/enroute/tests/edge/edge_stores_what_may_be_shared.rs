@@ -186,7 +186,7 @@ fn what_turns_out_too_long_passes_through_whole() {
 }
 
 #[test]
-fn who_wants_only_what_is_stored_makes_nobody_ask() {
+fn a_client_that_wants_only_stored_answers_causes_no_request() {
     let answer = |_: &str, _: u64, _: &Asked| (200, "cache-control: max-age=60".to_owned());
     with_edge("", "", answer, |edge, origin| {
         let only = ["-H", "Cache-Control: only-if-cached"];

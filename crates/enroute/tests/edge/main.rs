@@ -7,7 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod demo_edge_shows_who_needs_the_key_server;
+mod demo_edge_shows_which_handshakes_need_the_key_server;
 mod edge_and_key_server_stand_two_faults_at_once;
 mod edge_asks_its_key_server_for_the_name_that_clients_want;
 mod edge_asks_its_origin_once_for_many;
@@ -19,7 +19,7 @@ mod edge_ends_connections_that_take_nothing;
 mod edge_gives_up_an_origin_that_is_silent;
 mod edge_goes_on_when_its_origin_fails;
 mod edge_hands_no_user_s_page_to_another;
-mod edge_hostile_clients_harm_nobody;
+mod edge_hostile_clients_harm_no_other_client;
 mod edge_is_told_when_its_key_server_vanishes;
 mod edge_keeps_the_rules_of_http_caches;
 mod edge_lets_no_request_hide_in_another;

@@ -113,6 +113,15 @@ impl Rack {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// What `enroute switch` at the switch says on standard error when it fails.
+    pub(crate) fn refusal(&self, arguments: &[&str]) -> String {
+        let pins = self.pins.to_str().expect("a path");
+        let arguments = [&["switch", "--pins", pins], arguments].concat();
+        let output = self.command("s", PROGRAM, &arguments).output().expect("it runs");
+        assert!(!output.status.success(), "{arguments:?} is done");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
     /// The first line on standard error of `enroute switch`, which continues to run.
     pub(crate) fn said_by(&self, end: &str, arguments: &[&str]) -> String {
         let pins = self.pins.with_file_name(format!("said-{end}"));
@@ -238,6 +247,13 @@ impl Drop for Rack {
         let root: &Path = self.pins.parent().expect("a parent");
         let _ = rustix::mount::unmount(root, rustix::mount::UnmountFlags::DETACH);
         let _ = fs::remove_dir_all(root);
+        // Load parameters and locks of every directory of pins that was used.
+        let of_these = format!("switch-tmp-er{}-bpf-", self.id);
+        for entry in fs::read_dir("/run/enroute").into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&of_these) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
     }
 }
 

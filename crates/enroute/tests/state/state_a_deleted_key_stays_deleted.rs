@@ -105,7 +105,7 @@ fn delete_in_between(end: End) {
 /// With two nodes there is no third: clients are sent to the target all the same, and what they
 /// write there is not taken for what the MIGRATE brought.
 #[test]
-fn without_a_third_node_what_is_written_meanwhile_stays() {
+fn without_a_third_node_what_is_written_during_the_move_stays() {
     let Some(nodes) = even(2, &["--appendonly", "yes", "--appendfsync", "always"]) else { return };
     let mut linked = Linked::before(nodes);
     let addresses = linked.addresses();

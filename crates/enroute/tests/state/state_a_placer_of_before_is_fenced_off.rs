@@ -119,7 +119,7 @@ fn two_placers_of_one_name_are_two() {
 
 /// A restarted node knows no fence: it is raised again, and moves continue.
 #[test]
-fn a_node_that_starts_again_takes_steps_again_from_who_leads() {
+fn a_node_that_starts_again_takes_steps_from_the_leader_again() {
     let options = ["--appendonly", "yes", "--appendfsync", "always"];
     let Some(mut linked) = Linked::start(&options) else { return };
     let nodes = linked.addresses();

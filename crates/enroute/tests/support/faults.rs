@@ -1,4 +1,4 @@
-//! Two faults at a time, drawn from a seed that is printed.
+//! Two faults at a time, drawn from a seed ([`seeds`](super::seeds)).
 
 use std::fmt::Debug;
 use std::thread;
@@ -11,14 +11,6 @@ use rand_pcg::Pcg64Mcg;
 const DELAY_MAX_MS: u64 = 300;
 /// Longest time that one lasts.
 pub const LASTS_MAX_MS: u64 = 1_500;
-
-/// The seed that `SEED` names, or the usual one.
-pub fn seed(usual: u64) -> u64 {
-    let said = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = said.unwrap_or(usual);
-    eprintln!("SEED={seed}");
-    seed
-}
 
 /// Returns the number of rounds until every ordered pair of `faults` faults has occurred.
 pub const fn rounds(faults: usize) -> usize {

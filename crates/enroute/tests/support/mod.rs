@@ -45,6 +45,7 @@ pub mod replica;
 pub mod script;
 pub mod scripted;
 pub mod secured;
+pub mod seeds;
 pub mod state;
 pub mod tls;
 pub mod workshop;

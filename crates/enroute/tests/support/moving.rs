@@ -60,6 +60,8 @@ pub struct History {
     pub bus_delay: Duration,
     /// Things that go wrong at a time.
     pub faults_at_once: usize,
+    /// What happens is drawn from it; `ENROUTE_SEED`, or 0.
+    pub seed: u64,
 }
 
 impl History {
@@ -72,15 +74,15 @@ impl History {
             operations_min,
             bus_delay: Duration::ZERO,
             faults_at_once: 1,
+            seed: std::env::var("ENROUTE_SEED").map_or(0, |seed| seed.parse().expect("a number")),
         }
     }
 
-    /// Makes it, with slots closed in the end; nothing where something is not installed. The seed
-    /// is `ENROUTE_SEED`.
+    /// Makes it, with slots closed in the end; nothing where something is not installed.
     pub fn run(&self) -> Option<Verdict> {
         history::checker()?;
-        let seed = std::env::var("ENROUTE_SEED").map_or(0, |seed| seed.parse().expect("a number"));
-        eprintln!("ENROUTE_SEED={seed}");
+        let seed = self.seed;
+        eprintln!("seed {seed}");
         // Acknowledged writes survive the end of a node.
         let options = ["--appendonly", "yes", "--appendfsync", "always"];
         let nodes = match self.engine {

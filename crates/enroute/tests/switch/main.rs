@@ -10,6 +10,8 @@ mod support;
 
 mod fabric_rack_gains_by_its_switch;
 mod link_command_relays_until_interrupted;
+mod switch_answers_like_memcached;
+mod switch_attach_that_is_refused_leaves_what_was;
 mod switch_believes_no_client_that_speaks_for_it;
 mod switch_forgets_what_a_slow_memcached_writes_late;
 mod switch_history_over_bad_paths_is_linearizable;

@@ -24,6 +24,7 @@ use crate::rack::{
 use crate::support::{
     directory::TemporaryDirectory,
     history::{self, Outcome, Recorder, Verdict, What},
+    seeds,
 };
 use enroute::switch::saved;
 use rand::{RngExt, SeedableRng};
@@ -99,16 +100,13 @@ fn two_faults_at_once_leave_histories_linearizable() {
 #[test]
 #[ignore = "an hour: make soak"]
 fn two_faults_at_once_for_an_hour() {
-    let begin = Instant::now();
-    for seed in history::seeds().start.. {
+    seeds::each("switch_two_faults", seeds::fresh_for(HOUR), |seed| {
         for server in [Server::Database, Server::Memcached, Server::Agent] {
-            let Some((verdict, _)) = run(server, SOAKED, seed, Trial::Pairs) else { return };
+            let (verdict, _) = run(server, SOAKED, seed, Trial::Pairs)?;
             assert!(verdict.linearizable, "seed {seed}: {}", verdict.text);
         }
-        if begin.elapsed() > HOUR {
-            return;
-        }
-    }
+        Some(())
+    });
 }
 
 #[test]

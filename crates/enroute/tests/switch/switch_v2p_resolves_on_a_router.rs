@@ -1,5 +1,5 @@
-//! `enroute switch v2p` on a router between two hosts: it learns the sender of a packet, resolves an answer, drops
-//! what only switches send, and says all that.
+//! `enroute switch v2p` on a router between two hosts: it learns the sender of a packet, resolves
+//! an answer, drops what only switches send, and says all that.
 
 use std::net::{Ipv4Addr, UdpSocket};
 

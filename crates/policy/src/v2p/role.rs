@@ -101,8 +101,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Whether a switch of this role answers a misdelivered packet's hit tag with an invalidation packet
-    /// (§3.3).
+    /// Whether a switch of this role answers a misdelivered packet's hit tag with an invalidation
+    /// packet (§3.3).
     #[must_use]
     pub fn takes_hit_tag(&self, role: Role) -> bool {
         role == Role::Tor

@@ -345,7 +345,7 @@ fn run(seeds: std::ops::Range<u64>, breaks: bool) -> (u64, u64, usize, usize) {
 }
 
 #[test]
-fn slots_move_and_nobody_notices() {
+fn slots_move_and_no_client_notices() {
     let (redirected, again, done, uncertain) = run(0..30, false);
     assert!(redirected > 500 && again > 10 && done > 5_000, "{redirected} {again} {done}");
     assert_eq!(uncertain, 0);

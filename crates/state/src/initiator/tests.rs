@@ -174,7 +174,7 @@ fn no_pattern_makes_a_slot_swing_for_long() {
 
 /// Two users that take turns too short to follow: it stays with the one whose turns are longer.
 #[test]
-fn who_has_to_stay_stays_where_it_is_used_most_on_average() {
+fn a_slot_that_cannot_follow_stays_where_it_is_used_most_on_average() {
     let mut cluster = Cluster::new(&EVEN, Config::default());
     let mut there = 0;
     for second in 0..7_200_u32 {

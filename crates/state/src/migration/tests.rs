@@ -91,7 +91,7 @@ fn no_claim_is_on_its_way_when_a_target_takes_a_slot() {
 }
 
 #[test]
-fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
+fn a_slot_without_an_owner_goes_to_the_node_with_its_keys() {
     let way =
         |claims: &[(Node, Claim)]| resume(slot(), None, claims, 0).map(|migration| migration.way());
     use Claim::{Holding, Importing};

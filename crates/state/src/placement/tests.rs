@@ -89,7 +89,7 @@ fn what_is_pinned_or_unknown_stays() {
 }
 
 #[test]
-fn who_would_lose_most_gets_the_last_place() {
+fn the_slot_that_would_lose_most_gets_the_last_place() {
     let (delays, mut nodes) = (apart(2), roomy(2));
     nodes[1].bytes = 100;
     let demands = [demand(1, 0, &[(1, 5.0, 0.0)]), demand(2, 0, &[(1, 50.0, 0.0)])];

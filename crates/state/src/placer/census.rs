@@ -94,7 +94,7 @@ mod tests {
         assert!(!census.is_due(one.into_iter(), COUNT_PERIOD / 2));
         assert!(census.is_due(both.into_iter(), COUNT_PERIOD / 2));
         assert!(census.is_due(one.into_iter(), COUNT_PERIOD));
-        // Forty bytes are the slot's; nine tenths of the limit, without what is others'.
+        // Forty bytes are the slot's; nine tenths of the limit, without the share of other agents.
         assert_eq!((census.bytes(slot(1)), census.room[&Node(3)]), (40, 900 - 110));
     }
 }

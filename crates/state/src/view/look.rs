@@ -1,5 +1,5 @@
 //! How a view comes about: one node names the primaries, each of them reports itself, and where no
-//! primary reports a slot as its own, all are asked who owns it.
+//! primary reports a slot as its own, all are asked for its owner.
 
 use super::{BTreeSet, Directory, Member, Missing, Node, SLOTS, Slot, SocketAddr, View, members};
 

@@ -110,7 +110,8 @@ impl Elastic {
     }
 
     fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
-        // A command that resumes finds in memory what was read for it: no second lookup, and no use.
+        // A command that resumes finds in memory what was read for it: no second lookup, and no
+        // use.
         let is_staged = self.staging.has_key(hash, key);
         if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key, !is_staged) {
             if !is_staged {

@@ -1,5 +1,6 @@
-// policy::v2p::Cache: direct-mapped lines of (virtual address, physical address, access bit). A line is
-// read and written whole: of two processors that change it at once, one loses, and no line mixes both.
+// policy::v2p::Cache: direct-mapped lines of (virtual address, physical address, access bit). A
+// line is read and written whole: if two processors change it at the same time, one change is lost,
+// and no line mixes both.
 #pragma once
 #include "hash.h"
 #include "maps.h"
@@ -50,7 +51,7 @@ INLINE u32 cache_get(u64 *line, u32 vip)
     return 0;
 }
 
-// What it evicted, or 0.
+// Returns the evicted line, or 0.
 INLINE u64 cache_put(u64 *line, u32 vip, u32 pip)
 {
     u64 was = READ_ONCE(*line), is = (u64)pip << 32 | vip;

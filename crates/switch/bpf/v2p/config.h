@@ -1,9 +1,10 @@
-// What user space decides before the programs are loaded, and what they count.
+// Constants that user space sets before the programs are loaded, and counters.
 #pragma once
 #include "../kernel.h"
 #include "v2p_bits.h"
 
-// Constants to the verifier, which drops the branches they rule out. Addresses are in host order.
+// Constants for the verifier, which removes branches that they rule out. Addresses are in host
+// order.
 const volatile u32 rules = 0;           // bits of v2p_bits.h: the role's row of Table 1, and the rules
 const volatile u32 entries = 1;
 const volatile u32 lines_mask = 0;      // entries - 1 if that is a power of two: a remainder without a division

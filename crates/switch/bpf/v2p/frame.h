@@ -1,4 +1,4 @@
-// The outer header and the option in it, where a switch reads and writes them: docs/protocols/switchv2p.md.
+// The outer header and its option, as switches read and write them: docs/protocols/switchv2p.md.
 #pragma once
 #include "config.h"
 #include "header.h"
@@ -33,7 +33,7 @@ struct datagram {
     u16 source, destination, bytes, checksum;
 };
 
-// Behind the outer header. What a switch has no use for is 0.
+// Follows the outer header. Fields that switches do not use are 0.
 struct option {
     u8 type, bytes;
     u16 hit;
@@ -48,7 +48,7 @@ struct vxlan {
     u32 network;
 };
 
-// A learning or an invalidation packet, behind UDP.
+// A learning or invalidation packet, after the UDP header.
 struct control {
     u32 magic;
     u8 kind, unused[3];
@@ -72,7 +72,7 @@ enum kind {
     MALFORMED,   // ours, and contradicting itself
 };
 
-// A frame that was read.
+// A parsed frame.
 struct seen {
     u32 option;          // bytes of it that are there: 0 or OPTION_BYTES
     u32 returned;
@@ -82,7 +82,7 @@ struct seen {
     u8 protocol, hops;
 };
 
-// Addresses as the policy has them: the bit that they all begin with is the access bit's there.
+// Addresses in the policy's form: the first bit, which is the same in all, stores the access bit.
 INLINE u32 pip_from(u32 address)
 {
     return HTONL(address) ^ address_top;
@@ -117,7 +117,7 @@ INLINE enum kind read_option(void *start, void *end, struct seen *seen, struct h
     return header->promotion && !header->tag_pip ? MALFORMED : TUNNELLED;
 }
 
-// Who talks to whom. Address 0 is nobody's: a machine that asks for one has it.
+// Virtual source and destination. Address 0 is unused: it is that of a machine that requests one.
 INLINE enum kind read_inner(const struct ip *inner, u32 room, struct header *header)
 {
     u32 bytes = HTONS(inner->total_bytes), head = (inner->version_length & 15) * 4;
@@ -184,7 +184,7 @@ INLINE enum kind read_frame(void *start, void *end, struct seen *seen, struct he
     return !ip_in_ip && udp->destination == HTONS(VXLAN_PORT) ? read_tunnel(layer4, end, room, header) : OTHER;
 }
 
-// The ones' complement sum in 16 bits.
+// Folds a ones' complement sum to 16 bits.
 INLINE u32 folded(u64 sum)
 {
     sum = (sum & 0xffffffff) + (sum >> 32);
@@ -202,19 +202,19 @@ INLINE u64 sum_of(const u32 *words, u32 number)
     return sum;
 }
 
-// A checksum after what it covers has changed its sum: a wrong one stays wrong.
+// Updates a checksum for a change of the covered bytes; a wrong checksum stays wrong.
 INLINE u16 changed(u16 checksum, u64 before, u64 after)
 {
     return folded(checksum + folded(before) + (u64)(0xffff ^ folded(after)));
 }
 
-// Whether the packet has something to carry.
+// Whether the packet needs the option.
 INLINE int is_tagged(const struct header *header)
 {
     return header->hit || header->tag_pip || header->misdelivered_from;
 }
 
-// Gives the outer header the option, empty. 0 if there is no room before the frame.
+// Adds an empty option to the outer header. 0 if there is no room before the frame.
 INLINE int add_option(struct xdp_md *context)
 {
     if (xdp_adjust_head(context, -OPTION_BYTES))
@@ -236,7 +236,7 @@ INLINE int add_option(struct xdp_md *context)
     return 1;
 }
 
-// Writes the header back, and takes `hops` off the time to live. 0 if the frame is not what it was.
+// Writes the header back, with a time to live reduced by `hops`. 0 if the frame has changed.
 INLINE int write_frame(struct xdp_md *context, const struct seen *seen, const struct header *header, u32 hops)
 {
     void *start = start_of(context), *end = end_of(context);

@@ -1,5 +1,5 @@
-// policy::v2p::Switch, function by function; tests/v2p_switch_is_the_policys.rs holds every step of one
-// against the other. What a role does is in `rules`, which user space computes from Table 1.
+// policy::v2p::Switch, function by function; tests/v2p_switch_is_the_policys.rs compares every step
+// of both. The behaviour of a role is in `rules`, which user space computes from Table 1.
 #pragma once
 #include "cache.h"
 #include "header.h"

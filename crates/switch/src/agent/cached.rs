@@ -1,10 +1,10 @@
-//! A key that may be in the switch, and what it waits for.
+//! A key that may be in the switch, and the reply that it waits for.
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use wire::netcache::Flags;
 
-/// A write, as it arrived.
+/// A write as received.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Write {
     pub(super) client: SocketAddr,
@@ -24,16 +24,16 @@ pub(super) enum Waiting {
     /// The value was sent; a reply on its installation is awaited. The version is the one before;
     /// 0: there was none.
     Installed { before: u64 },
-    /// The value was sent; was it taken?
+    /// The value was sent; whether the switch stored it is unknown.
     Ack,
-    /// A tag was asked for, with this sequence number.
+    /// A tag was requested, with this sequence number.
     Tag(u32),
 }
 
 /// A key that may be in the switch.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Cached {
-    /// Newest version the switch was sent a value of.
+    /// Newest version whose value was sent to the switch.
     pub(super) version: u64,
     pub(super) flags: Flags,
     pub(super) waiting: Waiting,
@@ -47,7 +47,7 @@ pub(super) struct Cached {
 }
 
 impl Cached {
-    /// Whether the tag is of a write that passed the switch after the newest that is known.
+    /// Whether the tag is that of a write that passed the switch after the newest known one.
     pub(super) fn precedes(&self, tag: u64, ahead_max: u64) -> bool {
         (1..=ahead_max).contains(&tag.wrapping_sub(self.version))
     }

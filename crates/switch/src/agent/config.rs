@@ -11,16 +11,16 @@ pub struct Config {
     pub lease: Duration,
     /// Safety margin after the lease: clock differences, and a packet in processing.
     pub margin: Duration,
-    /// Without an answer of the switch, it is asked again after this time, then each time after
+    /// Without a reply of the switch, the request is repeated after this time, then each time after
     /// twice the previous time,
     pub resend: Duration,
-    /// but never longer.
+    /// up to this maximum.
     pub resend_max: Duration,
-    /// Keys cached at most.
+    /// Maximum number of cached keys.
     pub cached_max: usize,
-    /// Writes held for one key at most; more are dropped, and their clients ask again.
+    /// Maximum number of writes held for one key; more are dropped, and their clients retry.
     pub held_max: usize,
-    /// Times the switch is asked for one thing before the agent begins anew with it, as after a
+    /// Number of retries of one request before the agent starts a new generation, as after a
     /// restart.
     pub tries_max: u32,
     /// Maximum distance of a tag from the newest version known of its key. A tag further ahead was
@@ -46,20 +46,20 @@ impl Default for Config {
 /// Counters since the start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Stats {
-    /// Reads answered: misses of the switch.
+    /// Answered reads, which are misses of the switch.
     pub reads: u64,
     /// Writes applied.
     pub writes: u64,
     /// Writes that had to wait for the switch.
     pub held: u64,
-    /// Writes dropped because too many were held, or nothing is known of the switch yet.
+    /// Writes dropped because too many were held, or before the first reply of the switch.
     pub dropped: u64,
-    /// Writes that arrived again after they were applied.
+    /// Retransmitted writes that were applied before.
     pub repeated: u64,
-    /// Values sent to the switch, again included.
+    /// Values sent to the switch, retries included.
     pub updates: u64,
-    /// Number of times the lease ended, or the switch did not answer, and every key was dropped.
+    /// Number of times that every key was dropped: the lease ended, or the switch did not reply.
     pub lapses: u64,
-    /// Messages dropped that their senders may not send.
+    /// Messages dropped because their senders may not send them.
     pub forged: u64,
 }

@@ -92,12 +92,12 @@ impl Agent {
         self.stats
     }
 
-    /// Begins counting anew.
+    /// Resets the counters.
     pub fn forget_statistics(&mut self) {
         self.stats = Stats::default();
     }
 
-    /// Processes one message of any sender.
+    /// Handles one message from any sender.
     pub fn receive(
         &mut self,
         from: SocketAddr,
@@ -219,7 +219,7 @@ impl Agent {
             let known =
                 |held: &Write| held.client == write.client && held.sequence == write.sequence;
             if let Some(held) = cached.held.iter_mut().find(|held| known(held)) {
-                // It passed the switch again.
+                // The write passed the switch again.
                 held.tag = write.tag;
             } else if cached.held.len() < self.config.held_max {
                 self.stats.held += 1;
@@ -234,7 +234,7 @@ impl Agent {
             self.apply(key, &write, store);
             self.wait(key, Waiting::Ack, store, now);
         } else {
-            // The entry may be valid again, with what was sent since.
+            // The entry may be valid again, with a value that was sent since.
             self.stats.held += 1;
             cached.held.push_front(write);
             self.ask_for_tag(key, store, now);
@@ -330,7 +330,7 @@ impl Agent {
             write.tag = ack.version;
             self.resume(key, store, now);
         } else {
-            // Not for a write of ours: the store has its value already.
+            // Not for a write of the agent: the store has its value already.
             cached.version = ack.version;
             self.wait(key, Waiting::Ack, store, now);
         }
@@ -402,7 +402,7 @@ impl Agent {
     fn grant(&mut self, ask: &Message<'_>, store: &mut impl Store, now: Duration) {
         if !self.known && ask.version == self.generation {
             self.known = true;
-            // Nothing is served that an earlier generation was asked for.
+            // No value of an earlier generation is served.
             self.forget_all(store);
         }
         if self.known {

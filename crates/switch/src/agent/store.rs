@@ -1,4 +1,4 @@
-//! The values an agent stands beside.
+//! The store whose values an agent keeps coherent.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +13,7 @@ use wire::netcache::Key;
 pub trait Store {
     /// The value, if there is one.
     fn read(&self, key: &Key) -> Option<Vec<u8>>;
-    /// Makes it the value, or none; this writer's last to this key was this one.
+    /// Stores the value, or deletes it, and records this write as the last of its writer.
     fn write(&mut self, key: Key, value: Option<&[u8]>, writer: SocketAddr, sequence: u32);
     /// The writer's last write to the key.
     fn last_write(&self, key: &Key, writer: SocketAddr) -> Option<u32>;

@@ -1,4 +1,4 @@
-//! memcached's items: asked for like any client would, some time after a write (decision 0033).
+//! Items of memcached: requested as by any client, some time after a write (decision 0033).
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
 const SERVER_CLOCK_LATE_S: u64 = 2;
 
 impl Controller {
-    /// The key in this place is to be asked for at another time.
+    /// Requests the key in this place at a later time.
     pub fn postpone(&mut self, place: u32, at: Duration) {
         self.ask_later(place, at);
     }

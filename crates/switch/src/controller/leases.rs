@@ -1,4 +1,4 @@
-//! Servers of NetCache's protocol, and the leases their keys are served under (decision 0130).
+//! Servers of NetCache's protocol, and the leases of their keys (decision 0130).
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::layout::{LEASES_MAX, Protocol};
 pub(super) struct Server {
     lease: u32,
     generation: u64,
-    /// Sequence, time and generation of the last question.
+    /// Sequence number, time and generation of the last request.
     asked: (u32, Duration, u64),
     granted: bool,
     /// It has not been granted since then.
@@ -80,7 +80,7 @@ impl Controller {
         let is_used = |address: SocketAddr| {
             cached.iter().flatten().any(|cached| cached.key.server == address)
         };
-        // Its earlier grants have ended, too.
+        // Its earlier leases have ended, too.
         self.servers.retain(|address, server| {
             server.granted || now < server.since + lease || is_used(*address)
         });

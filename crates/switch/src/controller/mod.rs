@@ -34,7 +34,7 @@ pub struct Config {
     pub entries: u32,
     /// The layout of values in the data plane.
     pub values: Values,
-    /// Cached keys a hot one is compared with.
+    /// Number of cached keys that a hot key is compared with.
     pub compared: usize,
     /// Maximum number of awaited keys; further reports are dropped and come again.
     pub waiting_max: usize,
@@ -42,13 +42,13 @@ pub struct Config {
     pub wait: Duration,
     /// Duration of a lease.
     pub lease: Duration,
-    /// memcached: nothing is asked for so soon after an admission.
+    /// memcached: minimum time between an admission and the request.
     pub fill_wait: Duration,
-    /// memcached: a key is not asked for more often, however often it is written.
+    /// memcached: minimum interval between two requests of a key, however often it is written.
     pub ask_every: Duration,
     /// memcached: interval at which an item without expiry is requested again.
     pub item_lives_max: Duration,
-    /// Decides which keys are compared, and what versions and questions begin with: an
+    /// Seed of the choice of compared keys, and of the first version and request number: an
     /// unpredictable number, because messages that contain it are trusted.
     pub seed: u64,
 }
@@ -78,11 +78,11 @@ const PERIODS_INVALID_MAX: u8 = 3;
 pub struct Stats {
     /// Keys reported as hot.
     pub reported: u64,
-    /// Reports not followed: not hotter than what is cached.
+    /// Reported keys that were not hotter than the compared ones.
     pub declined: u64,
-    /// Keys whose value came.
+    /// Keys whose value arrived.
     pub inserted: u64,
-    /// Keys taken out.
+    /// Evicted keys.
     pub evicted: u64,
     /// Keys whose server did not answer.
     pub unanswered: u64,
@@ -93,24 +93,24 @@ pub struct Stats {
 pub enum Event<'a> {
     /// The data plane reported a key.
     Report(Report),
-    /// A message of an agent's.
+    /// A message of an agent.
     Message(SocketAddr, Message<'a>),
     /// The reply of a memcached server for the key in this place; `None`: no such item.
     Item {
-        /// Which entry.
+        /// The entry.
         place: u32,
-        /// Its version when the question was sent.
+        /// Its version when the request was sent.
         version: u64,
-        /// The epoch then.
+        /// The epoch at that time.
         epoch: u64,
         /// The time of the request.
         asked: Duration,
-        /// The answer.
+        /// The reply.
         item: Option<wire::memcache::item::Item>,
     },
     /// A period has ended: the counters are about to be cleared.
     Period,
-    /// Time has passed.
+    /// Time has elapsed.
     Tick,
 }
 
@@ -125,11 +125,11 @@ pub enum Command {
     Fill(u32, u64, Value),
     /// [`crate::plane::DataPlane::evict`].
     Evict(u32, Name),
-    /// Ask a memcached for the key in this place, if nothing was written lately.
+    /// Request the key in this place from memcached, unless it was written recently.
     Ask(u32, SocketAddr, Vec<u8>),
-    /// A server's keys may be served until then.
+    /// A server's keys may be served until this time.
     Lease(u32, Duration),
-    /// Forget counters, sketch and filter.
+    /// Clear counters, sketch and filter.
     ClearStatistics,
 }
 
@@ -137,9 +137,9 @@ pub enum Command {
 pub trait View {
     /// Sampled accesses to the key in a place, this period.
     fn count(&self, place: u32) -> u16;
-    /// Whether the value in a place is that of the last write, and lives.
+    /// Whether the value in a place is that of the last write and has not expired.
     fn is_valid(&self, place: u32) -> bool;
-    /// memcached: when all is dropped of what was said then, if that is to come.
+    /// memcached: time of a pending flush that drops items received at the given time.
     fn flushed_from(&self, asked: Duration) -> Option<Duration>;
 }
 
@@ -148,9 +148,9 @@ struct Cached {
     key: Key,
     room: Room,
     version: u64,
-    /// memcached: when it was asked for last.
+    /// memcached: time of its last request.
     asked: Duration,
-    /// Periods it was found invalid in a row.
+    /// Consecutive periods in which it was invalid.
     invalid: u8,
 }
 
@@ -168,7 +168,7 @@ pub struct Controller {
     cached: Vec<Option<Cached>>,
     by_name: HashMap<Name, u32>,
     free: Vec<u32>,
-    /// Places no processor may look at any more once a period has passed.
+    /// Evicted places, which no processor uses once a period has passed.
     resting: Vec<(u32, Room)>,
     allocation: Option<Allocation>,
     waiting: HashMap<Name, Waiting>,
@@ -207,12 +207,12 @@ impl Controller {
         self.stats
     }
 
-    /// Keys cached now.
+    /// Number of cached keys.
     pub fn cached(&self) -> usize {
         self.by_name.len()
     }
 
-    /// Takes what happened.
+    /// Handles an event.
     pub fn step(&mut self, event: Event<'_>, view: &impl View, now: Duration) {
         match event {
             Event::Report(report) => match report.kind {
@@ -231,17 +231,17 @@ impl Controller {
         }
     }
 
-    /// The next command to carry out.
+    /// The next action.
     pub fn ready(&mut self) -> Option<Command> {
         self.ready.pop_front()
     }
 
-    /// Keys whose servers were asked for their values.
+    /// Keys whose values were requested from their servers.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether something is waited for, so that ticks should come soon.
+    /// Whether a reply is awaited, so that ticks should follow soon.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty() || !self.asks.is_empty()
     }
@@ -387,7 +387,7 @@ impl Controller {
         for (place, cached) in self.cached.iter_mut().enumerate() {
             let Some(cached) = cached else { continue };
             cached.invalid = if view.is_valid(place as u32) { 0 } else { cached.invalid + 1 };
-            // Its write was lost, or its new value does not fit: begin anew, if it is still hot.
+            // Its write was lost, or its new value does not fit: admit it again if it is still hot.
             match cached.invalid {
                 0 => {}
                 1..=PERIODS_INVALID_MAX => asked.push(place as u32),

@@ -11,16 +11,16 @@ use crate::{
 };
 
 impl Controller {
-    /// Places kept free, so that a hot key need not wait for an evicted one's to rest.
+    /// Places kept free, so that a hot key need not wait until an evicted place is unused.
     pub(super) fn reserve(&self) -> usize {
         self.config.entries as usize / 16
     }
 
-    /// Of a few cached keys the one asked for least.
+    /// The least requested of a few cached keys.
     pub(super) fn coldest(&mut self, view: &impl View) -> Option<u32> {
         let places = self.cached.len() as u64;
         let mut drawn = Vec::with_capacity(self.config.compared);
-        // Most places are taken when this is asked; a bound all the same.
+        // Most places are occupied when this is called; it is bounded nevertheless.
         for _ in 0..self.config.compared * 8 {
             let place = ((u128::from(self.draw()) * u128::from(places)) >> 64) as u32;
             if self.cached[place as usize].is_some() {
@@ -58,7 +58,7 @@ impl Controller {
         Some(place)
     }
 
-    /// Reorganises: what stands in the way leaves, and comes back elsewhere if it is still hot.
+    /// Reorganizes: values in the way are evicted, and admitted elsewhere if still hot.
     fn make_room(&mut self, value_bytes: usize) {
         let Some(allocation) = &self.allocation else { return };
         let taken: Vec<Room> = self.cached.iter().flatten().map(|cached| cached.room).collect();

@@ -51,8 +51,8 @@ impl std::fmt::Debug for End {
 }
 
 impl End {
-    /// Loads the program of the gateway or server at `address`; a server sends what it cannot deliver to
-    /// one of `gateways`.
+    /// Loads the program of the gateway or server at `address`; a server sends what it cannot
+    /// deliver to one of `gateways`.
     ///
     /// # Errors
     /// This build has no data plane, or the kernel refuses.
@@ -98,8 +98,8 @@ impl End {
         })
     }
 
-    /// A gateway: the machine `vip` is at `server` from now on. A server, which is told its own address:
-    /// it has the machine.
+    /// A gateway: the machine `vip` is at `server` from now on. A server, which is told its own
+    /// address: it has the machine.
     ///
     /// # Errors
     /// The kernel refuses.

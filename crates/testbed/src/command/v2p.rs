@@ -76,7 +76,8 @@ pub struct Arguments {
     #[arg(long)]
     published: bool,
 
-    /// Number of pairs of machines that talk to each other, each by one TCP stream and echoed datagrams
+    /// Number of pairs of machines that talk to each other, each by one TCP stream and echoed
+    /// datagrams
     #[arg(long, value_name = "COUNT", default_value_t = 8)]
     pairs: u32,
 
@@ -84,8 +85,9 @@ pub struct Arguments {
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     seconds: u64,
 
-    /// Move a machine to another server during the traffic, to which one machine of every other server
-    /// sends a datagram each millisecond (Table 4 of the paper), instead of streams and echoes
+    /// Move a machine to another server during the traffic, to which one machine of every other
+    /// server sends a datagram each millisecond (Table 4 of the paper), instead of streams and
+    /// echoes
     #[arg(long)]
     migrate: bool,
 

@@ -1,5 +1,5 @@
-//! Cost of a packet at a SwitchV2P switch and at the smallest forwarders, in interleaved rounds: route and
-//! next hop included.
+//! Cost of a packet at a SwitchV2P switch and at the smallest forwarders, in interleaved rounds:
+//! route and next hop included.
 
 use std::{fs, net::Ipv4Addr};
 

@@ -7,8 +7,8 @@ use policy::v2p::Role;
 
 /// Of the switch with identifier 0.
 pub const FIRST_SWITCH: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 0);
-/// Of the machine with virtual address 0 in the simulator. Its low bits are zero, so that in caches of a
-/// power of two lines the same machines share a line as in the simulator.
+/// Of the machine with virtual address 0 in the simulator. Its low bits are zero, so that in caches
+/// of a power of two lines the same machines share a line as in the simulator.
 const FIRST_MACHINE: u32 = u32::from_be_bytes([172, 16, 0, 0]);
 /// The first gateway of a rack; servers count from 1.
 const FIRST_GATEWAY: u32 = 200;

@@ -79,7 +79,7 @@ impl Pair {
     }
 }
 
-/// Runs traffic for each pair of machines, for so long or until `stop` is set.
+/// Runs traffic for each pair of machines, for `duration` or until `stop` is set.
 ///
 /// # Errors
 /// A connection cannot be opened.

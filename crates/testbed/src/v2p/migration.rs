@@ -41,8 +41,8 @@ pub struct Moved {
     pub invalidations: u64,
 }
 
-/// Machine `vm` moves to `server` after half of `duration`, while one machine of every other server sends it
-/// a datagram every `interval`; earlier, and for less long, once `stop` is set.
+/// Machine `vm` moves to `server` after half of `duration`, while one machine of every other server
+/// sends it a datagram every `interval`; earlier, and for less long, once `stop` is set.
 ///
 /// # Errors
 /// A socket cannot be opened, or the move fails.

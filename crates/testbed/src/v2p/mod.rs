@@ -1,6 +1,6 @@
-//! SwitchV2P switches in a fat tree of network namespaces on this machine: one namespace for each switch,
-//! server and gateway, programs of crate `switch` at every interface, machines as addresses of their
-//! server's overlay device.
+//! SwitchV2P switches in a fat tree of network namespaces on this machine: one namespace for each
+//! switch, server and gateway, programs of crate `switch` at every interface, machines as addresses
+//! of their server's overlay device.
 //!
 //! Read first: [`Testbed`]; then [`layout`], which says what is where.
 
@@ -69,8 +69,8 @@ impl Testbed {
     /// Creates it, with caches of `entries` lines. It ends when it is dropped.
     ///
     /// # Errors
-    /// The tree is larger than addresses allow, the process lacks privileges, or this build has no data
-    /// plane.
+    /// The tree is larger than addresses allow, the process lacks privileges, or this build has no
+    /// data plane.
     pub fn build(
         layout: Layout,
         tunnel: Tunnel,
@@ -176,9 +176,9 @@ impl Testbed {
         self.homes[vm as usize]
     }
 
-    /// Moves a machine to another server. The new server takes its packets before the gateways name it, and
-    /// the old server returns them only after that: no packet goes to and fro between an old server and a
-    /// gateway that names it.
+    /// Moves a machine to another server. The new server takes its packets before the gateways name
+    /// it, and the old server returns them only after that: no packet goes to and fro between an
+    /// old server and a gateway that names it.
     ///
     /// # Errors
     /// The machine is there already, or the kernel or `ip` refuses.

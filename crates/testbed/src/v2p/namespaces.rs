@@ -25,8 +25,8 @@ const STATION: &str = "02:00:00:00:00:01";
 const OTHER_END: &str = "169.254.0.1";
 /// The interface of a server or gateway.
 pub const UPLINK: &str = "fabric0";
-/// The interface of a server that packets of machines leave by, into the tunnel. The program at the uplink
-/// takes them out.
+/// The interface of a server that packets of machines leave by, into the tunnel. The program at the
+/// uplink takes them out.
 const OVERLAY: &str = "overlay0";
 /// Bytes of a virtual packet: the underlay's 1,500 less tunnel and option.
 const OVERLAY_BYTES: u32 = 1_400;
@@ -39,8 +39,8 @@ pub const NO_DEVICE: &str = "the kernel has no tunnel device of this kind (CONFI
 pub enum Overlay {
     /// The kernel's tunnel device: any program sends and receives.
     Device,
-    /// One without a tunnel: any program receives, and only [`super::probe::Probe`] sends. For a kernel that
-    /// cannot encapsulate.
+    /// One without a tunnel: any program receives, and only [`super::probe::Probe`] sends. For a
+    /// kernel that cannot encapsulate.
     Probes,
 }
 

@@ -1,5 +1,5 @@
-//! Checksums of packets that leave an interface, computed before they leave: a program at the other end of a
-//! veth pair sees the packet before its driver would have computed them.
+//! Checksums of packets that leave an interface, computed before they leave: a program at the other
+//! end of a veth pair sees the packet before its driver would have computed them.
 //!
 //! This file contains the `unsafe` call.
 #![allow(unsafe_code)]

@@ -32,8 +32,8 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Sends a datagram of `flow` by the flow's gateway, waits until it is received, and until every
-    /// learning and invalidation packet has arrived.
+    /// Sends a datagram of `flow` by the flow's gateway, waits until it is received, and until
+    /// every learning and invalidation packet has arrived.
     ///
     /// # Errors
     /// It is not received, or a socket fails.
@@ -86,7 +86,8 @@ impl Probe {
     }
 }
 
-/// A socket for packets in the tunnel. Of IP-in-IP it is a raw one, which is used as that of UDP is.
+/// A socket for packets in the tunnel. Of IP-in-IP it is a raw one, which is used as that of UDP
+/// is.
 fn open_outer(testbed: &Testbed, node: Node) -> anyhow::Result<UdpSocket> {
     let address = testbed.layout().address(node);
     if testbed.tunnel() == Tunnel::Vxlan {

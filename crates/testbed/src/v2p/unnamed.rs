@@ -1,5 +1,5 @@
-//! Network namespaces without a name. Each ends with the last file, socket and thread in it, and therefore with this
-//! process, also if that is killed.
+//! Network namespaces without a name. Each ends with the last file, socket and thread in it, and
+//! therefore with this process, also if that is killed.
 //!
 //! This file contains the `unsafe` call.
 #![allow(unsafe_code)]

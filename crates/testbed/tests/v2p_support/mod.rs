@@ -20,8 +20,8 @@ pub(crate) const ENTRIES: u32 = 4;
 /// Long after the datagram before it and what that caused.
 pub(crate) const APART_NS: u64 = 1_000_000;
 
-/// 13 switches of all roles: 4 pods of 2 racks and one spine, under one core. One path leads from each
-/// host to each other, so that no hash decides.
+/// 13 switches of all roles: 4 pods of 2 racks and one spine, under one core. One path leads from
+/// each host to each other, so that no hash decides.
 pub(crate) fn tree() -> Topology {
     let gateways = [0, 7].map(|rack| GatewayRack { rack, gateways: 1 }).to_vec();
     Topology::fat_tree(4, 2, 2, 1, 1, gateways).with_vms_per_server(MACHINES_PER_SERVER)

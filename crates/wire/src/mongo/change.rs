@@ -6,8 +6,8 @@ use super::request::Namespace;
 use super::touch::{self, Touch};
 use crate::Result;
 
-/// Hands everything that `event` reports as written to `visit`. An event that is not known, or lacks
-/// a part, is a write to everything. Returns whether the stream goes on.
+/// Hands everything that `event` reports as written to `visit`. An event that is not known, or
+/// lacks a part, is a write to everything. Returns whether the stream goes on.
 ///
 /// # Errors
 /// The event is malformed; the caller must take it for a write to everything.

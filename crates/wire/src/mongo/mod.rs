@@ -20,6 +20,7 @@ pub mod compressed;
 mod fixture;
 pub mod frame;
 pub mod handshake;
+pub mod json;
 pub mod key;
 pub mod legacy;
 pub mod message;

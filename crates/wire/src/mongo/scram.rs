@@ -1,4 +1,5 @@
-//! SCRAM-SHA-256, the client's side of it (RFC 5802, RFC 7677): the login of connections of our own.
+//! SCRAM-SHA-256, the client's side of it (RFC 5802, RFC 7677): the login of connections of our
+//! own.
 //!
 //! Clients log in themselves, and what they say passes as it stands. This is for the feed of an
 //! origin, which has a user of its own. A password is used as it is written: one with characters

@@ -42,7 +42,7 @@ fn short_datagrams_and_unknown_operations_are_refused() {
 }
 
 #[test]
-fn the_protocol_s_page_has_every_operation_and_who_sends_it() {
+fn the_protocol_s_page_has_every_operation_and_its_sender() {
     let page = include_str!("../../../../docs/protocols/netcache.md");
     let words = |name: String| {
         let letters = name.chars().flat_map(|letter| {

@@ -8,6 +8,9 @@ use std::io::Write;
 use super::length::{self, Length};
 use super::{Frame, Kind, Limits, frame};
 
+/// Sent to a client that is one too many, before its connection is closed.
+pub const CLIENTS_MAX_REACHED: &[u8] = b"-ERR max number of clients reached\r\n";
+
 /// Protocol version of a connection: RESP2 until `HELLO 3`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Version {

@@ -55,8 +55,8 @@ impl Marks {
     }
 }
 
-/// How far the origin that answers `hello` has come: with its last write, or, of mongos, with the time
-/// that it knows of its shards.
+/// How far the origin that answers `hello` has come: with its last write, or, of mongos, with the
+/// time that it knows of its shards.
 pub(super) fn reached(hello: &Response<'_>, sharded: bool) -> wire::Result<u64> {
     let time = if sharded {
         within(hello.cluster_time, "clusterTime")?

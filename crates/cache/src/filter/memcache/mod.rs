@@ -222,8 +222,8 @@ impl Filter for Memcache {
         reply == b"STORED\r\n"
     }
 
-    /// `NOT_FOUND`, `NOT_STORED` and `EXISTS` do not prove that the stored entry is right: the origin
-    /// evicts items by itself, and another client may have changed the item.
+    /// `NOT_FOUND`, `NOT_STORED` and `EXISTS` do not prove that the stored entry is right: the
+    /// origin evicts items by itself, and another client may have changed the item.
     fn verdict(&mut self, _: &Tag, reply: &[u8]) -> Verdict {
         match reply {
             b"ERROR\r\n" => Verdict::Refused,

@@ -1,7 +1,7 @@
 //! Server Filter: converts replies for storage, and back.
 //!
-//! An item is stored as `+`, then flags, unique number, length and spelling of the key as far as the
-//! answer has them, each followed by a blank, then the value; an absent item as `-`. `get` and
+//! An item is stored as `+`, then flags, unique number, length and spelling of the key as far as
+//! the answer has them, each followed by a blank, then the value; an absent item as `-`. `get` and
 //! `mg f v` therefore share an entry.
 
 use wire::memcache::{

@@ -1,8 +1,9 @@
 //! Rights to replace a stale item, which the origin gave to the cache.
 //!
 //! The reply to the first `mg` of a stale item contains `W`: its client is to replace the item.
-//! Replies to later ones contain `Z`. When a client reads such an item by `get`, the cache's request
-//! for its lifetime is that first `mg`. The right belongs to the next client that sends a `mg`.
+//! Replies to later ones contain `Z`. When a client reads such an item by `get`, the cache's
+//! request for its lifetime is that first `mg`. The right belongs to the next client that sends a
+//! `mg`.
 
 use std::{
     collections::HashSet,

@@ -26,9 +26,9 @@ use crate::principal::{Finding, Proof};
 pub struct Access {
     /// The server knows no `ACL`.
     unknown: AtomicBool,
-    /// Users who may not ask `ACL GETUSER`.
+    /// Users without the right to `ACL GETUSER`.
     refused: Mutex<HashSet<Box<[u8]>>>,
-    /// Users who may not ask `PTTL`.
+    /// Users without the right to `PTTL`.
     blind: Mutex<Blind>,
     /// Their number, so that only misses of other connections after the first refusal look.
     blind_users: AtomicUsize,

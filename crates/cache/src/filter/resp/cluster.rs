@@ -170,8 +170,8 @@ impl Addresses {
         self.find(&[text(host), more[0], more[1]], &[port])
     }
 
-    /// `id`, `port`, `tls-port`, `ip`, `endpoint`, `hostname`, …, names and values in turn: one node
-    /// in `CLUSTER SHARDS`.
+    /// `id`, `port`, `tls-port`, `ip`, `endpoint`, `hostname`, …, names and values in turn: one
+    /// node in `CLUSTER SHARDS`.
     fn shards_node(&self, elements: &[Frame<'_>]) -> Option<&Address> {
         let ports = ["port", "tls-port"].map(|name| value(elements, name).and_then(number));
         let ports: Vec<u16> = ports.into_iter().flatten().collect();

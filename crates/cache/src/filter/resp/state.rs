@@ -1,6 +1,8 @@
 //! The state of a connection: as confirmed by the origin, and requests that must wait for the
 //! confirmation.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use wire::resp::{
     Command, Request as Message, Version,
@@ -8,7 +10,7 @@ use wire::resp::{
 };
 
 use super::{
-    Resp, Tag,
+    Resp, Settings, Tag,
     client::{hush, with_reply},
     settings::namespace,
 };
@@ -22,6 +24,12 @@ use crate::{
 const DATABASES_MAX: usize = 4;
 
 impl Resp {
+    /// The filter of a connection that has chosen `database` and `version`.
+    pub(crate) fn in_state(settings: &Arc<Settings>, database: u32, version: Version) -> Self {
+        let namespace = namespace(settings, database);
+        Self { namespace, database, version, ..Self::new(Arc::clone(settings)) }
+    }
+
     pub(super) fn may_be_redirection(&self, reply: &[u8]) -> bool {
         reply.first() == Some(&b'-') && !self.settings.addresses.is_empty()
     }

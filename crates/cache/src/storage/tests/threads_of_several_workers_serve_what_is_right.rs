@@ -1,6 +1,6 @@
-//! Storage shared by workers, run by a model of threads (shuttle) in orders drawn at random. A write
-//! to a collection visits one shard after the other: no read is answered from storage with what was
-//! replaced by a write that had been answered, or had been read, when the read began.
+//! Storage shared by workers, run by a model of threads (shuttle) in orders drawn at random. A
+//! write to a collection visits one shard after the other: no read is answered from storage with
+//! what was replaced by a write that had been answered, or had been read, when the read began.
 
 #[path = "../../../../reactor/tests/model/mod.rs"]
 mod model;

@@ -4,13 +4,13 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, sync::Arc, thread};
 
 use clap::Args;
 use keyserver::cache;
+use platform::certificate::{Life, Watch};
 use tracing::info;
 
 use super::{
     super::signal::{EndSignal, on_hangup},
     Vault,
 };
-use crate::certificate::{Life, Watch};
 use crate::keyserver::{
     audit::Log,
     harden::harden,

@@ -70,7 +70,7 @@ enum Action {
     Detach,
     /// Show role, cache and counters
     Status,
-    /// Show what is counted, every second
+    /// Show the counters, every second
     Top {
         /// Duration in seconds; 0 runs until interrupted
         #[arg(long, value_name = "COUNT", default_value_t = 0)]
@@ -100,12 +100,13 @@ struct Attach {
     #[arg(long, value_name = "ADDRESS", default_value = "10.255.0.0")]
     first_address: Ipv4Addr,
 
-    /// Number of lines of the cache
+    /// Maximum number of addresses in the cache
     #[arg(long, value_name = "COUNT", default_value_t = 65_536,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(ENTRIES_MAX)))]
     entries: u32,
 
-    /// First and last physical address of the pod, for spines: packets that leave it promote
+    /// First and last physical address of the pod, for spines: a hit for a packet that leaves the
+    /// pod is promoted to the cores
     #[arg(long, value_name = "FIRST-LAST", value_parser = range)]
     pod: Option<(Ipv4Addr, Ipv4Addr)>,
 
@@ -117,8 +118,8 @@ struct Attach {
     #[arg(long, value_name = "NAME")]
     interface: Vec<String>,
 
-    /// Interface towards a server and the server's physical address, for ToRs. Learning and invalidation
-    /// packets that arrive there are dropped. Repeatable
+    /// Interface towards a server and the server's physical address, for ToRs. Learning and
+    /// invalidation packets that arrive there are dropped. Repeatable
     #[arg(long, value_name = "NAME=ADDRESS", value_parser = host)]
     host: Vec<(String, Ipv4Addr)>,
 
@@ -127,7 +128,7 @@ struct Attach {
           value_parser = clap::value_parser!(u32).range(0..1 << 24))]
     network: Option<u32>,
 
-    /// Virtual packets are carried in IP-in-IP, not VXLAN
+    /// Carry virtual packets in IP-in-IP instead of VXLAN
     #[arg(long)]
     ipip: bool,
 
@@ -135,8 +136,8 @@ struct Attach {
     #[arg(long, value_name = "SHARE", default_value_t = 0.005)]
     learn_probability: f64,
 
-    /// Interval in which a ToR sends a switch at most one invalidation packet: the fabric's base round
-    /// trip
+    /// Interval in which a ToR sends a switch at most one invalidation packet: the fabric's base
+    /// round trip
     #[arg(long, value_name = "TIME", default_value = "12us", value_parser = parse_duration)]
     base_rtt: Duration,
 

@@ -8,8 +8,9 @@ use std::{
 };
 
 use db::Session;
+use endpoint::seldom;
 use reactor::{Acceptor, Channel, Socket, Token};
-use tracing::warn;
+use wire::resp::response;
 
 use super::{
     super::connection::{Connection, OUTPUT_BYTES_MAX},
@@ -52,13 +53,14 @@ impl Worker {
         let server = &self.shared.server;
         if server.clients.len() >= server.parameters.clients_max.load(Relaxed) {
             server.stats.rejected.fetch_add(1, Relaxed);
-            warn!(%peer, "connection rejected: the maximum number of clients (--clients-max) is \
-                          reached");
-            let _ = io::Write::write(&mut &stream, b"-ERR max number of clients reached\r\n");
+            seldom!(self.shared.told, Full => warn, %peer,
+                "connection rejected: the maximum number of clients (--clients-max) is reached");
+            let _ = io::Write::write(&mut &stream, response::CLIENTS_MAX_REACHED);
             return;
         }
         if let Err(error) = self.enter(stream, peer) {
-            warn!(%peer, "connection closed: cannot set up its socket: {error}");
+            seldom!(self.shared.told, Socket => warn, %peer,
+                "connection closed: cannot set up its socket: {error}");
         }
     }
 
@@ -106,12 +108,9 @@ impl Worker {
             // Clients of other workers hold the bytes.
             return;
         }
-        warn!(
-            peer = %connection.peer(),
+        seldom!(self.shared.told, Buffers => warn, peer = %connection.peer(),
             "closing the client with the largest buffers: {} of {bytes} bytes of all clients, \
-             whose limit is {bytes_max} (maxmemory-clients)",
-            connection.kept_bytes()
-        );
+             whose limit is {bytes_max} (maxmemory-clients)", connection.kept_bytes());
         self.close(token);
     }
 

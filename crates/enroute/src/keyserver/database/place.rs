@@ -4,10 +4,9 @@ use std::{fmt, path::Path, sync::Arc};
 
 use anyhow::{Context, bail};
 use notation::DatabaseUrl;
+use platform::tls;
 use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
-
-use crate::tls;
 
 /// An address, and the authorities for its certificate.
 #[derive(Clone)]

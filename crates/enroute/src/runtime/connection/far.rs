@@ -7,7 +7,7 @@ use cache::{
     filter::Filter,
     session::{Afterlife, Loss},
 };
-use tracing::info;
+use endpoint::seldom;
 
 use super::{ClientState, Connection, Link, write};
 use crate::runtime::{connector::Wish, worker::Worker};
@@ -93,7 +93,8 @@ impl<F: Filter> Connection<F> {
         worker.deliver();
         if afterlife == Afterlife::Close {
             if !self.session.has_ended() {
-                info!(peer = %self.peer, origin = %self.address, why, "closing: the origin connection was lost");
+                seldom!(self.listener.told, Origin => info, peer = %self.peer, origin = %self.address, why,
+                    "closing: the origin connection was lost");
             }
             self.begin_close(now);
         }

@@ -3,7 +3,7 @@
 use std::io;
 
 use cache::filter::Filter;
-use tracing::warn;
+use endpoint::seldom;
 use wire::detect::{self, Protocol};
 
 use super::{Connection, Link};
@@ -52,30 +52,25 @@ impl<F: Filter> Connection<F> {
     fn refuse_handshake(&mut self, found: &str) {
         self.handshake = None;
         let (listen, peer) = (self.listener.address, self.peer);
-        let foreigners = &self.listener.foreigners;
+        let told = &self.listener.told;
         let first = self.client.first().unwrap_or_default();
         if let Err(error) = detect::expect(Protocol::Tls, first) {
-            foreigners.tell(listen, peer, &error);
+            told.tell(listen, peer, &error);
             if let wire::Error::Foreign { found, first, .. } = &error {
-                let mut told = Vec::new();
-                detect::refuse(*found, first, &error.to_string(), &mut told);
+                let mut refusal = Vec::new();
+                detect::refuse(*found, first, &error.to_string(), &mut refusal);
                 self.client.give_up_tls();
                 // The client may be gone.
-                let _ = self.client.write(&told);
+                let _ = self.client.write(&refusal);
             }
             return;
         }
-        if let Some(connections) = foreigners.note(Protocol::Tls) {
-            let authority =
-                self.listener.tls.as_ref().and_then(|tls| tls.files().authority.as_ref());
-            let expected = authority.map_or_else(
-                || "TLS 1.2 or 1.3".to_owned(),
-                |path| format!("a certificate signed by an authority in {}", path.display()),
-            );
-            warn!(
-                %peer, %listen, connections,
-                "closing: TLS handshake failed: expected {expected}, found: {found}"
-            );
-        }
+        let authority = self.listener.tls.as_ref().and_then(|tls| tls.files().authority.as_ref());
+        let expected = authority.map_or_else(
+            || "TLS 1.2 or 1.3".to_owned(),
+            |path| format!("a certificate signed by an authority in {}", path.display()),
+        );
+        seldom!(told, Handshake => warn, %peer, %listen,
+            "closing: TLS handshake failed: expected {expected}, found: {found}");
     }
 }

@@ -115,7 +115,7 @@ fn a_slot_that_has_moved_begins_anew() {
 }
 
 #[test]
-fn null_is_said_in_the_version_of_who_asks() {
+fn null_is_written_in_the_version_of_the_client() {
     assert_eq!(in_version(NULL_3, Version::Resp2), NULL_2);
     assert_eq!(in_version(NULL_3, Version::Resp3), NULL_3);
     assert!(!is_same_in_both_versions(b",1.5\r\n") && !is_same_in_both_versions(b"-ERR\r\n"));

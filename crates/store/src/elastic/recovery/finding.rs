@@ -240,7 +240,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
     }
 
     /// Adds what the header of a damaged record says, if the record ends where it should: then a
-    /// lookup of its key reports the damage. Returns whether its step goes on, if the header says so.
+    /// lookup of its key reports the damage. Returns whether its step goes on, if the header says
+    /// so.
     fn name_damaged(&self, lines: &mut Vec<Line>, address: Address, bytes: &[u8]) -> Option<bool> {
         let at = address.offset() as usize;
         let record = Record::parse(&bytes[at..]).ok();

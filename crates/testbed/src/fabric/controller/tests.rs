@@ -43,7 +43,7 @@ fn best(program: &Program) -> f64 {
 }
 
 #[test]
-fn a_mapping_everybody_wants_is_kept_near_the_senders() {
+fn a_mapping_that_all_senders_want_is_kept_near_them() {
     // Two racks of pod 0 send to a VM of pod 7 by one spine: ToRs 48 and 49, spine 16.
     let way = |source: u32, _| if source < 320 { vec![48, 16, 0] } else { vec![49, 16, 0] };
     let program = controller(1).program(&[(0, 10_239, 0, 5), (320, 10_239, 0, 5)], way);

@@ -104,7 +104,8 @@ impl<'a> Writer<'a> {
         Writer::write(self.out, |writer| fill(&mut ArrayWriter { writer, length: 0 }));
     }
 
-    fn fixed(&mut self, kind: Kind, name: &str, value: &[u8]) {
+    /// A value of `kind`, by its bytes.
+    pub(crate) fn fixed(&mut self, kind: Kind, name: &str, value: &[u8]) {
         self.head(kind, name.as_bytes());
         self.out.extend_from_slice(value);
     }

@@ -1,6 +1,6 @@
-//! Writers that bypass the cache, before a change stream that lags behind, waits, breaks, forgets and
-//! resumes, from one seed: no read is answered with a value that was overwritten longer ago than the
-//! bound.
+//! Writers that bypass the cache, before a change stream that lags behind, waits, breaks, forgets
+//! and resumes, from one seed: no read is answered with a value that was overwritten longer ago
+//! than the bound.
 //!
 //! `ENROUTE_SEEDS=n` runs that many seeds instead of the usual; `ENROUTE_SEED=n` one.
 

@@ -45,7 +45,7 @@ fn a_claim_that_comes_late_takes_no_slot_away() {
 
 /// The same with the unacknowledged broadcast of the source when it took another slot just before.
 #[test]
-fn what_a_source_has_just_told_everybody_takes_no_slot_away() {
+fn a_recent_broadcast_of_the_source_takes_no_slot_away() {
     let Some(mut nodes) = cluster(&[]) else { return };
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     let link = bus_behind_link(&mut nodes, TARGET, &[SOURCE]);
@@ -106,7 +106,7 @@ fn hears(nodes: &[SocketAddr], one: usize, another: usize) {
 }
 
 #[test]
-fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
+fn a_slot_without_an_owner_goes_to_the_node_with_its_keys() {
     let Some(nodes) = cluster(&[]) else { return };
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     let [tag, other, third] = tags_at(&addresses, 0);
@@ -143,7 +143,7 @@ fn a_slot_that_is_nobodys_goes_to_who_has_its_keys() {
 
 /// A key at a node that gets no requests for it, as its slot is closed and owned by another.
 #[test]
-fn a_key_where_nobody_looks_for_it_is_found() {
+fn a_key_at_a_node_that_does_not_own_its_slot_is_found() {
     let Some(nodes) = cluster(&[]) else { return };
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     let [tag, ..] = tags_at(&addresses, 0);

@@ -4,14 +4,14 @@ use std::fs;
 
 mod budget;
 mod clients;
-pub(crate) mod heap;
+pub mod heap;
 
-pub(crate) use budget::{Budget, CLIENTS_BYTES, Stored, process_bytes};
-pub(crate) use clients::{COUNTED_BYTES, Clients};
-pub(crate) use policy::Overhead;
+pub use budget::{Budget, CLIENTS_BYTES, Stored, process_bytes};
+pub use clients::{COUNTED_BYTES, Clients};
+pub use policy::Overhead;
 
 /// Memory the process has resident, in bytes; none if the system does not tell.
-pub(crate) fn resident_bytes() -> Option<u64> {
+pub fn resident_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)

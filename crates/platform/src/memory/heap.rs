@@ -10,7 +10,7 @@ const KEPT_BYTES: libc::c_int = 1 << 20;
 
 /// Limits all threads to `heaps` shared heaps, which stay small and return their free memory; to be
 /// called before many threads exist.
-pub(crate) fn share(heaps: i32) {
+pub fn share(heaps: i32) {
     #[cfg(not(target_env = "gnu"))]
     let _ = heaps;
     #[cfg(target_env = "gnu")]
@@ -23,7 +23,7 @@ pub(crate) fn share(heaps: i32) {
 }
 
 /// Returns free heap memory to the system.
-pub(crate) fn trim() {
+pub fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes a number; the allocator's own locks keep other threads out.
     unsafe {

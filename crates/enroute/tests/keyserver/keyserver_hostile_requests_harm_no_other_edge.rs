@@ -155,7 +155,7 @@ fn an_edge_finds_its_key_server_again() {
 }
 
 #[test]
-fn an_edge_asks_nobody_else() {
+fn an_edge_asks_only_its_own_key_server() {
     let Some((site, one)) = site() else { return };
     site.certificate("other", "ec");
     let server = site.serve(&["--log", "info"]);

@@ -6,7 +6,7 @@
 use std::{
     fs::File,
     io::{self, Read},
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::Path,
 };
 
@@ -114,6 +114,13 @@ pub fn read_rights(path: &Path) -> io::Result<String> {
 /// The open file is checked, not the path, which may refer to another file later.
 fn open(path: &Path) -> io::Result<(File, Exposure)> {
     let file = File::open(path)?;
+    // The rights of a directory or a device say nothing about a secret, and its mode must not be
+    // changed for one. A pipe is fine: `<(command)`.
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() || kind.is_char_device() || kind.is_block_device() {
+        let found = if kind.is_dir() { "a directory" } else { "a device" };
+        return Err(io::Error::other(format!("expected a file, found {found}")));
+    }
     let exposure = Exposure::of(&file)?;
     Ok((file, exposure))
 }

@@ -9,7 +9,7 @@ use rustix::{
 ///
 /// # Panics
 /// The system has none: nothing secret may be made then.
-pub(crate) fn fill(bytes: &mut [u8]) {
+pub fn fill(bytes: &mut [u8]) {
     let mut filled = 0;
     while filled < bytes.len() {
         match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {

@@ -36,10 +36,7 @@ fn provider() -> Arc<CryptoProvider> {
 ///
 /// # Errors
 /// A file cannot be read, or does not hold what it should.
-pub(crate) fn client(
-    roots: &Path,
-    identity: Option<(&Path, &Path)>,
-) -> anyhow::Result<ClientConfig> {
+pub fn client(roots: &Path, identity: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     client_of(authorities(roots)?, identity)
 }
 
@@ -62,7 +59,7 @@ fn client_of(
 ///
 /// # Errors
 /// A file cannot be read, or does not hold what it should.
-pub(crate) fn server(
+pub fn server(
     certificate: &Path,
     key: &Path,
     roots: Option<&Path>,
@@ -91,11 +88,12 @@ pub(crate) fn server(
     Ok(tls)
 }
 
-/// Checks that the first certificate in a PEM file is valid for all `names`.
+/// Checks that the first certificate in a PEM file is valid for all `names`. A name `*.example`
+/// requires a certificate for all names one label below.
 ///
 /// # Errors
 /// The first name that it is not valid for; as [`certificates`].
-pub(crate) fn covers(certificate: &Path, names: &[String]) -> anyhow::Result<()> {
+pub fn covers(certificate: &Path, names: &[impl AsRef<str>]) -> anyhow::Result<()> {
     if names.is_empty() {
         return Ok(());
     }
@@ -103,9 +101,14 @@ pub(crate) fn covers(certificate: &Path, names: &[String]) -> anyhow::Result<()>
     let place = || certificate.display().to_string();
     let first = EndEntityCert::try_from(&chain[0]).map_err(|why| anyhow!("{why:?}"));
     let first = first.with_context(place)?;
-    for name in names {
-        let server = ServerName::try_from(name.as_str()).with_context(place)?;
-        if first.verify_is_valid_for_subject_name(&server).is_err() {
+    for name in names.iter().map(AsRef::as_ref) {
+        let is_valid = if name.starts_with("*.") {
+            first.valid_dns_names().any(|valid| valid.eq_ignore_ascii_case(name))
+        } else {
+            let server = ServerName::try_from(name).with_context(place)?;
+            first.verify_is_valid_for_subject_name(&server).is_ok()
+        };
+        if !is_valid {
             bail!(
                 "{}: expected a certificate that is valid for {name}, found: {}",
                 place(),
@@ -134,7 +137,7 @@ fn authorities(path: &Path) -> anyhow::Result<RootCertStore> {
 ///
 /// # Errors
 /// The file cannot be read, or is none of certificates.
-pub(crate) fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+pub fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let pem = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let found: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()

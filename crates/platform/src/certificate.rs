@@ -2,9 +2,9 @@
 
 use std::{path::Path, sync::Arc, thread, time::Duration};
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use parking_lot::{Condvar, Mutex};
-use rustls::pki_types::{ServerName, UnixTime};
+use rustls::pki_types::UnixTime;
 use tracing::warn;
 use webpki::{EndEntityCert, Error, KeyUsage};
 
@@ -78,26 +78,6 @@ impl Life {
         };
         Some(format!("the certificate of {name} {told}"))
     }
-}
-
-/// Fails if the first certificate in a PEM file is not for `domain`, which may be `*.example`.
-///
-/// # Errors
-/// It is for other names only; the file cannot be read, or there is no certificate in it.
-pub fn check_domain(path: &Path, domain: &str) -> anyhow::Result<()> {
-    let chain = certificates(path)?;
-    let certificate =
-        EndEntityCert::try_from(&chain[0]).map_err(|why| anyhow!("{}: {why:?}", path.display()))?;
-    let is_for = if domain.starts_with("*.") {
-        // It must cover all of these names, not only one.
-        certificate.valid_dns_names().any(|name| name.eq_ignore_ascii_case(domain))
-    } else {
-        ServerName::try_from(domain)
-            .is_ok_and(|name| certificate.verify_is_valid_for_subject_name(&name).is_ok())
-    };
-    let names = || certificate.valid_dns_names().collect::<Vec<_>>().join(", ");
-    ensure!(is_for, "{}: its names (subjectAltName) are [{}]", path.display(), names());
-    Ok(())
 }
 
 /// Warns of certificates that end soon, have ended or are to begin.
@@ -176,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_are_warned_in_time_and_not_before() {
+    fn warnings_begin_before_expiry_and_not_too_early() {
         let life =
             |days: u64| Life { name: "a".into(), begins: DAY, ends: DAY * (1 + days as u32) };
         for (lives, at, told) in [

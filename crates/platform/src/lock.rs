@@ -19,13 +19,13 @@ use crate::wall_clock;
 
 /// The lock, until it is dropped or the process ends.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     _file: File,
 }
 
 /// Why there is no lock.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub enum Refused {
     /// Another process has it.
     Held(Holder),
     /// The system call failed.
@@ -34,7 +34,7 @@ pub(crate) enum Refused {
 
 /// Description of the holder, from the lock file.
 #[derive(Debug)]
-pub(crate) struct Holder {
+pub struct Holder {
     text: String,
 }
 
@@ -44,7 +44,7 @@ impl Lock {
     ///
     /// # Errors
     /// Another process holds it, or the file cannot be opened or locked.
-    pub(crate) fn take(path: &Path, command: &str) -> Result<Self, Refused> {
+    pub fn take(path: &Path, command: &str) -> Result<Self, Refused> {
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -86,7 +86,7 @@ fn name_holder(file: &mut File, command: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// Another process holds it, or the file cannot be locked.
-pub(crate) fn hold(file: &File) -> Result<(), Refused> {
+pub fn hold(file: &File) -> Result<(), Refused> {
     if !lock(file, libc::F_OFD_SETLK, 0, NAMES_FROM).map_err(Refused::Failed)? {
         return Err(Refused::Held(Holder::of(file)));
     }

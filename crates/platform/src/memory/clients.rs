@@ -13,7 +13,7 @@ use tracing::warn;
 /// Room of each client's buffers while much is kept.
 const TIGHT_ROOM_BYTES: usize = 64 << 10;
 /// A client that keeps less than this is not counted, and never closed.
-pub(crate) const COUNTED_BYTES: usize = 4 << 10;
+pub const COUNTED_BYTES: usize = 4 << 10;
 /// A client that keeps less than this part of the share is not closed while another one may keep
 /// more.
 const GREEDY_PART: usize = 64;
@@ -22,7 +22,7 @@ const GREEDY_PART: usize = 64;
 const TOLD_PAUSE: Duration = Duration::from_secs(10);
 
 /// Waiting data of all clients.
-pub(crate) struct Clients {
+pub struct Clients {
     bytes: AtomicUsize,
     /// The limit, in bytes.
     share: usize,
@@ -31,32 +31,33 @@ pub(crate) struct Clients {
 
 impl Clients {
     /// Creates the accounting of clients that may keep `share` bytes.
-    pub(crate) fn new(share: usize) -> Self {
+    pub fn new(share: usize) -> Self {
         Self { bytes: AtomicUsize::new(0), share, told: Mutex::new(Seldom::new(TOLD_PAUSE)) }
     }
 
     /// A client that kept `before` bytes now keeps `now`.
-    pub(crate) fn count(&self, before: usize, now: usize) {
+    pub fn count(&self, before: usize, now: usize) {
         self.bytes.fetch_add(now.wrapping_sub(before), Relaxed);
     }
 
     /// Counts `more` bytes, unless there would then be more than `most`.
-    #[cfg(feature = "edge")]
-    pub(crate) fn reserve(&self, more: usize, most: usize) -> bool {
+    pub fn reserve(&self, more: usize, most: usize) -> bool {
         let next = |bytes: usize| bytes.checked_add(more).filter(|&bytes| bytes <= most);
         self.bytes.fetch_update(Relaxed, Relaxed, next).is_ok()
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    /// Bytes that all clients keep.
+    pub fn bytes(&self) -> usize {
         self.bytes.load(Relaxed)
     }
 
-    pub(crate) fn share(&self) -> usize {
+    /// The limit, in bytes.
+    pub fn share(&self) -> usize {
         self.share
     }
 
     /// Buffer space of each client now; 0 while nothing may be read.
-    pub(crate) fn room(&self) -> usize {
+    pub fn room(&self) -> usize {
         match self.bytes() {
             bytes if bytes < self.share / 2 => usize::MAX,
             bytes if bytes < self.share => TIGHT_ROOM_BYTES,
@@ -66,12 +67,12 @@ impl Clients {
 
     /// Returns the bytes a client must keep to be closed; `others_are_not` if other clients were
     /// not examined before.
-    pub(crate) fn greedy(&self, others_are_not: bool) -> usize {
+    pub fn greedy(&self, others_are_not: bool) -> usize {
         if others_are_not { COUNTED_BYTES } else { self.share / GREEDY_PART }
     }
 
     /// Logs that a client which kept `bytes` was closed; not for each one, if there are many.
-    pub(crate) fn tell(&self, peer: SocketAddr, bytes: usize) {
+    pub fn tell(&self, peer: SocketAddr, bytes: usize) {
         if let Some(closed) = self.told.lock().note(Instant::now()) {
             let (all, share) = (self.bytes(), self.share);
             warn!(
@@ -102,7 +103,6 @@ mod tests {
         assert_eq!((clients.bytes(), clients.room()), (0, usize::MAX));
     }
 
-    #[cfg(feature = "edge")]
     #[test]
     fn no_more_is_reserved_than_may_be() {
         let clients = Clients::new(SHARE);

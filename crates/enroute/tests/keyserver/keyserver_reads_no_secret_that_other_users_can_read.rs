@@ -14,7 +14,7 @@ fn set_mode(site: &Site, name: &str, mode: u32) {
 }
 
 #[test]
-fn a_secret_that_others_can_read_is_refused() {
+fn a_secret_that_other_users_can_read_is_refused() {
     let Some(site) = Site::create() else { return };
     for name in ["kek", "localhost.key"] {
         for mode in [0o644, 0o604, 0o660, 0o602] {
@@ -34,8 +34,17 @@ fn a_secret_that_others_can_read_is_refused() {
     set_mode(&site, "site.key", 0o600);
     assert!(site.run(&import).status.success());
 
+    // The mode of a directory or of a device must not be changed for a secret.
+    for path in [".", "/dev/null"] {
+        let ended = site.run(&[&["import"], &site.vault()[..], &[path]].concat());
+        assert!(!ended.status.success() && !ended.stderr.contains("chmod"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("expected a file, found a d"), "{}", ended.stderr);
+    }
+
     // A key-encryption key that was opened to others later is not read again.
     let server = site.serve(&[]);
+    let log = fs::metadata(site.path("audit.log")).expect("the audit log");
+    assert_eq!(log.mode() & 0o777, 0o600, "it says who used which key");
     set_mode(&site, "kek", 0o644);
     server.process().signal("HUP");
     let line = server.process().stderr_line("chmod 600");

@@ -11,7 +11,7 @@ use tracing::info;
 use super::{Clients, Overhead, heap, resident_bytes};
 
 /// Maximum of data that all clients together may keep waiting: incomplete requests, unsent replies.
-pub(crate) const CLIENTS_BYTES: usize = 64 << 20;
+pub const CLIENTS_BYTES: usize = 64 << 20;
 /// The base beside `memory`: what clients keep waiting, code, threads, connections, tables.
 const BASE_BYTES: u64 = (CLIENTS_BYTES as u64) + (32 << 20);
 /// The base grows by this part of `memory`.
@@ -22,12 +22,12 @@ const BASE_PART: u64 = 16;
 const TRIM_PART: u32 = 50;
 
 /// Maximum memory of a process with `memory` bytes of storage.
-pub(crate) fn process_bytes(memory: u64) -> u64 {
+pub fn process_bytes(memory: u64) -> u64 {
     memory.saturating_add(memory / BASE_PART).saturating_add(BASE_BYTES)
 }
 
 /// Storage that can shrink.
-pub(crate) trait Stored {
+pub trait Stored {
     /// Bytes that it was asked to keep at most.
     fn wanted(&self) -> u64;
     /// Bytes that it has.
@@ -37,7 +37,7 @@ pub(crate) trait Stored {
 }
 
 /// Measures the process, and shrinks storage if needed.
-pub(crate) struct Budget {
+pub struct Budget {
     overhead: Overhead,
     /// Time of the next attempt to return free heap memory.
     trims: Instant,
@@ -46,13 +46,13 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// Creates the budget of a process that does not serve `clients` yet.
-    pub(crate) fn new(clients: &Clients) -> Self {
+    pub fn new(clients: &Clients) -> Self {
         let overhead = Overhead::new(resident_bytes().unwrap_or(0), clients.share() as u64);
         Self { overhead, trims: Instant::now(), gives_way: false }
     }
 
     /// Measures resident memory, of which `process` bytes are allowed; call it often.
-    pub(crate) fn keep(&mut self, stored: &impl Stored, clients: &Clients, process: u64) {
+    pub fn keep(&mut self, stored: &impl Stored, clients: &Clients, process: u64) {
         let Some(mut resident) = resident_bytes() else { return };
         let (wanted, held, kept) = (stored.wanted(), stored.held(), clients.bytes() as u64);
         // Otherwise storage would shrink for free heap memory, which the next burst would occupy

@@ -1,0 +1,30 @@
+//! # platform: what services take from the operating system
+//!
+//! Tier 2: files with secrets, locks of files, the wall clock, random bytes, the memory of the
+//! process, and TLS (rustls) from files. Each is one rule that all services follow.
+//!
+//! It is not a service: it reads no configuration and no arguments. Event loops are in `reactor`,
+//! HTTP endpoints in `endpoint`, and the TLS of the edge is in `edge-tls`.
+//!
+//! Read first: [`tls`] for encryption, [`memory`] for the memory of a process.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`certificate`] | warnings about the expiry of certificates |
+//! | [`lock`] | a file that one process at a time may hold |
+//! | [`memory`] | memory budget of the process |
+//! | [`private_file`] | files with secrets, refused where other users can read them |
+//! | [`random`] | random bytes of the system |
+//! | [`tls`] | TLS of servers and clients: certificates, keys and authorities, from files |
+//! | [`wall_clock`] | time since the Unix epoch |
+
+// Allowed in `lock.rs` and `memory/heap.rs` only, each with its reason.
+#![deny(unsafe_code)]
+
+pub mod certificate;
+pub mod lock;
+pub mod memory;
+pub mod private_file;
+pub mod random;
+pub mod tls;
+pub mod wall_clock;
