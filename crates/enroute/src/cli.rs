@@ -6,12 +6,15 @@
 //! Exit codes: 0 done, 1 failed (one line on standard error says why), 2 the command line was not
 //! understood.
 
-use std::process::ExitCode;
+use std::{net::SocketAddr, process::ExitCode};
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, builder::RangedU64ValueParser};
 use testbed::command;
 
-use crate::logging::{self, Level};
+use crate::{
+    THREADS_MAX,
+    logging::{self, Level},
+};
 
 mod admin;
 mod cache;
@@ -99,6 +102,18 @@ impl Command {
             Self::Switch(arguments) => switch::run(arguments),
         }
     }
+}
+
+/// Parser of a number of threads.
+fn threads() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=THREADS_MAX as u64)
+}
+
+/// Parser of an address to listen on or to connect to.
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "expected an IP address and a port, for example 127.0.0.1:6379 or [::1]:6379".to_owned()
+    })
 }
 
 /// Parses the command line, runs the command and returns the exit code.
@@ -217,5 +232,21 @@ mod tests {
             }
         });
         assert!(failed.is_empty(), "{failed:#?}");
+    }
+
+    #[test]
+    fn a_wrong_option_says_what_is_expected() {
+        for (line, expected) in [
+            ("enroute db --listen foo", "expected an IP address and a port, for example"),
+            ("enroute keyserver serve --listen foo", "expected an IP address and a port"),
+            ("enroute state agent --listen localhost", "expected an IP address and a port"),
+            ("enroute db --workers 100000", "100000 is not in 1..=1024"),
+            ("enroute keyserver serve --workers 100000", "100000 is not in 1..=1024"),
+            ("enroute keyserver serve --slow-workers 0", "0 is not in 1..=1024"),
+            ("enroute state placer --pin=", "a value is required for '--pin <SLOT|KEY>'"),
+        ] {
+            let error = command().try_get_matches_from(line.split(' ')).expect_err(line);
+            assert!(error.to_string().contains(expected), "{line}: {error}");
+        }
     }
 }

@@ -41,3 +41,6 @@ pub mod runtime;
 pub mod state;
 pub mod switch;
 mod sync;
+
+/// Most threads that one option of a service may ask for.
+pub(crate) const THREADS_MAX: usize = 1_024;

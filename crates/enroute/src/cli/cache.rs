@@ -113,12 +113,12 @@ pub(super) struct Arguments {
     tls: tls::Arguments,
 
     /// Number of worker threads [default: one per core]
-    #[arg(long, value_name = "COUNT", value_parser = at_least_one())]
+    #[arg(long, value_name = "COUNT", value_parser = super::threads())]
     workers: Option<usize>,
 
     /// Address of the admin endpoint, HTTP: statistics, metrics and live changes. It has no
     /// authentication: use a loopback address [default: no admin endpoint]
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT")]
     admin: Option<SocketAddr>,
 
     /// Interval at which hit and miss counts are printed on standard output [default: never]

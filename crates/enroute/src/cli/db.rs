@@ -69,7 +69,7 @@ pub(super) struct Arguments {
     memory: Bytes,
 
     /// Address that clients connect to
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379")]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT", default_value = "127.0.0.1:6379")]
     listen: SocketAddr,
 
     /// TOML file that sets memory, sync and autoscale; SIGHUP reads it again. The file overrides
@@ -96,7 +96,7 @@ pub(super) struct Arguments {
 
     /// Address of the admin endpoint, HTTP: statistics, metrics and rescaling. It has no
     /// authentication: use a loopback address [default: no admin endpoint]
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT")]
     admin: Option<SocketAddr>,
 
     /// When writes are synced to disk: always (before they are acknowledged), everysec (a crash of
@@ -110,7 +110,7 @@ pub(super) struct Arguments {
     warming: Warming,
 
     /// Number of worker threads [default: one per core]
-    #[arg(long, value_name = "COUNT", value_parser = super::cache::at_least_one())]
+    #[arg(long, value_name = "COUNT", value_parser = super::threads())]
     workers: Option<usize>,
 
     /// Fallback disk-reader threads, used when io_uring is unavailable
@@ -138,7 +138,7 @@ pub(super) struct Arguments {
 
     /// UDP address on which NetCache's protocol is served to `enroute switch`, without
     /// authentication [default: not served]
-    #[arg(long, value_name = "HOST:PORT", requires = "switch", conflicts_with_all = ["password", "password_file", "users"])]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT", requires = "switch", conflicts_with_all = ["password", "password_file", "users"])]
     netcache: Option<SocketAddr>,
 
     /// Address of the switch in front of the database; updates from other addresses are ignored

@@ -62,7 +62,7 @@ pub(super) struct Arguments {
     port: Option<u16>,
 
     /// Address that the cache listens on, on this machine
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT")]
     to: Option<SocketAddr>,
 
     /// Divert only connections to this address or network, for example 10.1.0.0/16. Repeatable

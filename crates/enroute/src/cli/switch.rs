@@ -184,7 +184,7 @@ struct Top {
 #[derive(Debug, Args)]
 struct Agent {
     /// UDP address that clients send to
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "ADDRESS")]
     listen: SocketAddr,
 
     /// IP address of the switch; its program uses the port of --listen, its controller the next one

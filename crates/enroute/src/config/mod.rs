@@ -32,7 +32,7 @@ pub use value::{Population, Replacement, Scripts, UniqueField, UnknownExpiry};
 #[serde(deny_unknown_fields, default)]
 pub struct Document {
     /// Number of worker threads; default: one per core.
-    #[serde(deserialize_with = "value::at_least_one")]
+    #[serde(deserialize_with = "value::threads")]
     pub workers: Option<usize>,
     /// Time for which busy connections are served after SIGTERM; default: 10 s.
     pub drain_timeout: Option<Time>,

@@ -6,6 +6,8 @@ use cache::filter::{mongo, resp};
 use notation::Time;
 use serde::{Deserialize, Deserializer, de};
 
+use crate::THREADS_MAX;
+
 /// A unique field: `database.collection.field`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -26,6 +28,14 @@ pub(super) fn at_least_one<'de, D: Deserializer<'de>>(
     match usize::deserialize(source)? {
         0 => Err(de::Error::custom("expected at least 1, got 0")),
         count => Ok(Some(count)),
+    }
+}
+
+/// Reads a number of threads.
+pub(super) fn threads<'de, D: Deserializer<'de>>(source: D) -> Result<Option<usize>, D::Error> {
+    match usize::deserialize(source)? {
+        count @ 1..=THREADS_MAX => Ok(Some(count)),
+        count => Err(de::Error::custom(format!("expected 1 to {THREADS_MAX}, got {count}"))),
     }
 }
 

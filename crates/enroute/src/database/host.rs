@@ -122,6 +122,9 @@ impl Host for ProcessHost {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&new, path)?;
+        // Without it a crash of the machine may bring the old name back.
+        let directory = path.parent().filter(|directory| *directory != Path::new(""));
+        fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
         Ok(true)
     }
 

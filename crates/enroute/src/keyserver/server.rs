@@ -20,6 +20,7 @@ use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
     header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    http::request::Parts,
     server::conn::{http1, http2},
     service::service_fn,
 };
@@ -309,26 +310,51 @@ async fn answer(
     edge: &str,
     worker: &Worker,
 ) -> Response<Full<Bytes>> {
-    if request.uri().path() != "/" {
-        return refuse(StatusCode::NOT_FOUND, "unknown path: expected POST /");
-    }
-    if request.method() != Method::POST {
-        let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "expected method POST");
-        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
-        return answer;
-    }
-    let body = Limited::new(request.into_body(), ski::REQUEST_BYTES_MAX).collect();
-    let body = match timeout(PATIENCE, body).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            return refuse(StatusCode::PAYLOAD_TOO_LARGE, "expected a body of at most 2 KiB");
+    let (head, mut body) = request.into_parts();
+    let body = match read(&head, &mut body).await {
+        Ok(body) => body,
+        Err(refusal) => {
+            let _ = timeout(LINGER, discard(body)).await;
+            return refusal;
         }
-        Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the body ended early"),
-        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body was not received in time"),
     };
     let mut answer = Response::new(service.answer(edge, &body, worker).await.into());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
+}
+
+/// Reads the body of a request to sign or decrypt; the error is the answer to any other request.
+async fn read(head: &Parts, body: &mut Incoming) -> Result<Bytes, Response<Full<Bytes>>> {
+    if head.uri.path() != "/" {
+        return Err(refuse(StatusCode::NOT_FOUND, "unknown path: expected POST /"));
+    }
+    if head.method != Method::POST {
+        let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "expected method POST");
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+        return Err(answer);
+    }
+    let (status, text) =
+        match timeout(PATIENCE, Limited::new(body, ski::REQUEST_BYTES_MAX).collect()).await {
+            Ok(Ok(body)) => return Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "expected a body of at most 2 KiB")
+            }
+            Ok(Err(_)) => (StatusCode::BAD_REQUEST, "the body ended early"),
+            Err(_) => (StatusCode::REQUEST_TIMEOUT, "the body was not received in time"),
+        };
+    Err(refuse(status, text))
+}
+
+/// Reads the rest of a body whose request is refused: unread bytes would turn the answer into a
+/// reset.
+async fn discard(mut body: Incoming) {
+    let mut read = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        read += frame.data_ref().map_or(0, Bytes::len);
+        if read > UNHEARD_BYTES_MAX {
+            return;
+        }
+    }
 }
 
 fn refuse(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {

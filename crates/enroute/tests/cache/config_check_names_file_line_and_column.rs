@@ -9,7 +9,7 @@ const GOOD: &str = "[[listener]]\nlisten = \"redis://127.0.0.1:0\"\norigin = \"r
 
 /// Text before a valid listener, position of the mistake, expected message.
 const MISTAKES: &[(&str, &str, &str)] = &[
-    ("workers = 0\n", "1:11", "at least 1"),
+    ("workers = 0\n", "1:11", "expected 1 to 1024, got 0"),
     ("workers = -1\n", "1:11", "expected usize"),
     ("workers = two\n", "1:11", ""),
     ("wrokers = 2\n", "1:1", "unknown field `wrokers`, expected one of `workers`"),

@@ -21,7 +21,7 @@ EXAMPLES:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Address of the database; TLS is not supported
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6379")]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT", default_value = "127.0.0.1:6379")]
     connect: SocketAddr,
 
     /// Also print the smallest size with at least this hit ratio, from 0 to 1, for example 0.95

@@ -33,7 +33,7 @@ docs/formats/rescale.md describes the requests.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Address for requests of databases, HTTP. It has no authentication: use a loopback address
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9130")]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT", default_value = "127.0.0.1:9130")]
     listen: SocketAddr,
 
     /// Directory of the database's cgroup, version 1 or 2

@@ -28,7 +28,7 @@ const KEYS_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("above zero");
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Address that edges connect to; port 0 picks a free port, which is printed
-    #[arg(long, default_value = "127.0.0.1:7443", value_name = "ADDRESS")]
+    #[arg(long, value_parser = crate::cli::socket_address, default_value = "127.0.0.1:7443", value_name = "ADDRESS")]
     listen: SocketAddr,
 
     #[command(flatten)]
@@ -61,19 +61,19 @@ pub(super) struct Arguments {
     keys_max: NonZeroUsize,
 
     /// Number of threads that serve connections [default: one per core]
-    #[arg(long, value_name = "COUNT")]
-    workers: Option<NonZeroUsize>,
+    #[arg(long, value_name = "COUNT", value_parser = crate::cli::threads())]
+    workers: Option<usize>,
 
     /// Number of threads for RSA and P-384 operations [default: one per core]
-    #[arg(long, value_name = "COUNT")]
-    slow_workers: Option<NonZeroUsize>,
+    #[arg(long, value_name = "COUNT", value_parser = crate::cli::threads())]
+    slow_workers: Option<usize>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // Before the first secret is read.
     harden()?;
     let end = EndSignal::listen()?;
-    let cores = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
     let files = Files {
         certificate: arguments.certificate.clone(),
         key: arguments.key.clone(),
@@ -83,14 +83,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         policy::read(&arguments.policy)?,
         keyring(arguments.vault.kek_file.as_deref())?,
         &cache::Config { keys_max: arguments.keys_max },
-        Lane::start(arguments.slow_workers.unwrap_or(cores).get())?,
+        Lane::start(arguments.slow_workers.unwrap_or(cores))?,
         Log::open(&arguments.audit)?,
     ));
     let configuration = Configuration {
         listen: arguments.listen,
         tls: Arc::new(Tls::new(files.read()?)),
         database: arguments.vault.storage.place()?,
-        workers: arguments.workers.unwrap_or(cores).get(),
+        workers: arguments.workers.unwrap_or(cores),
     };
     let watch = Watch::start(vec![life(&files)?])?;
     let server = Server::start(&configuration, Arc::clone(&service))?;

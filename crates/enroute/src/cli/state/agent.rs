@@ -31,7 +31,7 @@ EXAMPLES:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Address that clients connect to. Clients are not authenticated: use a loopback address
-    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:6380")]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT", default_value = "127.0.0.1:6380")]
     listen: SocketAddr,
 
     #[command(flatten)]

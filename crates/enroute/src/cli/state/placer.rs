@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use clap::Args;
+use clap::{Args, builder::NonEmptyStringValueParser};
 use notation::parse_duration;
 use state::{initiator, placement::MoveCost, slot::Slot};
 
@@ -77,7 +77,7 @@ pub(super) struct Arguments {
     load_max: Option<f64>,
 
     /// Never move this slot, given by its number or a key in it. Repeatable
-    #[arg(long, value_name = "SLOT|KEY")]
+    #[arg(long, value_name = "SLOT|KEY", value_parser = NonEmptyStringValueParser::new())]
     pin: Vec<String>,
 
     /// Move no slot to this node. Repeatable
