@@ -82,6 +82,8 @@ pub struct Agent {
     /// The node that answers what any can.
     any: usize,
     slots_asked: Option<Duration>,
+    /// The last node whose answer named no slot, and why.
+    slotless: Option<(SocketAddr, String)>,
     slots_due: Duration,
     pings_due: Duration,
     /// The node to ping next.
@@ -121,6 +123,7 @@ impl Agent {
             delayed_ever: 0,
             any: 0,
             slots_asked: None,
+            slotless: None,
             slots_due: now,
             pings_due: now,
             pings: 0,

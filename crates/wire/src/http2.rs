@@ -1,6 +1,8 @@
 //! HTTP/2, as far as the memory of a connection is concerned: the frames of bodies that a client
 //! sends, and where a request with a body begins (RFC 9113 §4.1, §6.1, §6.2).
 
+pub mod unread;
+
 const PREFACE_BYTES: usize = 24;
 const HEAD_BYTES: usize = 9;
 const DATA: u8 = 0;

@@ -303,6 +303,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let end = EndSignal::listen()?;
     raise_open_files();
+    let document = arguments.admin.map(|listen| AdminDocument { listen, names: Vec::new() });
+    let admin = Admin::listen(document.as_ref())?;
     let mut database = Database::start(arguments.setup()?)?;
     if let (Some(listen), Some(switch)) = (arguments.netcache, arguments.switch) {
         database.serve_netcache(listen, switch)?;
@@ -310,8 +312,6 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
-    let document = arguments.admin.map(|listen| AdminDocument { listen, names: Vec::new() });
-    let admin = Admin::listen(document.as_ref())?;
     let shared = Arc::clone(database.shared());
     let _admin = admin.map(|admin| admin.serve(shared)).transpose()?;
     if arguments.config.is_some() {

@@ -135,14 +135,19 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
                 format!("--to {}: the name resolves to no address", relocation.to)
             })?;
             let left = hand::relocate(&relocation.nodes.access()?, &slots, to)?;
+            say(&format!("slots at {to} now: {} of {}", slots.len() - left.len(), slots.len()));
             if !left.is_empty() {
                 bail!("{}", left.join("\n"));
             }
             Ok(())
         }
         Command::AdviseTags(nodes) => {
-            for line in hand::advise_tags(&nodes.access()?)? {
-                say(&line);
+            let advice = hand::advise_tags(&nodes.access()?)?;
+            if advice.is_empty() {
+                say("no slot has keys that different hosts use most");
+            }
+            for line in &advice {
+                say(line);
             }
             Ok(())
         }

@@ -195,7 +195,10 @@ struct Agent {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.action {
         Action::Attach(attach) => attach_and_control(&arguments.pins, attach),
-        Action::Detach => detach(&arguments.pins),
+        Action::Detach => {
+            tell_detached(&detach(&arguments.pins)?, &arguments.pins);
+            Ok(())
+        }
         Action::Status => status(&arguments.pins),
         Action::Top(top) => show_top(&arguments.pins, top),
         Action::Explain { packet } => {
@@ -295,12 +298,23 @@ fn attach_everywhere(pins: &Path, arguments: &Attach, loaded: &Saved) -> anyhow:
     Ok(plane)
 }
 
-fn detach(pins: &Path) -> anyhow::Result<()> {
-    for interface in attach::interfaces(pins) {
-        attach::detach(pins, &interface)?;
-        eprintln!("detached from {interface}");
+fn detach(pins: &Path) -> anyhow::Result<Vec<String>> {
+    let interfaces = attach::interfaces(pins);
+    for interface in &interfaces {
+        attach::detach(pins, interface)?;
     }
-    remove(pins)
+    remove(pins)?;
+    Ok(interfaces)
+}
+
+/// Prints from which interfaces a program was detached.
+fn tell_detached(interfaces: &[String], pins: &Path) {
+    if interfaces.is_empty() {
+        print(&format!("nothing was attached with --pins {}\n", pins.display()));
+    }
+    for interface in interfaces {
+        print(&format!("detached from {interface}\n"));
+    }
 }
 
 fn parameters(pins: &Path) -> anyhow::Result<Saved> {

@@ -20,10 +20,15 @@ impl Document {
             for (field, path) in listener.tls_files() {
                 missing(Some(path), Place::Listener(number, field))?;
             }
-            listener.find_wrong_certificate().map_err(|(field, message)| Mistake {
-                at: Some(Place::Listener(number, field)),
-                message,
-            })?;
+            let wrong = |field| {
+                move |error: anyhow::Error| {
+                    let message = format!("{error:#}");
+                    Mistake { at: Some(Place::Listener(number, field)), message }
+                }
+            };
+            listener.server_tls().map_err(wrong("tls"))?;
+            let written = listener.origin_tls.as_ref().map_or("origin", |_| "origin_tls");
+            listener.client_tls().map_err(wrong(written))?;
         }
         let Some(edge) = &self.edge else { return Ok(()) };
         if let Some(identity) = &edge.identity {
@@ -38,6 +43,12 @@ impl Document {
             if let KeyPlace::File(path) = &site.key {
                 missing(Some(path), Place::Site(number, "key"))?;
             }
+            // What is in the files is read by the edge itself.
+            #[cfg(feature = "edge")]
+            edge.check_site(site).map_err(|(field, error)| {
+                let message = format!("{error:#}");
+                Mistake { at: Some(Place::Site(number, field)), message }
+            })?;
         }
         Ok(())
     }

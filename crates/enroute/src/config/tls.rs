@@ -124,12 +124,6 @@ impl ListenerDocument {
         names.map(|name| name.to_ascii_lowercase()).collect()
     }
 
-    /// The mistake if the certificate is not valid for one of the names.
-    pub(super) fn find_wrong_certificate(&self) -> Result<(), (&'static str, String)> {
-        let Some(TlsDocument { cert: Some(cert), .. }) = &self.tls else { return Ok(()) };
-        tls::covers(cert, &self.names()).map_err(|error| ("tls", format!("{error:#}")))
-    }
-
     /// The address that clients are told, of a listener at `bound`.
     pub(super) fn advertised(&self, bound: SocketAddr) -> String {
         let named = || Some(format!("{}:{}", self.names().first()?, bound.port()));

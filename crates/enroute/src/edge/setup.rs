@@ -64,6 +64,17 @@ impl EdgeDocument {
         Ok(Sites { served, tls, lives: self.lives()? })
     }
 
+    /// Reads the files of a site, and finds the field of which one is not what it should be.
+    pub(crate) fn check_site(
+        &self,
+        site: &SiteDocument,
+    ) -> Result<(), (&'static str, anyhow::Error)> {
+        let (identity, limits) = (self.identity.as_ref(), limits(&self.limits));
+        certificates(site).map_err(|error| ("certificate", error))?;
+        tls(site, identity, &mut HashMap::new()).map_err(|error| ("key", error))?;
+        self::site(site, &limits).map(drop).map_err(|error| ("origin", error))
+    }
+
     /// The longest body that is stored of any site.
     fn body_bytes_max(&self) -> usize {
         self.sites.iter().map(SiteDocument::body_bytes_max).max().unwrap_or(0)
@@ -115,14 +126,19 @@ fn limits(written: &EdgeLimitsDocument) -> Limits {
     }
 }
 
+fn certificates(written: &SiteDocument) -> anyhow::Result<CertificateChain> {
+    let chain = CertificateChain::from_pem(&read(&written.certificate)?)
+        .with_context(|| written.certificate.display().to_string())?;
+    tls::covers(&written.certificate, &[&written.domain])?;
+    Ok(chain)
+}
+
 fn tls(
     written: &SiteDocument,
     identity: Option<&IdentityDocument>,
     clients: &mut HashMap<String, Client>,
 ) -> anyhow::Result<edge_tls::Site> {
-    let certificates = CertificateChain::from_pem(&read(&written.certificate)?)
-        .with_context(|| written.certificate.display().to_string())?;
-    tls::covers(&written.certificate, &[&written.domain])?;
+    let certificates = certificates(written)?;
     let key = match &written.key {
         KeyPlace::File(path) => {
             let pem = private_file::read_secret(path, "private key")?;

@@ -19,7 +19,7 @@ use platform::{
     memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes},
     wall_clock,
 };
-use reactor::{Acceptor, BusyPolling, Drain, Events, Possible, Reactor, Socket};
+use reactor::{Acceptor, BusyPolling, Drain, Events, Possible, Reactor, Seldom, Socket};
 use state::agent::{Agent, Reporter, limits};
 use tracing::{info, warn};
 use wire::resp::response;
@@ -53,6 +53,9 @@ const LOOK_PAUSE: Duration = Duration::from_millis(100);
 const MEASURE_PERIOD: Duration = Duration::from_millis(50);
 /// Maximum time for which clients are still served after shutdown was requested.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Minimum time between two log lines about nodes that name no slot.
+const SLOTLESS_PAUSE: Duration = Duration::from_secs(10);
 
 const LISTENER: u64 = u64::MAX;
 
@@ -91,6 +94,7 @@ pub struct Service {
     called_links: Vec<usize>,
     spoken: Vec<usize>,
     told: Told,
+    slotless: Seldom,
 }
 
 impl Service {
@@ -134,6 +138,7 @@ impl Service {
             called_links: Vec::new(),
             spoken: Vec::new(),
             told: Told::default(),
+            slotless: Seldom::new(SLOTLESS_PAUSE),
         })
     }
 
@@ -166,6 +171,7 @@ impl Service {
                 self.agent.handle_timeout(now);
             }
             self.measure(now);
+            self.tell_slotless();
             if let Some(error) = self.reporter.advance(&mut self.agent, now) {
                 warn!("report to the placer rejected by its node: {error}");
             }
@@ -176,6 +182,14 @@ impl Service {
             self.asked = wrote && self.events.iter().count() == 1;
             self.write();
             self.make_room();
+        }
+    }
+
+    /// Logs that a node named no slot.
+    fn tell_slotless(&mut self) {
+        let Some((node, why)) = self.agent.take_slotless() else { return };
+        if let Some(attempts) = self.slotless.note(Instant::now()) {
+            warn!(%node, attempts, "cannot read the slots of the cluster, retrying; check --cluster: {why}");
         }
     }
 

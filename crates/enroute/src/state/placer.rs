@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeSet,
+    net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
@@ -37,17 +38,25 @@ pub struct Placer {
     lease: Lease,
     start: Instant,
     decisions: Decisions,
+    /// Excluded nodes, by the names that the operator gave them; empty once they were looked for.
+    excluded: Vec<(String, Vec<SocketAddr>)>,
 }
 
 impl Placer {
-    /// A placer of this cluster.
+    /// A placer of this cluster that moves no slot to the nodes `excluded`: names and addresses.
     #[must_use]
-    pub fn new(access: &Access, config: Config) -> Self {
+    pub fn new(
+        access: &Access,
+        mut config: Config,
+        excluded: Vec<(String, Vec<SocketAddr>)>,
+    ) -> Self {
+        config.excluded = excluded.iter().flat_map(|(_, addresses)| addresses).copied().collect();
         Self {
             cluster: Cluster::new(access),
             lease: Lease::new(config.name.clone()),
             start: Instant::now(),
             decisions: Decisions::new(config),
+            excluded,
         }
     }
 
@@ -84,7 +93,23 @@ impl Placer {
         self.start.elapsed()
     }
 
+    /// Logs which excluded nodes the cluster does not have; once.
+    fn tell_unknown(&mut self, view: &View) {
+        for (name, addresses) in std::mem::take(&mut self.excluded) {
+            if !view.primaries().any(|(_, member)| addresses.contains(&member.address)) {
+                let known: Vec<String> =
+                    view.primaries().map(|(_, member)| member.address.to_string()).collect();
+                warn!(
+                    "--exclude {name}: expected a primary of the cluster, one of {}; excluded in \
+                     case it joins later",
+                    known.join(", ")
+                );
+            }
+        }
+    }
+
     fn round(&mut self, view: &View) -> anyhow::Result<()> {
+        self.tell_unknown(view);
         // All placers read reports, so that the next leader has the same data.
         self.listen(view)?;
         let dry_run = self.decisions.config().dry_run;

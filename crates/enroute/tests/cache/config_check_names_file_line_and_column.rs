@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::support::directory::TemporaryDirectory;
+use crate::support::{directory::TemporaryDirectory, secured::certificates};
 
 const GOOD: &str = "[[listener]]\nlisten = \"redis://127.0.0.1:0\"\norigin = \"redis://db:6379\"\n";
 
@@ -151,8 +151,33 @@ fn a_mistake_in_an_edge_is_found_where_it_is() {
         let said = format!("enroute.toml:{place}: cannot read no-such-file");
         assert!(code == Some(1) && answer.contains(&said), "{answer}");
     }
-    let (code, answer) = check(&format!("{EDGE}{SITE}"));
-    assert_eq!((code, answer.contains("1 edge site")), (Some(0), true), "{answer}");
+}
+
+#[test]
+fn files_of_an_edge_that_do_not_fit_are_found_before_the_start() {
+    let Some(workshop) = certificates() else { return };
+    workshop.signed("shop.example", "authority");
+    workshop.signed("other.example", "authority");
+    let site = SITE.replace("shop.pem", "shop.example.pem").replace("shop.key", "shop.example.key");
+    let check = |site: &str| {
+        workshop.write("enroute.toml", &format!("{EDGE}{site}"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_enroute"));
+        let command = command.args(["config", "check", "enroute.toml"]);
+        let output = command.current_dir(workshop.path("")).output().expect("it runs");
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (valid, said) = check(&site);
+    assert!(valid && said.contains("1 edge site"), "{said}");
+    for (old, new, place) in [
+        ("shop.example.pem", "other.example.pem", "5:15: "),
+        ("shop.example.pem", "shop.example.key", "5:15: shop.example.key: "),
+        ("shop.example.key", "other.example.key", "6:7: other.example.key: "),
+        ("shop.example.key", "shop.example.pem", "6:7: private key shop.example.pem: other users"),
+    ] {
+        let (valid, said) = check(&site.replace(old, new));
+        assert!(!valid && said.contains(&format!("enroute.toml:{place}")), "{new}: {said}");
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The agent logs in at the cluster for its clients and asks them for nothing: where other machines
 //! reach it, it says so when it starts.
 
-use crate::support::{process::Process, state::by_hand};
+use crate::support::{origins::Redis, process::Process, state::by_hand};
 
 #[test]
 fn an_agent_that_other_machines_reach_warns() {
@@ -19,6 +19,16 @@ fn an_agent_that_other_machines_reach_warns() {
     );
     assert_eq!(told.matches("does not authenticate").count(), 1, "once is enough: {told}");
     assert!(!started("127.0.0.1:0").contains("does not authenticate"));
+}
+
+#[test]
+fn an_agent_before_a_node_that_is_not_of_a_cluster_says_so() {
+    let Some(node) = Redis::start() else { return };
+    let listen = ["agent", "--listen", "127.0.0.1:0"];
+    let process = Process::start(&mut by_hand(&[node.address()], &listen));
+    let told = process.stderr_line("cannot read the slots of the cluster");
+    let told = told.unwrap_or_else(|| panic!("{}", process.stderr()));
+    assert!(told.contains("--cluster") && told.contains("cluster support disabled"), "{told}");
 }
 
 #[test]

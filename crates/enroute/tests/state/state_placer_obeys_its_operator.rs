@@ -44,7 +44,12 @@ fn a_placer_obeys_pins_and_exclusions_and_says_why() {
 
         // The near node is excluded, so the far one is best.
         let near = nodes[NEAR].to_string();
-        let careful = placer_with(&nodes, "careful", &["--pin", &pinned, "--exclude", &near]);
+        let absent = ["--exclude", "127.0.0.1:1"];
+        let options = [&["--pin", &*pinned, "--exclude", &*near][..], &absent].concat();
+        let careful = placer_with(&nodes, "careful", &options);
+        let unknown = careful.stderr_line("--exclude 127.0.0.1:1: expected a primary");
+        assert!(unknown.is_some_and(|line| line.contains(&near)), "{}", careful.stderr());
+        assert!(!careful.stderr().contains(&format!("--exclude {near}:")), "{}", careful.stderr());
         wait_for(|| is_at(&free, FAR), || careful.stderr());
         wait_for(|| why(&pinned).contains("stays: pinned"), || why(&pinned));
         assert!(is_at(&pinned, FARTHER));
@@ -129,7 +134,7 @@ fn keys_that_share_a_slot_and_should_not_are_named() {
         scope.spawn(|| use_keys(agents[0].address(), &keys[0], &over));
         // One host's keys may share a slot.
         thread::sleep(Duration::from_secs(1));
-        assert_eq!(advice(), "");
+        assert_eq!(advice(), "no slot has keys that different hosts use most\n");
         scope.spawn(|| use_keys(agents[1].address(), &keys[1], &over));
         let named = |text: &str| {
             let line =

@@ -57,7 +57,11 @@ fn and_says_what_it_did() {
     assert!(said.contains("3 (tor), 10.255.0.3"), "{said}");
     assert!(said.contains("2 of 64, 1 with the access bit"), "{said}");
 
-    rack.enroute("s", &["v2p", "detach"]);
+    let said = rack.enroute("s", &["v2p", "detach"]);
+    assert!(said.contains("detached from server0\n"), "{said}");
+    assert_eq!(said.lines().count(), said.matches("detached from").count(), "{said}");
+    let said = rack.enroute("s", &["v2p", "detach"]);
+    assert!(said.starts_with("nothing was attached with --pins"), "{said}");
     let name = rack.pins.file_name().expect("a name").to_string_lossy();
     assert!(!rack.pins.with_file_name(format!("{name}-v2p")).exists(), "detach removes its pins");
 

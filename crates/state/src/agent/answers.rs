@@ -13,6 +13,9 @@ use super::{
     nodes::unexpected,
 };
 
+/// Most characters of a node's error that are logged.
+const ERROR_CHARS_MAX: usize = 200;
+
 /// Redirections followed at once; from then on each takes [`PAUSE`]: nodes do not agree yet.
 const REDIRECTS_AT_ONCE: u32 = 4;
 /// Before a request is sent again that cannot be executed yet.
@@ -63,6 +66,7 @@ impl Agent {
                 link.output.forget(flight.bytes);
                 self.slots_asked = None;
                 if !self.map.learn(answer, address) {
+                    self.slotless = Some((address, why_slotless(answer)));
                     self.any += 1;
                     self.hurry_slots(now);
                 }
@@ -272,4 +276,13 @@ fn aborted(refusal: &[u8]) -> Vec<u8> {
     let text = [b"EXECABORT Transaction discarded because of: ", reason].concat();
     response::write_error(&mut answer, &text);
     answer
+}
+
+/// Why an answer to CLUSTER NODES names no slot: the error of the node, if it is one.
+fn why_slotless(answer: &[u8]) -> String {
+    let Some(error) = answer.strip_prefix(b"-") else {
+        return "it knows no slots: create the cluster first (redis-cli --cluster create)"
+            .to_owned();
+    };
+    String::from_utf8_lossy(error).trim_end().chars().take(ERROR_CHARS_MAX).collect()
 }

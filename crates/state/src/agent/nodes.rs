@@ -158,6 +158,11 @@ impl Agent {
         delayed.unwrap_or(Duration::MAX).min(asked).min(self.pings_due)
     }
 
+    /// Takes the last answer without slots since the last call: the address of the node, and why.
+    pub fn take_slotless(&mut self) -> Option<(SocketAddr, String)> {
+        self.slotless.take()
+    }
+
     /// Handles timers.
     pub fn handle_timeout(&mut self, now: Duration) {
         while let Some(entry) = self.delayed.first_entry() {

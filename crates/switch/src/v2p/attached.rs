@@ -1,6 +1,6 @@
 //! Programs at interfaces, for as long as their process lives or, pinned, until they are detached.
 
-use std::path::Path;
+use std::{collections::BTreeSet, fs, path::Path};
 
 use aya::{
     Ebpf,
@@ -57,4 +57,16 @@ impl Attached {
         }
         Ok(())
     }
+}
+
+/// Names of the interfaces with pinned programs.
+#[must_use]
+pub fn interfaces(pins: &Path) -> Vec<String> {
+    let entries = fs::read_dir(pins).into_iter().flatten().flatten();
+    let found = entries.filter_map(|entry| {
+        let name = entry.file_name();
+        let (_, interface) = name.to_str()?.strip_prefix("link-")?.split_once('-')?;
+        Some(interface.to_owned())
+    });
+    found.collect::<BTreeSet<_>>().into_iter().collect()
 }

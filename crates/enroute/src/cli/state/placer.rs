@@ -95,8 +95,8 @@ const PER_BYTE_US: f64 = 0.01;
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let access = arguments.nodes.access()?;
     let pins: BTreeSet<Slot> = arguments.pin.iter().map(|what| super::slot(what)).collect();
-    let excluded = arguments.exclude.iter().map(|name| super::resolve("--exclude", name));
-    let excluded = excluded.collect::<anyhow::Result<Vec<_>>>()?.into_iter().flatten().collect();
+    let named = |name: &String| Ok((name.clone(), super::resolve("--exclude", name)?));
+    let excluded = arguments.exclude.iter().map(named).collect::<anyhow::Result<Vec<_>>>()?;
     let initiator = initiator::Config {
         threshold: f64::from(arguments.threshold) / 100.0,
         cool_down: arguments.cool_down,
@@ -116,11 +116,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         moving,
         load_max: arguments.load_max.unwrap_or(f64::INFINITY),
         pins,
-        excluded,
+        excluded: BTreeSet::new(),
         dry_run: arguments.dry_run,
     };
     let end = EndSignal::flag()?;
     eprintln!("placer {} started, waiting for reports of agents", config.name);
-    Placer::new(&access, config).run(&end);
+    Placer::new(&access, config, excluded).run(&end);
     Ok(())
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 use clap::{Args, Subcommand};
 use notation::parse_duration;
 use switch::v2p::{
+    attached,
     bits::COUNTS,
     config::ENTRIES_MAX,
     explain::explain,
@@ -20,7 +21,7 @@ use switch::v2p::{
 };
 use testbed::command;
 
-use super::{frame_of, print};
+use super::{frame_of, print, tell_detached};
 use crate::{
     cli::signal::EndSignal,
     switch::{mount, remove, save, saved},
@@ -165,11 +166,16 @@ fn host(text: &str) -> Result<(String, Ipv4Addr), String> {
     Ok((name.to_owned(), address.parse().map_err(|_| expected())?))
 }
 
-pub(super) fn run(pins: &Path, arguments: &Arguments) -> anyhow::Result<()> {
-    let pins = &beside(pins);
+pub(super) fn run(beside_pins: &Path, arguments: &Arguments) -> anyhow::Result<()> {
+    let pins = &beside(beside_pins);
     match &arguments.action {
         Action::Attach(arguments) => attach(pins, arguments),
-        Action::Detach => remove(pins),
+        Action::Detach => {
+            let interfaces = attached::interfaces(pins);
+            remove(pins)?;
+            tell_detached(&interfaces, beside_pins);
+            Ok(())
+        }
         Action::Status => status(pins),
         Action::Top { seconds } => top(pins, *seconds),
         Action::Explain { packet } => {

@@ -1,0 +1,235 @@
+//! Memory of request bodies that an HTTP/2 server has received and its application has not read.
+//!
+//! Flow control bounds the bytes of such bodies, not the memory that they take: hyper keeps each
+//! frame, and a frame keeps the whole buffer that it was read into, with whatever else came in it.
+//! So what is kept is counted here by two bounds, of which the lower one holds: everything that was
+//! read since the oldest frame that was not taken; and one buffer for each such frame.
+//!
+//! A frame leaves with the body that it is of, so each body must know its stream, which hyper does
+//! not say. It hands over all requests that it has read before its task waits. Therefore nothing is
+//! read past the headers of a request with a body until the task runs again: the next body that is
+//! handed over is that one's.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::{Found, Frames};
+
+/// What hyper reads into at once: the longest frame.
+const BUFFER_BYTES: u64 = 16 << 10;
+/// What a frame keeps beside its buffer.
+const FRAME_BYTES: u64 = 1 << 10;
+/// Frames that were taken are forgotten when they are this many more than those that were not.
+const TAKEN_MAX: usize = 64;
+
+/// The bodies of one connection's requests.
+#[derive(Debug, Default)]
+pub struct Bodies {
+    frames: Frames,
+    /// Bytes passed on to hyper.
+    read: u64,
+    /// Bytes that were received and are not passed on yet.
+    held: u64,
+    /// The stream whose body hyper hands over next, if it accepts the request.
+    begun: Option<u32>,
+    /// Bodies that have not been given up, by stream.
+    bodies: HashMap<u32, Numbers>,
+    /// The frames of bodies in the order in which they were read; the first is not taken.
+    order: VecDeque<Waiting>,
+    /// How many of them are not taken.
+    waiting: usize,
+}
+
+/// Numbers of a body's frames.
+#[derive(Debug, Default)]
+struct Numbers {
+    read: u64,
+    taken: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    stream: u32,
+    /// Among the frames of its body.
+    number: u64,
+    /// What had been read before it.
+    from: u64,
+}
+
+impl Bodies {
+    /// These bytes were received, and `most` of them can be passed on: how many may be in this
+    /// turn, and whether it ends there. The rest is held, and comes again.
+    pub fn pass(&mut self, bytes: &[u8], most: usize) -> (usize, bool) {
+        // A request that has not been handed over was refused.
+        self.begun = None;
+        let (mut at, most) = (0, most.min(bytes.len()));
+        while at < most && self.begun.is_none() {
+            let (more, found) = self.frames.next(bytes.get(at..most).unwrap_or_default());
+            at += more;
+            self.read += more as u64;
+            match found {
+                Some(Found::Data(stream)) => self.came(stream),
+                Some(Found::Request(stream)) => self.begun = Some(stream),
+                None => {}
+            }
+        }
+        self.held = (bytes.len() - at) as u64;
+        (at, self.begun.is_some())
+    }
+
+    /// The stream whose body is handed over now, from here on counted until it has
+    /// [ended](Self::ended); `None` if no request was read in this turn.
+    pub fn begin(&mut self) -> Option<u32> {
+        let stream = self.begun.take()?;
+        self.bodies.insert(stream, Numbers::default());
+        Some(stream)
+    }
+
+    /// A frame of this stream's body was read. hyper keeps none of a body that was given up.
+    fn came(&mut self, stream: u32) {
+        if let Some(body) = self.bodies.get_mut(&stream) {
+            self.order.push_back(Waiting { stream, number: body.read, from: self.read });
+            body.read += 1;
+            self.waiting += 1;
+        }
+    }
+
+    /// The oldest frame of this body was taken.
+    pub fn taken(&mut self, stream: u32) {
+        if let Some(body) = self.bodies.get_mut(&stream).filter(|body| body.taken < body.read) {
+            body.taken += 1;
+            self.left(1);
+        }
+    }
+
+    /// This body was given up, and its frames with it.
+    pub fn ended(&mut self, stream: u32) {
+        if let Some(body) = self.bodies.remove(&stream) {
+            self.left((body.read - body.taken) as usize);
+        }
+    }
+
+    fn left(&mut self, frames: usize) {
+        self.waiting -= frames;
+        let bodies = &self.bodies;
+        let waits = |frame: &Waiting| {
+            bodies.get(&frame.stream).is_some_and(|body| body.taken <= frame.number)
+        };
+        while self.order.front().is_some_and(|frame| !waits(frame)) {
+            self.order.pop_front();
+        }
+        if self.order.len() > 2 * self.waiting + TAKEN_MAX {
+            self.order.retain(waits);
+        }
+    }
+
+    /// Bound of the bytes that are kept: of unread frames, and of what is held.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        let waiting = self.waiting as u64;
+        // Its buffer may begin before it.
+        let oldest = self.order.front().map(|frame| frame.from.saturating_sub(BUFFER_BYTES));
+        let read = oldest.map_or(0, |oldest| self.read - oldest);
+        let by_frames = waiting.saturating_mul(BUFFER_BYTES + FRAME_BYTES);
+        let frames = read.saturating_add(FRAME_BYTES * waiting).min(by_frames);
+        (frames + self.held) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn begun() -> Bodies {
+        let mut bodies = Bodies::default();
+        pass(&mut bodies, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        bodies
+    }
+
+    /// All of these are received and passed on; whether they end the turn.
+    fn pass(bodies: &mut Bodies, bytes: &[u8]) -> bool {
+        let (passed, is_over) = bodies.pass(bytes, bytes.len());
+        assert_eq!(passed, bytes.len());
+        is_over
+    }
+
+    fn frame(kind: u8, flags: u8, stream: u32, bytes: usize) -> Vec<u8> {
+        let length = (bytes as u32).to_be_bytes();
+        [&length[1..], &[kind, flags], &stream.to_be_bytes(), &vec![b'x'; bytes]].concat()
+    }
+
+    fn data(stream: u32, bytes: usize) -> Vec<u8> {
+        frame(0, 0, stream, bytes)
+    }
+
+    /// The headers of a request with a body.
+    fn request(stream: u32) -> Vec<u8> {
+        frame(1, 4, stream, 20)
+    }
+
+    fn upload(bodies: &mut Bodies, stream: u32) {
+        assert!(pass(bodies, &request(stream)), "nothing is read past a request");
+        assert_eq!(bodies.begin(), Some(stream), "it is this one's");
+    }
+
+    fn kept(bodies: &Bodies) -> u64 {
+        bodies.kept() as u64
+    }
+
+    #[test]
+    fn refused_uploads_next_to_a_long_one_leave_nothing_in_the_count() {
+        let mut bodies = begun();
+        upload(&mut bodies, 1);
+        for number in 1..2_000 {
+            let stream = 2 * number + 1;
+            upload(&mut bodies, stream);
+            pass(&mut bodies, &data(stream, 1_000));
+            bodies.ended(stream);
+            // What its client sent before it knew.
+            pass(&mut bodies, &[data(stream, 1_000), data(1, 1_000)].concat());
+            assert!(kept(&bodies) < 64 << 10, "{} after {number}", kept(&bodies));
+            bodies.taken(1);
+            assert_eq!(kept(&bodies), 0);
+        }
+        assert!(bodies.order.len() <= TAKEN_MAX);
+    }
+
+    #[test]
+    fn a_body_that_waits_costs_its_own_frames_while_another_is_read() {
+        let mut bodies = begun();
+        upload(&mut bodies, 1);
+        pass(&mut bodies, &[data(1, 100), data(1, 100)].concat());
+        upload(&mut bodies, 3);
+        for _ in 0..10_000 {
+            pass(&mut bodies, &data(3, 1_000));
+            bodies.taken(3);
+        }
+        assert_eq!(kept(&bodies), 2 * (BUFFER_BYTES + FRAME_BYTES));
+        assert!(bodies.order.len() <= 4 + TAKEN_MAX, "it is bounded");
+        bodies.ended(1);
+        assert_eq!(kept(&bodies), 0);
+    }
+
+    #[test]
+    fn what_comes_with_a_request_is_counted() {
+        let mut bodies = begun();
+        // The turn ends between them.
+        let both = [request(1), data(1, MIB as usize)].concat();
+        let (passed, is_over) = bodies.pass(&both, both.len());
+        assert!(is_over && kept(&bodies) >= MIB, "what is held is counted");
+        assert_eq!(bodies.begin(), Some(1), "it is this one's");
+        pass(&mut bodies, &both[passed..]);
+        assert_eq!(kept(&bodies), BUFFER_BYTES + FRAME_BYTES);
+        pass(&mut bodies, &data(1, 10));
+        assert_eq!(kept(&bodies), 2 * (BUFFER_BYTES + FRAME_BYTES));
+    }
+
+    #[test]
+    fn a_request_that_is_not_handed_over_is_forgotten() {
+        let mut bodies = begun();
+        assert!(pass(&mut bodies, &request(1)));
+        assert!(!pass(&mut bodies, &data(1, 1_000)));
+        assert!(bodies.begin().is_none() && kept(&bodies) == 0);
+    }
+}
