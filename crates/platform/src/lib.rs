@@ -11,6 +11,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`certificate`] | warnings about the expiry of certificates |
+//! | [`cgroup`] | memory limit of the control group of the process |
 //! | [`lock`] | a file that one process at a time may hold |
 //! | [`memory`] | memory budget of the process |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
@@ -22,6 +23,7 @@
 #![deny(unsafe_code)]
 
 pub mod certificate;
+pub mod cgroup;
 pub mod lock;
 pub mod memory;
 pub mod private_file;

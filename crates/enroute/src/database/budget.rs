@@ -8,14 +8,14 @@ use std::{
 };
 
 use db::{goal::Goal, lookups::Counts, memory::MEMORY_BYTES_MIN};
-use platform::memory::heap;
+use platform::{cgroup, memory::heap};
 use store::elastic::{
     Advice,
     autoscale::{Autoscale, Config, Observation},
 };
 use tracing::{info, warn};
 
-use super::{Shared, cgroup, orchestrator::Orchestrator};
+use super::{Shared, orchestrator::Orchestrator};
 
 /// Interval at which requests are checked.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);

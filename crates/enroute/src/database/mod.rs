@@ -30,7 +30,6 @@ use store::{
 use zeroize::Zeroizing;
 
 mod budget;
-mod cgroup;
 mod connection;
 mod directory;
 mod disk;

@@ -12,7 +12,8 @@ const ROOT: &str = "/sys/fs/cgroup";
 
 /// Returns the lowest memory limit of this process's cgroup and its ancestors, in bytes; `None`
 /// without limit.
-pub(super) fn limit() -> Option<u64> {
+#[must_use]
+pub fn limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     limit_of(&groups, Path::new(ROOT))
 }
