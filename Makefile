@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p deps lint clean
+.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p release test-release deps lint clean
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
@@ -143,6 +143,12 @@ bench-switch: deps ## Measure the XDP data plane beside memcached and a minimal 
 bench-v2p: ## Measure a SwitchV2P switch beside the smallest encapsulating forwarder; needs root
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- v2p
+
+release: ## Build the packages (deb, rpm) and their checksums in target/packages; needs Go
+	packaging/build.sh
+
+test-release: ## Install target/packages in a new Debian root and use it; needs root and debootstrap
+	packaging/test.sh
 
 deps: ## Install the servers and clients that the tests need, mostly under .deps/
 	@./deps.sh

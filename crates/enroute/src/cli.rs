@@ -134,7 +134,8 @@ pub fn run() -> ExitCode {
 
 /// The command line. A subcommand without examples of its own shows those of its parent that run
 /// it.
-fn command() -> clap::Command {
+#[must_use]
+pub fn command() -> clap::Command {
     with_examples(Arguments::command(), "enroute")
 }
 

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Creates the user of the services. None is started: their configuration comes first.
+set -e
+if ! getent passwd enroute >/dev/null; then
+    useradd --system --user-group --home-dir /var/lib/enroute --shell /usr/sbin/nologin enroute
+fi
+if [ -d /run/systemd/system ]; then
+    systemctl daemon-reload
+fi

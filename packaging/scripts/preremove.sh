@@ -1,0 +1,10 @@
+#!/bin/sh
+# Stops the services when the package is removed, and not when it is upgraded.
+set -e
+case "$1" in
+remove | 0)
+    if [ -d /run/systemd/system ]; then
+        systemctl --no-reload disable --now 'enroute-*.service' || true
+    fi
+    ;;
+esac

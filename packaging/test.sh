@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Installs the package in a new Debian root and uses it: `make test-release`. Needs root.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+say() { echo "test-release: $*"; }
+
+for tool in debootstrap redis-cli curl; do
+    command -v "$tool" >/dev/null || { say "expected $tool on PATH: install its package"; exit 1; }
+done
+package=$(ls target/packages/enroute_*.deb) || { say "no package: run \`make release\` first"; exit 1; }
+
+for unit in packaging/systemd/*.service; do
+    systemd-analyze security --offline=true --threshold=20 --no-pager "$unit" >/dev/null ||
+        { say "$unit: expected an exposure of at most 2.0"; exit 1; }
+done
+say "units: exposure at most 2.0"
+(cd target/packages && sha256sum --quiet --strict -c SHA256SUMS)
+
+root=$(mktemp -d)
+chmod 0755 "$root"
+trap 'rm -rf --one-file-system "$root"' EXIT
+mirror=$(apt-get indextargets --format '$(SITE)' | head -n 1)
+debootstrap --variant=minbase --include=libstdc++6 bookworm "$root" "$mirror" >"$root.log" 2>&1 ||
+    { tail -n 5 "$root.log"; exit 1; }
+rm -f "$root.log"
+cp "$package" "$root/enroute.deb"
+chroot "$root" dpkg -i /enroute.deb >/dev/null
+chroot "$root" getent passwd enroute >/dev/null
+chroot "$root" enroute config check /etc/enroute/cache.toml
+[ -e "$root/usr/share/man/man1/enroute-cache.1.gz" ]
+[ "$(stat -c %a "$root/etc/enroute/cache.toml")" = 644 ]
+say "installed: $(chroot "$root" enroute --version)"
+
+# The services with the configuration of the package, as their user, in a network of their own.
+unshare --net bash -euo pipefail -s "$root" <<'INSIDE'
+root=$1
+ip link set lo up
+exec_of() { sed -n 's/^ExecStart=//p' "$root/lib/systemd/system/enroute-$1.service"; }
+within() { local tries; for tries in $(seq 100); do "$@" && return; sleep 0.1; done; cat "$root"/*.log; exit 1; }
+answers() { [ "$(redis-cli -p "$1" ping 2>/dev/null)" = PONG ]; }
+start() { # service
+    . "$root/etc/default/enroute"
+    local line; line=$(eval "echo \"$(exec_of "$1")\"")
+    chroot --userspec=enroute:enroute "$root" $line >"$root/$1.log" 2>&1 &
+    started+=($!)
+}
+started=()
+trap 'kill "${started[@]}" 2>/dev/null || true; wait' EXIT
+mkdir -p "$root/var/lib/enroute"
+chroot "$root" chown enroute:enroute /var/lib/enroute
+start db
+within answers 6379
+start cache
+within answers 6380
+redis-cli -p 6380 set greeting hello >/dev/null
+for _ in 1 2; do [ "$(redis-cli -p 6380 get greeting)" = hello ]; done
+curl -sf http://127.0.0.1:9130/stats | grep -q '"hits":'
+for process in "${started[@]}"; do kill "$process"; wait "$process"; done
+started=()
+INSIDE
+say "enroute-db and enroute-cache serve with the package's configuration and stop"
+
+chroot "$root" dpkg -r enroute >/dev/null
+[ ! -e "$root/usr/bin/enroute" ] && [ -e "$root/etc/enroute/cache.toml" ] && [ -d "$root/var/lib/enroute/db" ]
+chroot "$root" dpkg -P enroute >/dev/null
+[ ! -e "$root/etc/enroute/cache.toml" ]
+say "removed: configuration stays until purge, data stays"
