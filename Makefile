@@ -10,7 +10,7 @@ DENY := .deps/bin/cargo-deny
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9_-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Show the cache at work; needs only Rust, takes about five minutes the first time
+demo: ## Show the cache at work; needs only Rust and gcc, takes about five minutes the first time
 	cargo build --release --locked -p enroute
 	@cargo run --release -q --locked -p enroute -- demo
 
