@@ -312,6 +312,7 @@ impl Resp {
             && settled
             && channels > 0
         {
+            // It stays true when the client unsubscribes.
             self.subscribed |= !command.name.contains("unsub");
             let reply = Reply::Confirmed(channels);
             return with_reply(Flow::Coordination, Tag::Subscribe(command.name), reply);

@@ -37,11 +37,10 @@ mod tests;
 
 pub use check::{Access, Asked};
 pub use cluster::{Addresses, Topology};
+use message::{begins_confirmation, confirms, has_line, is_queued, whole};
 pub(crate) use settings::namespace;
 pub use settings::{Databases, Expiry, FEED_DATABASES, Scripts, Settings};
 pub use tag::Tag;
-
-use message::{begins_confirmation, confirms, has_line, is_queued, whole};
 
 /// The filter of one Redis connection.
 #[derive(Debug)]
@@ -58,8 +57,7 @@ pub struct Resp {
     version: Version,
     /// Requests under way that will change database, user or protocol.
     unsettled: u32,
-    /// The databases that those of them ask for which change it, in their order; none if that
-    /// cannot be told.
+    /// The databases that they select, in their order; `None` where that cannot be told.
     selecting: VecDeque<Option<Namespace>>,
     /// State was changed in a way that cannot be followed; nothing is cached from here on.
     lost_track: bool,
@@ -73,7 +71,6 @@ pub struct Resp {
     endings: u32,
     watched: bool,
     tracked: bool,
-    /// It has subscribed to channels, perhaps to some from which it has unsubscribed since.
     subscribed: bool,
     replica_reads: bool,
     /// The next command follows an ASK redirection.
@@ -211,8 +208,7 @@ impl Filter for Resp {
         server::unpack(packed, self.version, out);
     }
 
-    /// The expiry of a key is queried at the origin with every fill: a PTTL right behind the read,
-    /// on the same connection, if the user may run it.
+    /// Queries the expiry with every fill: PTTL after the read, if the user may run it.
     fn probe(
         &mut self,
         read: &Read<'_>,
