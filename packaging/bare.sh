@@ -4,7 +4,7 @@
 #
 # Arguments: the steps to run. They run in this order; default all.
 #   demo   make demo, before anything is installed
-#   clang  a build made without clang warns, and the first build after `make deps` has the data plane
+#   clang  a build made without clang warns; the first build after `make deps` has the data plane
 #   test   make test
 #   ci     .ci/run, which fails if a test is skipped
 #

@@ -129,7 +129,8 @@ fn cut_feed(origin: SocketAddr) -> Option<()> {
     stream.read(&mut buffer).ok().map(drop)
 }
 
-/// Returns the history of at least `rounds` rounds of two faults; none where something is not installed.
+/// Returns the history of at least `rounds` rounds of two faults; none where something is not
+/// installed.
 fn history(program: &Path, seed: u64, rounds: usize) -> Option<Verdict> {
     history::checker()?;
     let machine = Machine::start(program, seed)?;
