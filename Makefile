@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p release test-release deps lint clean
+.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p release test-release test-bare deps lint clean
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
@@ -149,6 +149,9 @@ release: ## Build the packages (deb, rpm) and their checksums in target/packages
 
 test-release: ## Install target/packages in a new Debian root and use it; needs root and debootstrap
 	packaging/test.sh
+
+test-bare: ## Type the README's commands in a new Debian root; needs root, debootstrap, Go, two hours
+	packaging/bare.sh
 
 deps: ## Install the servers and clients that the tests need, mostly under .deps/
 	@./deps.sh

@@ -100,7 +100,8 @@ fn history(program: &Path, seed: u64) -> Option<Verdict> {
         let goes_on = || !over.load(Relaxed);
         let clients = scope
             .spawn(move || record(address, seed, Instant::now(), goes_on, || thread::sleep(PAUSE)));
-        for round in 0..faults::rounds(FAULTS.len()) {
+        let enough = || machine.cache.hits() >= HITS_MIN;
+        for round in faults::rounds_until(faults::rounds(FAULTS.len()), enough) {
             two_at_once(&FAULTS, round, &mut random, |fault, lasts| machine.suffer(fault, lasts));
         }
         over.store(true, Relaxed);

@@ -129,13 +129,14 @@ fn cut_feed(origin: SocketAddr) -> Option<()> {
     stream.read(&mut buffer).ok().map(drop)
 }
 
-/// Returns the history of `rounds` rounds of two faults; none where something is not installed.
+/// Returns the history of at least `rounds` rounds of two faults; none where something is not
+/// installed.
 fn history(program: &Path, seed: u64, rounds: usize) -> Option<Verdict> {
     history::checker()?;
     let machine = Machine::start(program, seed)?;
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let history = record_during(machine.cache.address(), seed, PAUSE, || {
-        for round in 0..rounds {
+        for round in faults::rounds_until(rounds, || machine.cache.hits() >= HITS_MIN) {
             two_at_once(&FAULTS, round, &mut random, |fault, lasts| machine.suffer(fault, lasts));
         }
     });

@@ -12,9 +12,18 @@ const DELAY_MAX_MS: u64 = 300;
 /// Longest time that one lasts.
 pub const LASTS_MAX_MS: u64 = 1_500;
 
+/// How many times as many rounds as asked a busy machine is given.
+const TIMES_MAX: usize = 4;
+
 /// Returns the number of rounds until every ordered pair of `faults` faults has occurred.
 pub const fn rounds(faults: usize) -> usize {
     faults * (faults - 1)
+}
+
+/// Numbers of the `rounds` rounds, and of more while the history of them does not say enough: on a
+/// busy machine clients do little in a round.
+pub fn rounds_until(rounds: usize, says_enough: impl Fn() -> bool) -> impl Iterator<Item = usize> {
+    (0..rounds * TIMES_MAX).take_while(move |&round| round < rounds || !says_enough())
 }
 
 /// Two of them: every pair in turn.

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Types the README's commands in a new Debian 12 root that has only what the README asks for:
+# `make test-bare`. Needs root, debootstrap, and Rust and Go installed here; takes two hours.
+#
+# Arguments: the steps to run. They run in this order; default all.
+#   demo   make demo, before anything is installed
+#   clang  a build made without clang warns; the first build after `make deps` has the data plane
+#   test   make test
+#   ci     .ci/run, which fails if a test is skipped
+#
+# The root is under TMPDIR (default /var/tmp), needs 25 GB, and is removed at the end.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+say() { echo "test-bare: $*"; }
+
+bootstrap() { # root
+    local root=$1 mirror
+    mirror=$(apt-get indextargets --format '$(SITE)' | head -n 1)
+    debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" >"$root.log" 2>&1 ||
+        { tail -n 20 "$root.log"; return 1; }
+}
+
+prepare() { # root
+    local root=$1 file
+    # How this machine reaches the package registries.
+    rm "$root/etc/apt/sources.list"
+    for file in /etc/apt/{sources.list,sources.list.d,auth.conf.d,apt.conf.d} /etc/{resolv,pip}.conf /root/.npmrc \
+        /etc/maven/settings.xml /root/.m2/settings.xml /root/.config/{go,pip} \
+        /root/.cargo/config.toml /usr/local/share/ca-certificates; do
+        [ -e "$file" ] || continue
+        mkdir -p "$root${file%/*}"
+        cp -aLT "$file" "$root$file"
+    done
+    chroot "$root" update-ca-certificates >/dev/null 2>&1
+    # What the README asks for, from Debian. The configuration of Maven stays as it is.
+    {
+        chroot "$root" apt-get update -qq &&
+            chroot "$root" apt-get install -y -qq --no-install-recommends \
+                -o Dpkg::Options::=--force-confold \
+                make gcc libc6-dev git python3 maven openjdk-17-jdk-headless
+    } </dev/null >"$root.log" 2>&1 || { tail -n 20 "$root.log"; return 1; }
+    git clone -q --no-local . "$root/root/enroute"
+    say "Debian root: done in $SECONDS s; commit $(git rev-parse --short HEAD)"
+}
+
+# The toolchains are read-only; what this machine compiled or fetched before stays outside.
+attach() { # root
+    local root=$1 tree
+    mkdir -p "$root"/opt/{rust,go}
+    mount --bind "$(rustc --print sysroot)" "$root/opt/rust"
+    mount --bind "$(go env GOROOT)" "$root/opt/go"
+    for tree in rust go; do mount -o remount,bind,ro "$root/opt/$tree"; done
+    for tree in dev sys; do mount --rbind "/$tree" "$root/$tree"; done
+    mount -t proc proc "$root/proc"
+    mount -t tmpfs tmpfs "$root/run"
+}
+
+# Run in the root, as a newcomer's shell.
+newcomer() { # step...
+    say() { echo "test-bare: $*"; }
+    asked() { [[ " $steps " == *" $1 "* ]]; }
+    timed() { # command...
+        local started=$SECONDS
+        "$@" </dev/null || { say "$*: FAILED after $((SECONDS - started)) s"; return 1; }
+        say "$*: done in $((SECONDS - started)) s"
+    }
+    data_planes() { find target/debug/build -path '*/switch-*/out/switch.bpf.o' | wc -l; }
+    expect() { # sentence, command...
+        local sentence=$1
+        shift
+        "$@" || { say "expected: $sentence"; return 1; }
+        say "holds: $sentence"
+    }
+    steps=$*
+    if asked demo; then timed make demo; fi
+    if asked clang; then
+        cargo build --locked -p switch </dev/null 2>&1 | tee /tmp/without-clang
+        expect "a build without clang warns" grep -q 'clang is not installed' /tmp/without-clang
+        expect "it has no data plane" [ "$(data_planes)" = 0 ]
+        timed make deps
+        cargo build --locked -p switch </dev/null
+        expect "the first build with clang has the data plane" [ "$(data_planes)" = 1 ]
+        expect "Redis's own suites are installed" [ -x .deps/redis-tests/runtest ]
+    fi
+    if asked test; then timed make test; fi
+    if asked ci; then timed .ci/run; fi
+}
+
+# Within the namespaces.
+if [ "${1:-}" = --in ]; then
+    root=$2
+    shift 2
+    unset TMPDIR
+    bootstrap "$root"
+    attach "$root" # before packages are installed: those of Java read /proc
+    prepare "$root"
+    variables=()
+    for name in $(compgen -e | grep -E '(_proxy|_PROXY|CA_BUNDLE|CAINFO|CA_CERTS)$|^(PIP_CERT|SSL_CERT_FILE|GOPROXY)$'); do
+        variables+=("$name=${!name}")
+    done
+    exec env -i HOME=/root LANG=C.UTF-8 ${variables[@]+"${variables[@]}"} \
+        PATH=/opt/rust/bin:/opt/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        chroot "$root" bash -euo pipefail -c "cd /root/enroute; $(declare -f newcomer); newcomer $*"
+fi
+
+[ "$(id -u)" = 0 ] || { say "expected root: mounts and chroot need it"; exit 1; }
+for tool in debootstrap rustc go unshare; do
+    command -v "$tool" >/dev/null || { say "expected $tool on PATH: install it"; exit 1; }
+done
+[ $# -gt 0 ] || set -- demo clang test ci
+root=$(mktemp -d -p "${TMPDIR:-/var/tmp}" enroute-bare.XXXXXX)
+chmod 0755 "$root"
+# Every process and mount belongs to namespaces that end with their first process, however it ends.
+unshare --mount --pid --fork --kill-child --mount-proc "$0" --in "$root" "$@" &
+namespaces=$!
+end() {
+    kill -KILL "$namespaces" 2>/dev/null || true
+    wait "$namespaces" 2>/dev/null || true
+    rm -rf --one-file-system "$root" "$root.log"
+}
+trap end EXIT
+trap 'exit 1' INT TERM
+wait "$namespaces"
+say "done after $SECONDS s"
