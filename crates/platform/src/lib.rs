@@ -1,7 +1,8 @@
 //! # platform: what services take from the operating system
 //!
 //! Tier 2: files with secrets, locks of files, the wall clock, random bytes, the memory of the
-//! process, and TLS (rustls) from files. Each is one rule that all services follow.
+//! process, threads of low priority, and TLS (rustls) from files. Each is one rule that all services
+//! follow.
 //!
 //! It is not a service: it reads no configuration and no arguments. Event loops are in `reactor`,
 //! HTTP endpoints in `endpoint`, and the TLS of the edge is in `edge-tls`.
@@ -12,10 +13,12 @@
 //! |---|---|
 //! | [`certificate`] | warnings about the expiry of certificates |
 //! | [`cgroup`] | memory limit of the control group of the process |
+//! | [`harden`] | keeps secrets in the memory of the process |
 //! | [`lock`] | a file that one process at a time may hold |
-//! | [`memory`] | memory budget of the process |
+//! | [`memory`] | memory budget of the process; data in transit ([`memory::transit`]) |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`random`] | random bytes of the system |
+//! | [`slow_lane`] | threads of low priority for slow operations |
 //! | [`tls`] | TLS of servers and clients: certificates, keys and authorities, from files |
 //! | [`wall_clock`] | time since the Unix epoch |
 
@@ -24,9 +27,11 @@
 
 pub mod certificate;
 pub mod cgroup;
+pub mod harden;
 pub mod lock;
 pub mod memory;
 pub mod private_file;
 pub mod random;
+pub mod slow_lane;
 pub mod tls;
 pub mod wall_clock;

@@ -5,6 +5,7 @@ use std::fs;
 mod budget;
 mod clients;
 pub mod heap;
+pub mod transit;
 
 pub use budget::{Budget, CLIENTS_BYTES, Stored, process_bytes};
 pub use clients::{COUNTED_BYTES, Clients};

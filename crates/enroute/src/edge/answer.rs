@@ -29,6 +29,7 @@ use hyper::{
     Request, Response,
     body::{Body as _, Bytes},
 };
+use platform::memory::transit::{Account, Counted, InRoom};
 use tokio::sync::watch;
 
 use super::{
@@ -39,7 +40,7 @@ use super::{
     flights::{self, Place},
     now,
     origin::Failure,
-    room::{Account, Counted, InRoom, PASSING_BYTES},
+    room::PASSING_BYTES,
     taking::Taking,
 };
 

@@ -9,10 +9,11 @@ use std::{
 
 use http_body_util::{BodyExt, Empty, Limited, combinators::UnsyncBoxBody};
 use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
+use platform::memory::transit::{Account, Charged, Counted, InRoom};
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit, time::timeout};
 
 use super::{
-    room::{Account, Charged, Counted, InRoom, PASSING_BYTES},
+    room::PASSING_BYTES,
     unread::{Arriving, Unread},
 };
 

@@ -6,10 +6,10 @@ use std::{hash::RandomState, sync::Arc, time::Duration};
 use content::{Limits, Record, Storage};
 use endpoint::{Told, seldom};
 use hyper::body::Bytes;
-use platform::memory;
+use platform::memory::{self, transit::Room};
 use tracing::debug;
 
-use super::{Database, room::Room};
+use super::Database;
 
 /// Stored content.
 pub struct Content {

@@ -17,6 +17,7 @@ use hyper::{
     Request, Response,
     body::{Body as _, Bytes},
 };
+use platform::memory::transit::{Counted, Room};
 use tokio::time::timeout;
 use tracing::debug;
 
@@ -25,7 +26,6 @@ use super::{
     body::{Body, FromOrigin, Resumed, full, passing},
     now,
     origin::Failure,
-    room::{Counted, Room},
 };
 
 /// The parts of a request that the origin needs.

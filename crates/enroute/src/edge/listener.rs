@@ -18,6 +18,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use platform::memory::transit::Gate;
 use rustix::net::sockopt;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -31,7 +32,7 @@ use super::{
     Shared,
     answer::{Connection, answer},
     body::RequestBody,
-    room::Gate,
+    room::{REQUEST_BYTES, has_left},
     taking::Taking,
     unread::{Unread, Watched},
 };
@@ -165,11 +166,11 @@ async fn serve_requests(
     let Connection { shared, peer, account, .. } = &**connection;
     let requests = Arc::clone(connection);
     let unread = (protocol == Protocol::Http2).then(|| Unread::new(&shared.room, account));
-    let gate = Gate::new(stream, &shared.room);
+    let gate = Gate::new(stream, &shared.room, has_left);
     let of_requests = unread.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         // At once, not when the task is scheduled: many requests may arrive before that.
-        let in_room = requests.shared.room.request(&requests.account);
+        let in_room = requests.shared.room.request(REQUEST_BYTES, &requests.account);
         let request = request.map(|body| RequestBody::new(body, of_requests.as_ref()));
         answer(Arc::clone(&requests), request, in_room)
     });

@@ -28,7 +28,7 @@ use endpoint::Told;
 use parking_lot::RwLock;
 use platform::{
     certificate::{Life, Watch},
-    memory::{self, Budget},
+    memory::{self, Budget, transit::Room},
     wall_clock::now,
 };
 use tokio::{runtime, sync::watch};
@@ -155,7 +155,7 @@ pub struct Shared {
     acceptor: edge_tls::Acceptor,
     flights: flights::Flights,
     marks: Marks,
-    room: Arc<room::Room>,
+    room: Arc<Room>,
     /// Port of the listener; a client names this port or none.
     port: u16,
     connections: AtomicUsize,
@@ -217,7 +217,7 @@ impl Edge {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         memory::heap::share(i32::try_from(workers).unwrap_or(HEAPS_MAX).clamp(2, HEAPS_MAX));
-        let room = room::Room::new(room::share(content.memory().bytes_max()));
+        let room = Room::new(room::share(content.memory().bytes_max()));
         let shared = Arc::new(Shared {
             limits,
             content,

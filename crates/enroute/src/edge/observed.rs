@@ -26,7 +26,7 @@ impl Observed for Shared {
             .map(|(name, _, count)| (name.into(), count.into()))
             .collect();
         counters.insert("connections".into(), self.connections().into());
-        counters.insert("ended_for_room".into(), self.room.ended.value().into());
+        counters.insert("ended_for_room".into(), self.room.ended().into());
         counters.insert("on_its_way_bytes".into(), self.room.clients().bytes().into());
         let lives = self.certificates.lives().into_iter();
         let certificates: Map<String, Value> = lives
@@ -53,7 +53,7 @@ impl Observed for Shared {
         }
         text.gauge("connections", "Clients being served.").value(self.connections());
         let help = "Connections closed because they had the most data in transit.";
-        text.counter("ended_for_room_total", help).value(self.room.ended.value());
+        text.counter("ended_for_room_total", help).value(self.room.ended());
         text.gauge("on_its_way_bytes", "Memory of requests and responses in transit.")
             .value(self.room.clients().bytes());
         text.gauge("content_items", "Records of content held in memory.").value(sizes.items);

@@ -39,6 +39,7 @@ use hyper_util::{
     },
     rt::{TokioExecutor, TokioIo, TokioTimer},
 };
+use platform::memory::transit::Room;
 use rustix::net::sockopt;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
@@ -50,7 +51,7 @@ use tokio::{
 use super::{
     Limits,
     body::{Body, FromOrigin, full},
-    room::{PASSING_BYTES, Room},
+    room::PASSING_BYTES,
 };
 
 /// Connections kept for the next request.

@@ -16,10 +16,9 @@ use std::{
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
+use platform::memory::transit::{Account, Room};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::http2::unread::Bodies;
-
-use super::room::{Account, Room};
 
 /// The bodies of one connection's requests.
 pub(super) struct Unread {

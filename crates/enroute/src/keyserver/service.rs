@@ -12,7 +12,7 @@ use keyserver::{
     record,
 };
 use parking_lot::{Mutex, RwLock};
-use platform::wall_clock;
+use platform::{slow_lane::Lane, wall_clock};
 use tokio::sync::Semaphore;
 use tracing::debug;
 use wire::{
@@ -21,7 +21,7 @@ use wire::{
 };
 use zeroize::Zeroizing;
 
-use super::{audit::Log, database::Database, lane::Lane};
+use super::{audit::Log, database::Database};
 
 /// Records longer than this hold RSA keys, which take long to parse.
 const QUICK_RECORD_BYTES_MAX: usize = 640;

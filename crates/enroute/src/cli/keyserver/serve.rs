@@ -4,7 +4,11 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, sync::Arc, thread};
 
 use clap::Args;
 use keyserver::cache;
-use platform::certificate::{Life, Watch};
+use platform::{
+    certificate::{Life, Watch},
+    harden::harden,
+    slow_lane::Lane,
+};
 use tracing::info;
 
 use super::{
@@ -13,8 +17,6 @@ use super::{
 };
 use crate::keyserver::{
     audit::Log,
-    harden::harden,
-    lane::Lane,
     policy,
     server::{Configuration, Server},
     service::Service,

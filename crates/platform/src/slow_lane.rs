@@ -1,5 +1,6 @@
-//! The slow lane: RSA and P-384 operations, on threads of their own which yield to those that serve
-//! connections. A flood of RSA requests therefore does not delay ECDSA requests.
+//! The slow lane: operations that take long, on threads of their own which yield to those that
+//! serve connections. A flood of slow requests, such as RSA, therefore does not delay quick ones,
+//! such as ECDSA.
 
 use std::{collections::VecDeque, sync::Arc, thread};
 
