@@ -29,6 +29,7 @@ use crate::{
     storage::{Storage, Write},
 };
 
+mod broken;
 mod config;
 mod end;
 mod held;
@@ -62,6 +63,8 @@ pub struct Session<F: Filter> {
     pub(crate) hush: Hush,
     /// The client has sent QUIT: no origin reads what the client sends after it.
     pub(crate) ended: bool,
+    /// How the client has broken its protocol; it is told after the replies to earlier requests.
+    pub(crate) broken: Option<wire::Error>,
     /// The client has disconnected: replies of the origin settle writes and are then discarded.
     pub(crate) deserted: bool,
     /// The first write since [`Self::take_lost`] whose reply was lost.
@@ -144,6 +147,7 @@ impl<F: Filter> Session<F> {
             endings: 0,
             hush: Hush::Off,
             ended: false,
+            broken: None,
             deserted: false,
             lost: None,
             probing: VecDeque::new(),
@@ -181,6 +185,7 @@ impl<F: Filter> Session<F> {
                 .take(side, bytes, storage, now)
                 .and_then(|()| self.take(Side::Client, &[], storage, now)),
         };
+        let outcome = outcome.and_then(|()| self.end_broken());
         if outcome.is_err() {
             storage.stats().refused_frames.add(1);
         }
@@ -219,11 +224,12 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Whether requests wait for buffer space that is now free. Call this after writing
-    /// [`Self::output`], and then [`Self::proceed`]: no other event resumes these requests.
+    /// Whether requests wait for buffer space that is now free, or a client for the error that ends
+    /// its connection. Call this after writing [`Self::output`], and then [`Self::proceed`]: no
+    /// other event resumes these requests.
     #[must_use]
     pub fn can_proceed(&self) -> bool {
-        self.held_up && self.may_take_request()
+        (self.held_up && self.may_take_request()) || self.owes_refusal()
     }
 
     /// Resumes requests that had to wait for buffer space.
@@ -341,7 +347,7 @@ impl<F: Filter> Session<F> {
         let mut scratch = Scratch::new();
         self.held_up = false;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            if self.ended || self.deserted {
+            if self.ended || self.deserted || self.broken.is_some() {
                 return Ok(bytes.len());
             }
             if !self.may_take_request() {
@@ -349,7 +355,7 @@ impl<F: Filter> Session<F> {
                 break;
             }
             if self.passing {
-                match self.pass(rest)? {
+                match self.pass(rest) {
                     Passage::Taken(length) => taken += length,
                     Passage::Wait => break,
                 }
@@ -370,7 +376,10 @@ impl<F: Filter> Session<F> {
                         break;
                     }
                 },
-                Err(error) => return Err(self.refuse(error.clone())),
+                Err(error) => {
+                    self.broken = Some(error.clone());
+                    continue;
+                }
             };
             scratch.clear();
             let named = self.filter.request(message, &mut scratch, &mut self.standing, now);
@@ -385,10 +394,7 @@ impl<F: Filter> Session<F> {
                 taken += length;
                 continue;
             }
-            let request = match named {
-                Ok(request) => request,
-                Err(error) => return Err(self.refuse(error)),
-            };
+            let Ok(request) = named.map_err(|error| self.broken = Some(error)) else { continue };
             if self.streams && request.flow.is_wide_write() {
                 return Err(Error::Stream);
             }
@@ -404,14 +410,6 @@ impl<F: Filter> Session<F> {
             taken += length;
         }
         Ok(taken)
-    }
-
-    fn refuse(&mut self, error: wire::Error) -> Error {
-        // In front of a reply that is still to come it would be taken for that reply.
-        if self.has_turn() {
-            self.filter.refuse(&error, self.to_client.buffer());
-        }
-        Error::Client(error)
     }
 
     /// Handles what can be handled of `bytes`; returns how far that reaches.

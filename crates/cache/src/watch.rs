@@ -48,19 +48,29 @@ impl Speaks {
         }
     }
 
-    /// Returns a question of another protocol, for an origin that does not answer this one.
+    /// Questions for an origin that does not answer in this protocol, each for a connection of its
+    /// own, and the protocol that was expected. `encrypted`: it should speak TLS. `reached`: a
+    /// connection was made, with its handshake; otherwise the questions go without TLS.
     #[must_use]
-    pub fn foreign_question(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        match self {
-            Self::Resp(_) => write_hello(&mut out),
-            Self::Mongo => request::write_command(&mut out, &["PING"]),
-            // Redis answers `stats` with an error.
-            Self::Memcache => write_hello(&mut out),
+    pub fn probes(&self, encrypted: bool, reached: bool) -> (Protocol, Vec<Vec<u8>>) {
+        let mut hello = Vec::new();
+        write_hello(&mut hello);
+        let (own, foreign) = match self {
+            Self::Resp(_) => (PING.to_vec(), hello),
+            Self::Mongo => (hello, PING.to_vec()),
+            // Redis answers the watch's `stats` with an error.
+            Self::Memcache => (memcache::reply::FENCE.to_vec(), hello),
+        };
+        match (encrypted, reached) {
+            (true, false) => (Protocol::Tls, vec![own, foreign]),
+            (true, true) => (self.protocol(), vec![foreign]),
+            (false, _) => (self.protocol(), vec![foreign, detect::client_hello()]),
         }
-        out
     }
 }
+
+/// Redis answers it, whatever the client may do, and memcached with an error.
+const PING: &[u8] = b"PING\r\n";
 
 /// Verdict of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,8 +17,8 @@ pub enum Protocol {
     Resp,
     /// MongoDB.
     Mongo,
-    /// memcached's text protocol. It has no recognizable beginning, so it is never reported as
-    /// found.
+    /// memcached's text protocol. Its requests have no recognizable beginning: only servers are
+    /// reported as found.
     Memcache,
     /// memcached's binary protocol.
     MemcacheBinary,
@@ -153,11 +153,24 @@ pub fn server(expected: Protocol, bytes: &[u8]) -> Option<Protocol> {
         [0x15 | 0x16, 3, 0..=4, ..] => Protocol::Tls,
         [b'H', b'T', b'T', b'P', b'/', ..] => Protocol::Http,
         [b'E', b'R', b'R', b'O', b'R', b'\r', ..] => Protocol::Memcache,
+        [b'V', b'E', b'R', b'S', b'I', b'O', b'N', b' ', ..] => Protocol::Memcache,
         [b'+' | b'-' | b':' | b'$' | b'*' | b'%' | b'_', ..] if is_text(bytes) => Protocol::Resp,
         _ if is_mongo_reply(bytes) => Protocol::Mongo,
         _ => return None,
     };
     (found != expected).then_some(found)
+}
+
+/// A ClientHello that any server of TLS answers with a handshake record or an alert.
+#[must_use]
+pub fn client_hello() -> Vec<u8> {
+    // TLS 1.2, no session, two cipher suites, no compression, no extensions. The random bytes are
+    // zeros: no key comes of it.
+    const SUITES: [u8; 8] = [0, 4, 0xc0, 0x2f, 0xc0, 0x2b, 1, 0];
+    let body = [&[3, 3][..], &[0; 32], &[0], &SUITES].concat();
+    let length = body.len() as u8;
+    let message = [&[1, 0, 0, length][..], &body].concat();
+    [&[HANDSHAKE, 3, 1, 0, length + 4][..], &message].concat()
 }
 
 /// Writes an error that a client of `found` understands, with `reason` if the protocol has a field

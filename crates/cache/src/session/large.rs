@@ -46,7 +46,7 @@ impl<F: Filter> Session<F> {
         let (request, taken) = match self.filter.begin(bytes, scratch, standing, now) {
             Ok(Some(begun)) => begun,
             Ok(None) => return Ok(Passage::Wait),
-            Err(error) => return Err(self.refuse(error)),
+            Err(error) => return Ok(self.breaks(error)),
         };
         let original = bytes.get(..taken).unwrap_or_default();
         if self.streams && matches!(request.flow, Flow::Write(_)) {
@@ -63,10 +63,10 @@ impl<F: Filter> Session<F> {
     }
 
     /// Forwards the bytes received so far of such a request.
-    pub(super) fn pass(&mut self, bytes: &[u8]) -> Result<Passage, Error> {
+    pub(super) fn pass(&mut self, bytes: &[u8]) -> Passage {
         let passed = match self.filter.pass(bytes) {
             Ok(passed) => passed,
-            Err(error) => return Err(self.refuse(error)),
+            Err(error) => return self.breaks(error),
         };
         self.forward(bytes.get(..passed.bytes).unwrap_or_default());
         self.passing = !passed.ends;
@@ -75,9 +75,15 @@ impl<F: Filter> Session<F> {
             // The request, followed by the request that proves its outcome.
             self.expected.iter_mut().rev().take(2).for_each(|last| last.partial = false);
         }
-        Ok(match passed.bytes {
+        match passed.bytes {
             0 if self.passing => Passage::Wait,
             taken => Passage::Taken(taken),
-        })
+        }
+    }
+
+    /// The client breaks its protocol: the rest of what it sends is discarded.
+    fn breaks(&mut self, error: wire::Error) -> Passage {
+        self.broken = Some(error);
+        Passage::Taken(0)
     }
 }

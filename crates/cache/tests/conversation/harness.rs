@@ -195,7 +195,7 @@ impl<S: Speech> Play<S> {
     fn proceeds(&mut self, number: u64) {
         let (_, session) = self.connections.get(number);
         assert!(session.can_proceed(), "{}", self.place);
-        session.proceed(&mut self.storage, self.now).expect("well-formed");
+        self.broken = session.proceed(&mut self.storage, self.now).err();
         self.settle();
     }
 

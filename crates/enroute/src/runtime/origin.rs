@@ -11,9 +11,11 @@ use std::{
 };
 
 use cache::{lease::Ticket, session::Lost};
-use parking_lot::Mutex;
 use platform::tls;
-use tokio::{net::TcpStream, sync::mpsc};
+use tokio::{
+    net::TcpStream,
+    sync::{mpsc, watch},
+};
 use tracing::warn;
 
 use super::{
@@ -31,7 +33,7 @@ pub struct Origin {
     failures: Arc<AtomicU64>,
     lost: Arc<Losses>,
     /// Why it cannot be used although it is reachable.
-    fault: Mutex<Option<String>>,
+    fault: watch::Sender<Option<String>>,
     /// Asks its watch to confirm a new connection.
     watch: OnceLock<mpsc::UnboundedSender<Ticket>>,
 }
@@ -45,7 +47,7 @@ impl Origin {
             tls: None,
             failures: Arc::default(),
             lost: Arc::default(),
-            fault: Mutex::default(),
+            fault: watch::Sender::default(),
             watch: OnceLock::new(),
         }
     }
@@ -78,10 +80,11 @@ impl Origin {
 
     /// Sets why it cannot be used; true if that has changed.
     pub(super) fn set_fault(&self, fault: Option<String>) -> bool {
-        let mut present = self.fault.lock();
-        let changed = *present != fault;
-        *present = fault;
-        changed
+        self.fault.send_if_modified(|present| {
+            let changed = *present != fault;
+            *present = fault;
+            changed
+        })
     }
 
     /// The same with another address; failures are counted together.
@@ -92,29 +95,40 @@ impl Origin {
             tls: self.tls.clone(),
             failures: Arc::clone(&self.failures),
             lost: Arc::clone(&self.lost),
-            fault: Mutex::default(),
+            fault: watch::Sender::default(),
             watch: OnceLock::new(),
         }
     }
 
-    /// Connects, unless it is known to be unusable.
+    /// Connects, unless it is known to be unusable, or that becomes known first.
     pub(super) async fn connect(&self) -> io::Result<Reached> {
-        let fault = self.fault.lock().clone();
-        match fault {
-            Some(fault) => Err(io::Error::other(fault)),
-            None => self.reach().await,
+        let mut faults = self.fault.subscribe();
+        tokio::select! {
+            biased;
+            Ok(fault) = faults.wait_for(Option::is_some) => {
+                Err(io::Error::other(fault.clone().unwrap_or_default()))
+            }
+            reached = self.reach() => reached,
         }
     }
 
     /// Connects. The name is resolved each time, so that a database that has moved is found.
     pub(super) async fn reach(&self) -> io::Result<Reached> {
-        let (address, limit) = (&self.address, self.connect_timeout);
-        let stream = tokio::time::timeout(limit, TcpStream::connect(address)).await??;
-        stream.set_nodelay(true)?;
+        let stream = self.reach_without_tls().await?;
         Ok(match &self.tls {
             None => Reached::Plain(stream),
-            Some(tls) => Reached::Encrypted(Box::new(tls.secure(stream, limit).await?)),
+            Some(tls) => {
+                Reached::Encrypted(Box::new(tls.secure(stream, self.connect_timeout).await?))
+            }
         })
+    }
+
+    /// Connects without encryption, whatever is configured: for questions that say nothing.
+    pub(super) async fn reach_without_tls(&self) -> io::Result<TcpStream> {
+        let connecting = TcpStream::connect(&self.address);
+        let stream = tokio::time::timeout(self.connect_timeout, connecting).await??;
+        stream.set_nodelay(true)?;
+        Ok(stream)
     }
 
     /// Records that it could not be reached. Logged at the first failure, then at growing
@@ -138,7 +152,7 @@ impl Origin {
 
     /// Error text for clients when it cannot be used because of `error`.
     pub(super) fn excuse(&self, error: &io::Error) -> String {
-        match &*self.fault.lock() {
+        match &*self.fault.borrow() {
             Some(_) => error.to_string(),
             None => "the origin cannot be reached".to_owned(),
         }

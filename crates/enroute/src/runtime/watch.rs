@@ -25,7 +25,7 @@ use wire::detect;
 use super::{
     Handle, Origin, Shared,
     inbox::{self, Note},
-    reached::Duplex,
+    reached::{Duplex, Reached},
 };
 
 /// Interval of periodic identity queries: bounds the detection time of a data loss that closes no
@@ -36,8 +36,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Maximum time that a session waits for the watch; after it the stored entries of the origin are
 /// dropped.
 const CONFIRM_MAX: Duration = Duration::from_secs(2);
-/// The same before the first answer to the watch, when there is hardly anything to drop.
-const FIRST_CONFIRM_MAX: Duration = Duration::from_millis(250);
+/// The same at an origin that answers the watch in no protocol: there is hardly anything to drop.
+const UNKNOWN_CONFIRM_MAX: Duration = Duration::from_millis(250);
 /// Time between two attempts to reach an origin.
 const RETRY: Duration = Duration::from_millis(250);
 /// Time between two attempts at an origin that speaks another protocol.
@@ -79,6 +79,8 @@ pub(super) struct Watcher {
     patience: Option<Instant>,
     /// Sessions that continued before the first answer.
     loose: Vec<Ticket>,
+    /// The origin was asked in other protocols and answered in none.
+    unknown: bool,
 }
 
 impl Watcher {
@@ -90,39 +92,60 @@ impl Watcher {
     ) -> Self {
         let watch = Watch::new(source.speaks.clone());
         let (waiting, asked, loose) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shared, storage, source, watch, questions, waiting, asked, patience: None, loose }
+        let (patience, unknown) = (None, false);
+        Self { shared, storage, source, watch, questions, waiting, asked, patience, loose, unknown }
     }
 
     /// Keeps watching until it is dropped.
     pub(super) async fn follow(mut self) {
         loop {
-            let origin = Arc::clone(&self.source.origin);
-            let mut pause = RETRY;
-            if let Ok(reached) = self.while_serving_sessions(origin.reach()).await {
-                let stream = reached.into_duplex();
-                let stood = self.watch.has_stood();
-                let ended = self.listen(stream).await;
-                let answered = self.watch.has_answered();
-                self.watch.lost();
-                self.waiting.append(&mut self.asked);
-                match ended {
-                    Err(cache::Error::Server(error @ wire::Error::Foreign { .. })) => {
-                        self.is_foreign(&error);
-                        pause = WRONG_RETRY;
-                    }
-                    _ if !stood && !self.watch.has_stood() => {
-                        if let Some(error) = self.probe().await {
-                            self.is_foreign(&error);
-                            pause = WRONG_RETRY;
-                        }
-                    }
-                    // The next connection is made at once, because sessions may have made new ones.
-                    _ if answered => pause = Duration::ZERO,
-                    _ => {}
+            let pause = match self.attend().await {
+                Ok(pause) => pause,
+                Err(fault) => {
+                    self.is_foreign(&fault);
+                    WRONG_RETRY
                 }
-            }
+            };
             self.while_serving_sessions(tokio::time::sleep(pause)).await;
         }
+    }
+
+    /// Watches until a connection ends, or none is made. Returns the pause before the next one.
+    async fn attend(&mut self) -> Result<Duration, wire::Error> {
+        let Some(reached) = self.reach().await? else { return Ok(RETRY) };
+        let ended = self.listen(reached.into_duplex()).await;
+        let answered = self.watch.has_answered();
+        self.watch.lost();
+        self.waiting.append(&mut self.asked);
+        match ended {
+            Err(cache::Error::Server(fault @ wire::Error::Foreign { .. })) => Err(fault),
+            _ if !self.watch.has_stood() => {
+                self.probe(true).await?;
+                self.unknown = true;
+                Ok(RETRY)
+            }
+            // The next connection is made at once, because sessions may have made new ones.
+            _ if answered => Ok(Duration::ZERO),
+            _ => Ok(RETRY),
+        }
+    }
+
+    /// Connects. An origin whose first handshake fails, or is late, may not speak TLS at all.
+    async fn reach(&mut self) -> Result<Option<Reached>, wire::Error> {
+        let origin = Arc::clone(&self.source.origin);
+        let mut reaching = std::pin::pin!(origin.reach());
+        if origin.tls().is_some() && !self.watch.has_stood() {
+            let first = timeout(FIRST_ANSWER_MAX, &mut reaching);
+            let first = self.while_serving_sessions(first).await;
+            if let Ok(Ok(reached)) = first {
+                return Ok(Some(reached));
+            }
+            self.probe(false).await?;
+            if first.is_ok() {
+                return Ok(None);
+            }
+        }
+        Ok(self.while_serving_sessions(reaching).await.ok())
     }
 
     /// Waits for `event`. Sessions that have waited for an answer too long continue without it.
@@ -175,7 +198,7 @@ impl Watcher {
     }
 
     fn enqueue(&mut self, ticket: Ticket) {
-        let longest = if self.watch.has_stood() { CONFIRM_MAX } else { FIRST_CONFIRM_MAX };
+        let longest = if self.unknown { UNKNOWN_CONFIRM_MAX } else { CONFIRM_MAX };
         self.waiting.push(ticket);
         self.patience.get_or_insert_with(|| Instant::now() + longest);
     }
@@ -185,6 +208,7 @@ impl Watcher {
         if self.source.origin.set_fault(None) {
             info!(origin = %self.source.origin, "the origin now speaks the expected protocol");
         }
+        self.unknown = false;
         // Sessions that continued before the first answer may have stored replies of an earlier
         // process.
         let loose = !std::mem::take(&mut self.loose).is_empty();
@@ -238,21 +262,33 @@ impl Watcher {
         }
     }
 
-    /// Queries an origin that has never answered in another protocol.
-    async fn probe(&mut self) -> Option<wire::Error> {
-        let expected = self.watch.speaks().protocol();
-        let question = self.watch.speaks().foreign_question();
-        let origin = Arc::clone(&self.source.origin);
-        let answer = async move {
-            let mut stream = origin.reach().await.ok()?.into_duplex();
-            stream.write_all(&question).await.ok()?;
-            stream.flush().await.ok()?;
-            let mut said = vec![0; READ_BYTES];
-            let count = stream.read(&mut said).await.ok()?;
-            said.truncate(count);
-            detect::server(expected, &said).map(|found| detect::foreign(expected, found, &said))
-        };
-        self.while_serving_sessions(timeout(FIRST_ANSWER_MAX, answer)).await.ok().flatten()
+    /// Queries an origin that has never answered in other protocols. `reached`: a connection to it
+    /// was made, with its handshake if it has one.
+    async fn probe(&mut self, reached: bool) -> Result<(), wire::Error> {
+        let origin = &self.source.origin;
+        let (expected, questions) = self.watch.speaks().probes(origin.tls().is_some(), reached);
+        for question in questions {
+            let origin = Arc::clone(&self.source.origin);
+            let answer = async move {
+                let mut stream = match reached {
+                    true => origin.reach().await.ok()?.into_duplex(),
+                    false => Box::new(origin.reach_without_tls().await.ok()?),
+                };
+                stream.write_all(&question).await.ok()?;
+                stream.flush().await.ok()?;
+                let mut said = vec![0; READ_BYTES];
+                let count = stream.read(&mut said).await.ok()?;
+                said.truncate(count);
+                Some(said)
+            };
+            let answer = self.while_serving_sessions(timeout(FIRST_ANSWER_MAX, answer)).await;
+            if let Ok(Some(said)) = answer
+                && let Some(found) = detect::server(expected, &said)
+            {
+                return Err(detect::foreign(expected, found, &said));
+            }
+        }
+        Ok(())
     }
 
     fn tell(&self, ticket: Ticket, note: Note) {

@@ -1,20 +1,25 @@
-//! Many MongoDB clients, few documents, a path that breaks: whatever drivers are told through the
-//! cache could have come from one copy of the data.
+//! Many MongoDB clients, few documents, a path that breaks, an origin that is killed and restarted with
+//! nothing in it: whatever drivers are told through the cache could have come from one copy of the
+//! data, which each kill empties.
 
 use std::env;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::enroute::{Cache, program};
-use crate::support::history::{self, Operation, Verdict};
-use crate::support::mongodb_history::record;
+use crate::support::history::{self, KILLS, Operation, Recorder, Verdict};
+use crate::support::mongodb_history::{KEYS, record, until_answered};
 use crate::support::origins::Mongo;
 use crate::support::process::free_address;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use testbed::link::{Relay, RelayConfig};
+
+/// One break of the path in this number comes with a kill of the origin.
+const KILLED_OF: u32 = 4;
 
 #[test]
 fn mongodb_history_through_the_cache_is_linearizable() {
@@ -48,7 +53,7 @@ fn a_cache_of_mongodb_without_leases_is_found_out() {
 /// Returns the checker's verdict, and the number of hits.
 fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     history::checker()?;
-    let origin = Mongo::start_java()?;
+    let mut origin = Mongo::start_java()?;
     let mut config = RelayConfig::new(origin.address());
     config.listen = free_address();
     config.up.jitter = Duration::from_millis(1);
@@ -65,12 +70,16 @@ fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     let take = |left: usize| left.checked_sub(1);
     let goes_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
     let history: Vec<Operation> = thread::scope(|scope| {
-        let trouble = scope.spawn(|| make_trouble(&config, &over));
+        let mut kills = Recorder::new(KILLS, start);
+        let trouble = scope.spawn(|| {
+            let breaks = make_trouble(&config, &mut origin, cache.address(), &mut kills, &over);
+            (breaks, kills.finish())
+        });
         let history = record(cache.address(), seed, start, goes_on, || ());
         over.store(true, Ordering::Relaxed);
-        let breaks = trouble.join().unwrap();
-        eprintln!("seed {seed}: {breaks} breaks in {:?}", start.elapsed());
-        history
+        let ((breaks, killed), kills) = trouble.join().unwrap();
+        eprintln!("seed {seed}: {breaks} breaks, {killed} kills in {:?}", start.elapsed());
+        history.into_iter().chain(kills).collect()
     });
     let statistics = cache.statistics();
     let verdict = history::check(&history)?;
@@ -78,22 +87,38 @@ fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     Some((verdict, statistics["hits"] as u64))
 }
 
-/// Takes the path away with all its connections, brings it back, delays it: says how often.
-fn make_trouble(config: &RelayConfig, over: &AtomicBool) -> usize {
+/// Takes the path away with all its connections, brings it back, delays it, or kills the origin:
+/// says how often.
+fn make_trouble(
+    config: &RelayConfig,
+    origin: &mut Mongo,
+    cache: SocketAddr,
+    kills: &mut Recorder,
+    over: &AtomicBool,
+) -> (usize, usize) {
     let mut random = Pcg64Mcg::seed_from_u64(!config.seed);
     let sleep = |limit: u64, random: &mut Pcg64Mcg| {
         thread::sleep(Duration::from_millis(random.random_range(0..limit)));
     };
-    let mut breaks = 0;
+    let (mut breaks, mut killed) = (0, 0);
     while !over.load(Ordering::Relaxed) {
         let relay = Relay::start(config.clone()).expect("the same relay");
         sleep(1_000, &mut random);
         let delay = Duration::from_micros(random.random_range(0..2_000));
         relay.set_delay(delay, delay);
         sleep(1_000, &mut random);
+        if random.random_ratio(1, KILLED_OF) {
+            kills.record_deletes(0..KEYS, || {
+                origin.bring_down();
+                sleep(300, &mut random);
+                origin.bring_up();
+                until_answered(cache);
+            });
+            killed += 1;
+        }
         relay.stop();
         sleep(30, &mut random);
         breaks += 1;
     }
-    breaks
+    (breaks, killed)
 }

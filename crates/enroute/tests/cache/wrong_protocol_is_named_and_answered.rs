@@ -13,9 +13,10 @@ use crate::support::directory::TemporaryDirectory;
 use crate::support::enroute::{Cache, Enroute};
 use crate::support::keyserver::Site;
 use crate::support::message::Client;
-use crate::support::origins::{Mongo, Redis};
+use crate::support::origins::{Memcached, Mongo, Redis};
 use crate::support::process::{PATIENCE, Process};
 use crate::support::raw::Raw;
+use crate::support::secured::{self, certificates, origin_tls};
 use crate::support::state::Agent;
 
 fn op_msg() -> Vec<u8> {
@@ -193,40 +194,72 @@ fn of_many_clients_in_few_lines() {
     assert!((1..=due.min(CLIENTS / 2)).contains(&lines), "{lines} lines, not {due}:\n{log}");
 }
 
-#[test]
-fn a_redis_behind_a_mongodb_listener() {
-    let Some(origin) = Redis::start() else { return };
-    let cache = Cache::start("mongodb", origin.address(), "");
-    let mut client = Client::connect(cache.address());
-    let reply = client.command(bson::doc! { "ping": 1, "$db": "admin" });
-    assert!(reply.get_f64("ok").is_ok_and(|ok| ok == 0.0), "{reply}");
-    let reason = reply.get_str("errmsg").expect("a reason");
-    assert!(reason.contains("expected MongoDB, got Redis"), "{reason}");
-    let line = cache.log_line("speaks another protocol");
-    for part in [origin.address(), cache.address()] {
-        assert!(line.contains(&part.to_string()), "{line}");
+/// The error that a client of `listener` gets, in its own protocol.
+fn error(listener: &str, address: SocketAddr) -> String {
+    if listener == "mongodb" {
+        let reply = Client::connect(address).command(bson::doc! { "ping": 1, "$db": "admin" });
+        assert!(reply.get_f64("ok").is_ok_and(|ok| ok == 0.0), "{reply}");
+        return reply.get_str("errmsg").expect("a reason").to_owned();
     }
+    let mut client = Raw::connect(address);
+    let begins = match listener {
+        "redis" => {
+            client.command("PING");
+            "-ERR enroute: "
+        }
+        _ => {
+            client.say("get k\r\n");
+            "SERVER_ERROR enroute: "
+        }
+    };
+    let line = client.hear_line();
+    assert!(line.starts_with(begins), "{line}");
+    line
 }
 
-#[test]
-fn a_redis_behind_a_memcached_listener() {
-    let Some(origin) = Redis::start() else { return };
-    let cache = Cache::start("memcached", origin.address(), "");
+/// Checks that what `origin` speaks is named, and that no client waits for its timeout.
+fn is_named_behind(listener: &str, origin: SocketAddr, options: &str, named: &str) {
+    let cache = Cache::start_all(&[(listener, origin, options)], "");
+    // Before it is known, too.
+    error(listener, cache.address());
     let line = cache.log_line("speaks another protocol");
-    assert!(line.contains("expected memcached, got Redis"), "{line}");
-    let mut client = Raw::connect(cache.address());
-    client.say("get k\r\n");
-    let line = client.hear_line();
-    assert!(line.starts_with("SERVER_ERROR enroute: ") && line.contains("got Redis"), "{line}");
+    for part in [named, &origin.to_string(), &format!("listen={}", cache.address())] {
+        assert!(line.contains(part), "{listener}: {line}");
+    }
+    let error = error(listener, cache.address());
+    assert!(error.contains(named), "{listener}: {error}");
 }
 
 #[test]
-fn a_mongodb_behind_a_redis_listener() {
-    let Some(origin) = Mongo::start_java() else { return };
-    let cache = Cache::start("redis", origin.address(), "");
-    cache.log_line("speaks another protocol");
-    let mut client = Raw::connect(cache.address());
-    client.command("PING");
-    let line = client.hear_line();
-    assert!(line.starts_with("-ERR enroute: ") && line.contains("got MongoDB"), "{line}");
+fn of_an_origin_of_another_protocol() {
+    let (Some(redis), Some(memcached)) = (Redis::start(), Memcached::start()) else { return };
+    is_named_behind("mongodb", redis.address(), "", "expected MongoDB, got Redis");
+    is_named_behind("mongodb", memcached.address(), "", "expected MongoDB, got memcached");
+    is_named_behind("memcached", redis.address(), "", "expected memcached, got Redis");
+    is_named_behind("redis", memcached.address(), "", "expected Redis (RESP), got memcached");
+    let Some(mongo) = Mongo::start_java() else { return };
+    is_named_behind("redis", mongo.address(), "", "expected Redis (RESP), got MongoDB");
+    is_named_behind("memcached", mongo.address(), "", "expected memcached, got MongoDB");
+}
+
+#[test]
+fn of_an_origin_with_tls_where_none_is_configured() {
+    let Some(workshop) = certificates() else { return };
+    let Some((_redis, origin)) = secured::redis(&workshop, "localhost", false) else { return };
+    is_named_behind("redis", origin, "", "expected Redis (RESP), got TLS");
+    is_named_behind("mongodb", origin, "", "expected MongoDB, got TLS");
+    is_named_behind("memcached", origin, "", "expected memcached, got TLS");
+}
+
+#[test]
+fn of_an_origin_without_tls_where_it_is_configured() {
+    let Some(workshop) = certificates() else { return };
+    let tls = origin_tls(&workshop);
+    let (Some(redis), Some(memcached)) = (Redis::start(), Memcached::start()) else { return };
+    let Some(mongo) = Mongo::start_java() else { return };
+    for listener in ["redis", "mongodb"] {
+        is_named_behind(listener, redis.address(), &tls, "expected TLS, got Redis");
+        is_named_behind(listener, mongo.address(), &tls, "expected TLS, got MongoDB");
+        is_named_behind(listener, memcached.address(), &tls, "expected TLS, got memcached");
+    }
 }

@@ -9,6 +9,7 @@ mod support;
 
 mod demo_edge_shows_which_handshakes_need_the_key_server;
 mod edge_and_key_server_stand_two_faults_at_once;
+mod edge_answers_what_came_before_a_malformed_request;
 mod edge_asks_its_key_server_for_the_name_that_clients_want;
 mod edge_asks_its_origin_once_for_many;
 mod edge_asks_no_more_of_an_origin_at_once_than_it_may;

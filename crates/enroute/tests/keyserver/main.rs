@@ -6,6 +6,7 @@
 mod support;
 
 mod keyserver_answers_ecdsa_while_rsa_waits;
+mod keyserver_answers_what_came_before_a_malformed_request;
 mod keyserver_audit_log_has_one_writer;
 mod keyserver_audit_shows_tampering;
 mod keyserver_denies_what_is_not_allowed;
@@ -20,3 +21,4 @@ mod keyserver_leaves_no_trace_of_a_key;
 mod keyserver_reads_no_secret_that_other_users_can_read;
 mod keyserver_signs_what_openssl_verifies;
 mod keyserver_tells_seldom_that_it_cannot_accept;
+mod strangers_cannot_fill_its_log;

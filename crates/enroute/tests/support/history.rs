@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 use super::directory::{TemporaryDirectory, installed};
 use super::origins::absent;
 
+/// The client that kills an origin, which deletes what the origin has not kept.
+pub const KILLS: usize = 1_000;
+
 /// The operations of one client, in order.
 pub struct Recorder {
     client: usize,

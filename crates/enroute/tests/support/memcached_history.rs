@@ -14,7 +14,7 @@ use super::history::{Operation, Outcome, Recorder, What};
 use super::process::PATIENCE;
 
 const CLIENTS: usize = 16;
-const KEYS: usize = 50;
+pub const KEYS: usize = 50;
 const BUSY_KEYS: usize = 10;
 /// Before an address is tried again at which nothing listens.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -38,15 +38,13 @@ pub fn record(
 ) -> Vec<Operation> {
     let start = Instant::now();
     let (left, over) = (AtomicUsize::new(operations), AtomicBool::new(false));
+    let take = |left: usize| left.checked_sub(1);
+    let goes_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
     thread::scope(|scope| {
         let trouble = scope.spawn(|| make_trouble(relay, &over, seed));
         let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| {
-                scope.spawn({
-                    let left = &left;
-                    move || Client::new(number, address, seed, start).run(left)
-                })
-            })
+            .map(|number| Client::new(number, address, seed, start))
+            .map(|client| scope.spawn(|| client.run(goes_on, || ())))
             .collect();
         let history = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
         over.store(true, Ordering::Relaxed);
@@ -54,6 +52,42 @@ pub fn record(
         eprintln!("seed {seed}: {cuts} cuts in {:?}", start.elapsed());
         history
     })
+}
+
+/// Clients of `address` send one request after another, with a pause after each, until `trouble`
+/// ends.
+pub fn record_during(
+    address: SocketAddr,
+    seed: u64,
+    start: Instant,
+    pause: Duration,
+    trouble: impl FnOnce(),
+) -> Vec<Operation> {
+    let over = AtomicBool::new(false);
+    let goes_on = || !over.load(Ordering::Relaxed);
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| Client::new(number, address, seed, start))
+            .map(|client| scope.spawn(move || client.run(goes_on, || thread::sleep(pause))))
+            .collect();
+        trouble();
+        over.store(true, Ordering::Relaxed);
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    })
+}
+
+/// Waits until the origin answers a new client of the cache at `address`.
+pub fn until_answered(address: SocketAddr) {
+    let answer = || {
+        let mut connection = connect(address)?;
+        connection.get_mut().write_all(b"version\r\n").ok()?;
+        reply(&mut connection, false)
+    };
+    let began = Instant::now();
+    while !answer().is_some_and(|(line, _)| line.starts_with("VERSION ")) {
+        assert!(began.elapsed() < PATIENCE, "the origin is not reached again");
+        thread::sleep(PAUSE);
+    }
 }
 
 fn make_trouble(relay: &RelayHandle, over: &AtomicBool, seed: u64) -> usize {
@@ -88,10 +122,9 @@ impl Client {
         Self { number, address, random, connection: None, recorder: Recorder::new(number, start) }
     }
 
-    fn run(mut self, left: &AtomicUsize) -> Vec<Operation> {
+    fn run(mut self, goes_on: impl Fn() -> bool, rest: impl Fn()) -> Vec<Operation> {
         let mut value = self.number as u64 * 1_000_000_000;
-        let take = |left: usize| left.checked_sub(1);
-        while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+        while goes_on() {
             value += 1;
             let what = match self.random.random_range(0..100) {
                 0..70 => What::Read(None),
@@ -102,6 +135,7 @@ impl Client {
             let key = self.random.random_range(0..keys);
             let form = self.random.random_range(0..3);
             self.operate(key, what, form);
+            rest();
         }
         self.recorder.finish()
     }

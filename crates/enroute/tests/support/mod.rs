@@ -48,4 +48,5 @@ pub mod secured;
 pub mod seeds;
 pub mod state;
 pub mod tls;
+pub mod troubled;
 pub mod workshop;

@@ -1,20 +1,22 @@
 //! Many MongoDB clients on few documents: their replies.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bson::{Document, doc};
 use mongodb::error::{Error, ErrorKind};
 use mongodb::options::ClientOptions;
-use mongodb::sync::{Client, Collection};
+use mongodb::sync::Client;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::history::{Operation, Outcome, Recorder, What};
+use super::process::PATIENCE;
 
 const CLIENTS: usize = 8;
-const KEYS: usize = 20;
+pub const KEYS: usize = 20;
 
 /// Clients of `address` ask for one thing after the other while it `goes_on`, and rest after each.
 pub fn record(
@@ -32,6 +34,34 @@ pub fn record(
     })
 }
 
+/// Clients of `address` ask for one thing after the other, with a pause after each, until `trouble`
+/// ends.
+pub fn record_during(
+    address: SocketAddr,
+    seed: u64,
+    start: Instant,
+    pause: Duration,
+    trouble: impl FnOnce(),
+) -> Vec<Operation> {
+    let over = AtomicBool::new(false);
+    let (goes_on, rest) = (|| !over.load(Relaxed), || thread::sleep(pause));
+    thread::scope(|scope| {
+        let clients = scope.spawn(|| record(address, seed, start, goes_on, rest));
+        trouble();
+        over.store(true, Relaxed);
+        clients.join().expect("no panic")
+    })
+}
+
+/// Waits until the origin answers a new client of the cache at `address`.
+pub fn until_answered(address: SocketAddr) {
+    let began = Instant::now();
+    while client_of(address).database("admin").run_command(doc! { "ping": 1 }).run().is_err() {
+        assert!(began.elapsed() < PATIENCE, "the origin is not reached again");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn work(
     number: usize,
     address: SocketAddr,
@@ -43,7 +73,7 @@ fn work(
     let mut random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64) << 32);
     let mut recorder = Recorder::new(number, start);
     let mut value = number as u64 * 1_000_000_000;
-    let users = users(address);
+    let users = client_of(address).database("shop").collection::<Document>("users");
     while goes_on() {
         value += 1;
         let key = random.random_range(0..KEYS);
@@ -68,11 +98,10 @@ fn work(
     recorder.finish()
 }
 
-fn users(address: SocketAddr) -> Collection<Document> {
+fn client_of(address: SocketAddr) -> Client {
     let url = format!("mongodb://{address}/?directConnection=true&retryWrites=false");
     let options = ClientOptions::parse(url).run().expect("a URL");
-    let client = Client::with_options(options).expect("good options");
-    client.database("shop").collection("users")
+    Client::with_options(options).expect("good options")
 }
 
 /// Returns the outcome of a write: an answer, even an error, determines it; a lost connection does

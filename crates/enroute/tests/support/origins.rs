@@ -151,6 +151,11 @@ impl Memcached {
         self.process = None;
     }
 
+    /// For signals such as STOP and CONT; none while it is down.
+    pub fn running(&self) -> Option<&Process> {
+        self.process.as_ref()
+    }
+
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -158,8 +163,11 @@ impl Memcached {
 
 /// A server with the MongoDB protocol.
 pub struct Mongo {
-    process: Process,
+    /// None while it is down.
+    process: Option<Process>,
     address: SocketAddr,
+    /// Starts it where it was.
+    again: Option<Command>,
     _directory: TemporaryDirectory,
 }
 
@@ -188,7 +196,24 @@ impl Mongo {
         let Some(java) = on_path("java") else {
             return absent("java is not on PATH");
         };
-        Some(Self::started(&mut java_command(&java, &home), TemporaryDirectory::create()))
+        let mut command = java_command(&java, &home, "127.0.0.1:0");
+        let mut mongo = Self::started(&mut command, TemporaryDirectory::create());
+        mongo.again = Some(java_command(&java, &home, &mongo.address.to_string()));
+        Some(mongo)
+    }
+
+    /// Kills it. What mongo-java-server keeps is lost.
+    pub fn bring_down(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts mongo-java-server where it was.
+    pub fn bring_up(&mut self) {
+        let again = self.again.as_mut().expect("a server that is started again");
+        let process = Process::start(again);
+        let line = process.stdout_line("listening on ");
+        assert!(line.is_some(), "{again:?} does not start again:\n{}", process.stderr());
+        self.process = Some(process);
     }
 
     fn started(command: &mut Command, directory: TemporaryDirectory) -> Self {
@@ -197,7 +222,7 @@ impl Mongo {
             panic!("{command:?} does not start:\n{}", process.stderr());
         };
         let address = line.trim_start_matches("listening on ").parse().expect("an address");
-        Self { process, address, _directory: directory }
+        Self { process: Some(process), address, again: None, _directory: directory }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -209,18 +234,18 @@ impl Mongo {
         format!("mongodb://{}/?directConnection=true", self.address)
     }
 
-    /// For its process id, its output, and signals such as STOP and CONT.
-    pub fn process(&self) -> &Process {
-        &self.process
+    /// For its process id, its output, and signals such as STOP and CONT; none while it is down.
+    pub fn running(&self) -> Option<&Process> {
+        self.process.as_ref()
     }
 }
 
-fn java_command(java: &Path, home: &Path) -> Command {
+fn java_command(java: &Path, home: &Path, listen: &str) -> Command {
     let classes = format!("{}:{}/lib/*", home.display(), home.display());
     let mut command = Command::new(java);
     // Many small servers on few cores: one collector thread and one compiler thread each.
     command.args(["-XX:+UseSerialGC", "-XX:CICompilerCount=2", "-Xmx256m"]);
-    command.args(["-cp", &classes, "MongoJava", "127.0.0.1:0"]);
+    command.args(["-cp", &classes, "MongoJava", listen]);
     command
 }
 

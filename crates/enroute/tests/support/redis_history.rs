@@ -98,10 +98,10 @@ pub fn record(
 pub fn record_during(
     address: SocketAddr,
     seed: u64,
+    start: Instant,
     pause: Duration,
     trouble: impl FnOnce(),
 ) -> Vec<Operation> {
-    let start = Instant::now();
     let over = AtomicBool::new(false);
     let goes_on = || !over.load(Ordering::Relaxed);
     thread::scope(|scope| {
