@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p release test-release test-bare deps lint clean
+.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-compare bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p release test-release test-bare deps lint clean
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
@@ -117,6 +117,12 @@ lab-dredbox-short: deps ## The same with shorter runs and fewer repetitions; tak
 bench-cache: deps ## Measure the costs and gains of the cache
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- cache
+
+bench-compare: deps ## Compare the cost of each operation with that of BASE=COMMIT; needs root, takes 25 minutes
+	crates/bench/base.sh "$(BASE)"
+	cargo build --release -q -p enroute --features edge
+	cargo build --release -q -p switch --example packet_cost
+	cargo run --release -q -p bench -- compare $(COMPARE) --base "$$(crates/bench/base.sh "$(BASE)")"
 
 bench-db: deps ## Measure the elastic database beside redis-server, RocksDB and the paper
 	cargo build --release -q -p enroute

@@ -22,9 +22,11 @@ use rustix::{
 
 use crate::resp::{self, KEY_BYTES, OK, write_get, write_set};
 
+mod https;
 mod session;
 mod zipf;
 
+pub(crate) use https::Browser;
 pub(crate) use session::Session;
 pub(crate) use zipf::Zipf;
 

@@ -10,6 +10,7 @@
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 use anyhow::bail;
@@ -31,6 +32,18 @@ use run::Run;
 /// Default of `--output`.
 const OUTPUT: &str = "target/bench";
 
+/// Duration of one reading of `compare`: short, as a paired ratio suffers from what changes between
+/// its two sides.
+const READING: Duration = Duration::from_millis(500);
+
+const COMPARE_HELP: &str = "\
+Each line has the processor time of one operation in the server, in both builds, and the ratio of this \
+build to the base: its median over the rounds, its quartiles, and the interval that holds the median \
+with 95 % confidence. Verdicts: \"within 2 %\", if the whole interval is at most 1.02; \"OUTSIDE: costs \
+more\", if it is above; \"costs less\", if it is below 0.98; \"undecided\", if it holds 1.02 or if there \
+are fewer than six rounds. More --rounds make the interval shorter. A line that the other commit does \
+not have is \"not in BASE\". The switch needs root.";
+
 #[derive(Debug, Parser)]
 #[command(name = "enroute-bench", max_term_width = 100)]
 struct Arguments {
@@ -43,6 +56,17 @@ struct Arguments {
 enum Command {
     /// Measure `enroute cache`; results go to target/bench/cache.json
     Cache(Choice),
+    /// Compare the cost of each operation with that of another commit; results go to
+    /// target/bench/compare.json
+    #[command(after_help = COMPARE_HELP)]
+    Compare {
+        /// Directory with the other commit's `enroute` and `examples/`; crates/bench/base.sh builds
+        /// it
+        #[arg(long, value_name = "DIRECTORY")]
+        base: PathBuf,
+        #[command(flatten)]
+        choice: Choice,
+    },
     /// Measure `enroute db`; results go to target/bench/db.json
     Db(Choice),
     /// Measure `enroute fabric`; results go to target/bench/fabric.json
@@ -68,11 +92,12 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Choice {
-    /// Measure only figures whose name contains this. Repeatable [default: all]
+    /// Measure only figures (or lines) whose name contains this. Repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
-    /// Number of interleaved rounds of each measurement [default: 5, or 3 with --short]
+    /// Number of interleaved rounds of each measurement [default: 5, or 3 with --short; of `compare`
+    /// 12, or 6]
     #[arg(long, value_name = "COUNT")]
     rounds: Option<usize>,
 
@@ -87,6 +112,7 @@ struct Choice {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Compare { base, choice } => compare(&base, &choice),
         Command::Cache(choice) => measure("cache", measure::CACHE, &choice),
         Command::Db(choice) => measure("db", measure::DATABASE, &choice),
         Command::Fabric(choice) => measure("fabric", measure::FABRIC, &choice),
@@ -147,6 +173,17 @@ fn measure(
         run.publish(&figures)?;
     }
     println!("{}", figure::table(&figures));
+    println!("results: {}", run.results().display());
+    Ok(())
+}
+
+#[allow(clippy::print_stdout, reason = "the table is the output of the command")]
+fn compare(base: &Path, arguments: &Choice) -> anyhow::Result<()> {
+    open_files();
+    let wanted = measure::compare::choose(&arguments.only)?;
+    let rounds = arguments.rounds.unwrap_or(if arguments.short { 6 } else { 12 }).max(1);
+    let run = Run::new("compare", &arguments.output, rounds, arguments.short)?.with_round(READING);
+    println!("{}", measure::compare::compare(&run, base, wanted)?);
     println!("results: {}", run.results().display());
     Ok(())
 }

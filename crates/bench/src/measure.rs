@@ -2,6 +2,7 @@
 
 use crate::{figure::Figure, run::Run};
 
+pub(crate) mod compare;
 mod database;
 mod echo;
 mod edge;

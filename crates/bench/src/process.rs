@@ -98,15 +98,24 @@ impl Server {
         }
     }
 
-    /// CPU time used so far, in microseconds, in steps of 10 ms.
+    /// CPU time used so far, in microseconds: to the nanosecond where no thread has ended, which
+    /// only the sum over the process counts, in steps of 10 ms.
     pub(crate) fn cpu_us(&self) -> anyhow::Result<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let process = PathBuf::from(format!("/proc/{}", self.child.id()));
+        let mut nanos = 0.0;
+        for thread in std::fs::read_dir(process.join("task"))? {
+            // A thread may end while they are read.
+            let times = std::fs::read_to_string(thread?.path().join("schedstat"));
+            let first = times.as_deref().unwrap_or_default().split(' ').next().unwrap_or_default();
+            nanos += first.parse::<f64>().unwrap_or(0.0);
+        }
+        let stat = std::fs::read_to_string(process.join("stat"))?;
         // The name before the last parenthesis may hold anything.
         let fields: Vec<&str> =
             stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<f64>().ok());
         let (user, system) = ticks(11).zip(ticks(12)).context("the kernel reports no CPU times")?;
-        Ok((user + system) * 1e6 / TICKS_PER_SECOND)
+        Ok(((user + system) * 1e6 / TICKS_PER_SECOND).max(nanos / 1e3))
     }
 
     /// Memory resident now, in bytes.
@@ -130,15 +139,20 @@ impl Server {
 /// USER_HZ: the same on every Linux that this runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-fn spawn(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<std::process::Child> {
-    let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
-    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
-    // A measurement that is interrupted drops nothing: its servers must not go on without it.
+/// What `command` starts ends with this process. A measurement that is interrupted drops nothing:
+/// what it started must not go on without it.
+pub(crate) fn end_with_us(command: &mut Command) {
     // SAFETY: between fork and exec this makes one system call and touches no memory of the
     // parent's.
     unsafe {
         command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
     }
+}
+
+fn spawn(command: &mut Command, cores: Cores, log: &Path) -> anyhow::Result<std::process::Child> {
+    let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+    end_with_us(command);
     on(cores, || command.spawn())?.with_context(|| {
         format!("cannot start {:?}: `make deps` installs it", command.get_program())
     })

@@ -3,18 +3,18 @@
 use std::{
     cell::RefCell,
     fs,
-    io::Write,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde::Serialize;
 use time::{OffsetDateTime, macros::format_description};
 
 use crate::{
-    figure::{Figure, Reading, Rounds},
+    figure::{Reading, Rounds},
+    process::end_with_us,
     servers::Servers,
 };
 
@@ -34,6 +34,8 @@ pub(crate) struct Run {
     pub(crate) rounds: usize,
     /// Shorter and noisier.
     pub(crate) short: bool,
+    /// Duration of one round of one side.
+    round: Duration,
     output: PathBuf,
     raw: PathBuf,
     progress: RefCell<Progress>,
@@ -46,6 +48,13 @@ struct Progress {
     over: f64,
     title: String,
     current: f64,
+}
+
+impl Progress {
+    fn new() -> Self {
+        let title = String::new();
+        Self { began: Instant::now(), estimate: 0.0, over: 0.0, title, current: 0.0 }
+    }
 }
 
 impl Run {
@@ -61,29 +70,37 @@ impl Run {
             now.format(format_description!("[year]-[month]-[day]T[hour][minute][second]Z"))?;
         let raw = output.join("raw").join(date);
         let servers = Servers::new(raw.join("logs"))?;
-        let progress = Progress {
-            began: Instant::now(),
-            estimate: 0.0,
-            over: 0.0,
-            title: String::new(),
-            current: 0.0,
-        };
         let run = Self {
             subject,
             servers,
             rounds,
             short,
+            round: Duration::from_millis(if short { 1_000 } else { 3_000 }),
             output: output.into(),
             raw,
-            progress: RefCell::new(progress),
+            progress: RefCell::new(Progress::new()),
         };
         run.keep("machine", &machine())?;
         Ok(run)
     }
 
+    /// The same with rounds of another duration.
+    pub(crate) fn with_round(self, round: Duration) -> Self {
+        Self { round, ..self }
+    }
+
+    /// The same run with the programs of another build, which are in `programs`.
+    pub(crate) fn with_programs(&self, programs: &Path) -> anyhow::Result<Self> {
+        let servers = Servers::of(programs.join("enroute"), self.raw.join("logs-of-base"))?;
+        let (output, raw) = (self.output.clone(), self.raw.clone());
+        let progress = RefCell::new(Progress::new());
+        let Self { subject, rounds, short, round, .. } = *self;
+        Ok(Self { subject, servers, rounds, short, round, output, raw, progress })
+    }
+
     /// Returns the duration of one round of one side.
     pub(crate) fn round(&self) -> Duration {
-        Duration::from_millis(if self.short { 1_000 } else { 3_000 })
+        self.round
     }
 
     /// Shows the current measurement and its estimated duration.
@@ -146,10 +163,23 @@ impl Run {
         write(&self.raw.join(format!("{name}.json")), results)
     }
 
+    /// Runs a program to its end and returns its output, which is kept as it comes.
+    pub(crate) fn output(&self, name: &str, command: &mut Command) -> anyhow::Result<String> {
+        let path = self.raw.join(format!("{name}.out"));
+        command.stdin(Stdio::null()).stdout(fs::File::create(&path)?).stderr(Stdio::piped());
+        end_with_us(command);
+        let program = command.get_program().to_owned();
+        let ended = command.spawn().and_then(Child::wait_with_output);
+        let ended = ended.with_context(|| format!("cannot start {}", program.display()))?;
+        let said = String::from_utf8_lossy(&ended.stderr);
+        ensure!(ended.status.success(), "{}: {}\n{said}", program.display(), ended.status);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    }
+
     /// Writes the figures there are so far.
-    pub(crate) fn publish(&self, figures: &[Figure]) -> anyhow::Result<()> {
-        self.keep(self.subject, &figures)?;
-        write(&self.results(), &figures)
+    pub(crate) fn publish(&self, figures: &impl Serialize) -> anyhow::Result<()> {
+        self.keep(self.subject, figures)?;
+        write(&self.results(), figures)
     }
 
     /// Returns the path of the figures.
@@ -158,12 +188,12 @@ impl Run {
     }
 }
 
+/// Writes a new file in the place of the old one, so that a run that is stopped leaves one of both.
 fn write(path: &Path, value: &impl Serialize) -> anyhow::Result<()> {
-    let mut file =
-        fs::File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    serde_json::to_writer_pretty(&mut file, value)?;
-    file.write_all(b"\n")?;
-    Ok(())
+    let new = path.with_extension("json.new");
+    let text = serde_json::to_string_pretty(value)? + "\n";
+    let written = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    written.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Returns the properties of the machine that the figures depend on.

@@ -35,8 +35,13 @@ pub(crate) struct Servers {
 impl Servers {
     /// Servers whose logs go to `directory`; `enroute` is the binary beside this one.
     pub(crate) fn new(directory: PathBuf) -> anyhow::Result<Self> {
+        Self::of(std::env::current_exe()?.with_file_name("enroute"), directory)
+    }
+
+    /// The same with another binary `enroute`.
+    pub(crate) fn of(enroute: PathBuf, directory: PathBuf) -> anyhow::Result<Self> {
         fs::create_dir_all(&directory)?;
-        let enroute = std::env::current_exe()?.with_file_name("enroute");
+        let enroute = std::path::absolute(enroute)?;
         ensure!(
             enroute.is_file(),
             "{} is not there: cargo build --release -p enroute",
@@ -48,6 +53,17 @@ impl Servers {
     /// `enroute` itself.
     pub(crate) fn enroute(&self) -> Command {
         Command::new(&self.enroute)
+    }
+
+    /// An example program that was built with `enroute`, a part of the crate `package`.
+    pub(crate) fn example(&self, package: &str, name: &str) -> anyhow::Result<Command> {
+        let program = self.enroute.with_file_name("examples").join(name);
+        ensure!(
+            program.is_file(),
+            "{} is not there: cargo build --release -p {package} --example {name}",
+            program.display()
+        );
+        Ok(Command::new(program))
     }
 
     fn file(&self, name: &str) -> PathBuf {

@@ -15,7 +15,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
-    ("bench", 6_100),
+    ("bench", 6_800),
     ("cache", 12_400),
     ("content", 3_100),
     ("db", 8_900),

@@ -19,13 +19,19 @@ use crate::{
     run::{Run, Side},
 };
 
-const KEYS: u64 = 10_000;
-const MANY_KEYS: u64 = 1_000_000;
+pub(super) const KEYS: u64 = 10_000;
+pub(super) const MANY_KEYS: u64 = 1_000_000;
 const CONNECTIONS: usize = 50;
 /// Bytes of the values in the paper.
 const PAGE: usize = 4_096;
 
-fn load(run: &Run, server: &Server, operation: Operation, pipeline: usize, seed: u64) -> Load {
+pub(super) fn load(
+    run: &Run,
+    server: &Server,
+    operation: Operation,
+    pipeline: usize,
+    seed: u64,
+) -> Load {
     Load {
         operation,
         draw: Draw::Evenly,

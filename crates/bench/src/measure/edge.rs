@@ -10,7 +10,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Instant,
 };
@@ -36,21 +36,23 @@ keys = [\"*\"]
 methods = [\"CertificateVerify\"]
 ";
 
-/// Edges before nothing: only handshakes are asked for.
-struct Stage {
-    remote: Edge,
+/// Edges before one origin.
+pub(super) struct Stage {
+    pub(super) directory: PathBuf,
+    pub(super) remote: Edge,
     local: Edge,
     _key_server: Server,
     _database: Database,
 }
 
-struct Edge {
-    server: Server,
+pub(super) struct Edge {
+    pub(super) server: Server,
     admin: SocketAddr,
 }
 
 pub(super) fn handshakes(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    let stage = Stage::set(run)?;
+    // Nothing is there: only handshakes are asked for.
+    let stage = Stage::set(run, "127.0.0.1:9")?;
     let rounds = run.interleave("edge-handshakes", |side, _| {
         let edge = match side {
             Side::Ours => &stage.remote,
@@ -68,7 +70,7 @@ pub(super) fn handshakes(run: &Run) -> anyhow::Result<Vec<Figure>> {
 }
 
 impl Stage {
-    fn set(run: &Run) -> anyhow::Result<Self> {
+    pub(super) fn set(run: &Run, origin: &str) -> anyhow::Result<Self> {
         let directory = run.servers.directory("edge")?;
         certificates(&directory)?;
         fs::write(directory.join("policy.toml"), POLICY)?;
@@ -97,8 +99,9 @@ impl Stage {
         let log = directory.join("keyserver.log");
         let key_server = Server::start(&mut serve, at, CLIENT, &log)?;
         Ok(Self {
-            remote: Edge::start(run, &directory, "remote", &format!("keyserver:{at}"))?,
-            local: Edge::start(run, &directory, "local", "file:shop.example.key")?,
+            remote: Edge::start(run, &directory, "remote", &format!("keyserver:{at}"), origin)?,
+            local: Edge::start(run, &directory, "local", "file:shop.example.key", origin)?,
+            directory,
             _key_server: key_server,
             _database: stored,
         })
@@ -106,14 +109,20 @@ impl Stage {
 }
 
 impl Edge {
-    fn start(run: &Run, directory: &Path, name: &str, key: &str) -> anyhow::Result<Self> {
+    fn start(
+        run: &Run,
+        directory: &Path,
+        name: &str,
+        key: &str,
+        origin: &str,
+    ) -> anyhow::Result<Self> {
         let (at, admin) = (free_address()?, free_address()?);
         let text = format!(
             "workers = 1\n[admin]\nlisten = \"{admin}\"\n[edge]\nlisten = \"{at}\"\n\
              [edge.identity]\ncertificate = \"edge1.example.pem\"\nkey = \"edge1.example.key\"\n\
              authorities = \"ca.pem\"\nkey_server_name = \"localhost\"\n[[edge.site]]\n\
              domain = \"shop.example\"\ncertificate = \"shop.example.pem\"\nkey = \"{key}\"\n\
-             origin = \"http://127.0.0.1:9\"\n"
+             origin = \"http://{origin}\"\n"
         );
         let file = format!("{name}.toml");
         fs::write(directory.join(&file), text)?;
@@ -124,7 +133,7 @@ impl Edge {
     }
 
     /// Full handshakes a second over `seconds`, as the edge counts them.
-    fn shake_hands(&self, seconds: u64) -> anyhow::Result<Reading> {
+    pub(super) fn shake_hands(&self, seconds: u64) -> anyhow::Result<Reading> {
         let (before, cpu_before, began) = (self.counted()?, self.server.cpu_us()?, Instant::now());
         let clients: Vec<_> = process::on(CLIENT, || {
             let start = |_| {

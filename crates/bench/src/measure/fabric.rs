@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::{
     figure::{Figure, Goal, Reading, Rounds},
+    process::end_with_us,
     run::{Run, Side},
 };
 
@@ -34,8 +35,8 @@ vms_per_server = 80
 
 /// The fields of a result that are used.
 #[derive(Debug, Deserialize)]
-struct Result {
-    packets_sent: f64,
+pub(super) struct Result {
+    pub(super) packets_sent: f64,
     packet_hops_simulated: f64,
 }
 
@@ -49,12 +50,12 @@ struct Peer {
 }
 
 /// A program that has ended.
-struct Ended {
+pub(super) struct Ended {
     output: String,
     /// On standard error.
     said: String,
-    cpu_s: f64,
-    wall_s: f64,
+    pub(super) cpu_s: f64,
+    pub(super) wall_s: f64,
     peak_bytes: f64,
 }
 
@@ -261,7 +262,7 @@ fn said_per_s(said: &str, what: &str) -> anyhow::Result<f64> {
 }
 
 /// Draws a workload into a file.
-fn draw(run: &Run, name: &str, topology: &str, share: f64) -> anyhow::Result<PathBuf> {
+pub(super) fn draw(run: &Run, name: &str, topology: &str, share: f64) -> anyhow::Result<PathBuf> {
     let stem = Path::new(topology).file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let trace = run.scratch().join(format!("{name}-{stem}-{share}.csv"));
     if !trace.exists() {
@@ -274,7 +275,7 @@ fn draw(run: &Run, name: &str, topology: &str, share: f64) -> anyhow::Result<Pat
 }
 
 /// One run of ours.
-fn simulate(
+pub(super) fn simulate(
     run: &Run,
     scheme: &str,
     topology: &str,
@@ -308,6 +309,7 @@ fn ended(run: &Run, command: &mut Command) -> anyhow::Result<Ended> {
     let said = run.scratch().join("logs").join("fabric.log");
     let output = run.scratch().join("logs").join("fabric.out");
     command.stdin(Stdio::null()).stdout(File::create(&output)?).stderr(File::create(&said)?);
+    end_with_us(command);
     let began = Instant::now();
     let mut child =
         command.spawn().with_context(|| format!("cannot start {:?}", command.get_program()))?;

@@ -101,7 +101,7 @@ fn rate(report: &str, prefix: &str) -> anyhow::Result<f64> {
 }
 
 /// A key server with two keys in `enroute db`, and how it is asked.
-struct Site {
+pub(super) struct Site {
     directory: PathBuf,
     server: Server,
     _database: Database,
@@ -115,7 +115,6 @@ struct Site {
 pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let site = Site::start(run, Cores::Any)?;
     let most = site.most(run)?;
-    run.keep("ecdsa-two-cores", &most)?;
     let of = |value: fn(&Most) -> f64| median(most.iter().map(value));
     let (answers, ceiling, server_us) =
         (of(|round| round.answers), of(Most::ceiling), of(|round| round.server_us));
@@ -155,7 +154,6 @@ pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
 pub(super) fn latency(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let site = Site::start(run, SERVER)?;
     let latencies = process::on(CLIENT, || site.latencies(run))??;
-    run.keep("ecdsa-p99", &latencies)?;
     let of = |value: fn(&Latencies) -> f64| median(latencies.iter().map(value));
     let most = of(|round| round.most);
     Ok(vec![
@@ -219,7 +217,7 @@ struct Latencies {
 }
 
 impl Site {
-    fn start(run: &Run, cores: Cores) -> anyhow::Result<Self> {
+    pub(super) fn start(run: &Run, cores: Cores) -> anyhow::Result<Self> {
         let directory = run.servers.directory("keyserver")?;
         let stored = run.servers.database(&["--memory", "64MiB"], Cores::Any)?;
         let database = format!("redis://{}", stored.server.address);
@@ -248,17 +246,22 @@ impl Site {
         Ok(Self { directory, server, _database: stored, client_threads, ecdsa, rsa })
     }
 
+    /// ECDSA signatures a second at most, and processor time of the server for one, µs.
+    pub(super) fn signatures(&self, run: &Run) -> anyhow::Result<(f64, f64)> {
+        let before = self.server.cpu_us()?;
+        let report = self.load(run, &self.ecdsa, ECDSA, &["--outstanding", OUTSTANDING])?;
+        let answers = number(&report, "per_second")?;
+        // A tenth to warm up is not counted in the rate.
+        let answered = answers * run.round().as_secs_f64() * 1.1;
+        Ok((answers, (self.server.cpu_us()? - before) / answered))
+    }
+
     /// As often as is answered, in each round all three.
     fn most(&self, run: &Run) -> anyhow::Result<Vec<Most>> {
         let options = ["--outstanding", OUTSTANDING];
         let mut rounds = Vec::new();
         for round in 0..run.rounds {
-            let before = self.server.cpu_us()?;
-            let report = self.load(run, &self.ecdsa, ECDSA, &options)?;
-            let answers = number(&report, "per_second")?;
-            // A tenth to warm up is not counted in the rate.
-            let answered = answers * run.round().as_secs_f64() * 1.1;
-            let server_us = (self.server.cpu_us()? - before) / answered;
+            let (answers, server_us) = self.signatures(run)?;
             let report = self.load(run, &"0".repeat(64), ECDSA, &options)?;
             ensure!(report["refusal"] == "request denied", "not denied: {report}");
             let refusals = number(&report, "refused_per_second")?;
@@ -267,6 +270,7 @@ impl Site {
             let openssl = rate(&output_on(SERVER, &mut command)?, "+F4:")?;
             run.show(&format!("round {}: {answers:.0}/s", round + 1), 0.4);
             rounds.push(Most { answers, server_us, refusals, openssl });
+            run.keep("ecdsa-two-cores", &rounds)?;
         }
         Ok(rounds)
     }
@@ -305,6 +309,7 @@ impl Site {
                 beside_ms,
                 rsa,
             });
+            run.keep("ecdsa-p99", &rounds)?;
         }
         Ok(rounds)
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Documents that are read again and again.
-const FEW: i32 = 100;
+pub(super) const FEW: i32 = 100;
 
 /// Everything a measurement with the driver needs to run.
 pub(super) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

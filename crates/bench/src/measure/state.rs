@@ -28,7 +28,7 @@ const VALUE_BYTES: usize = 64;
 const CONNECTIONS: usize = 50;
 
 /// One node that owns every slot.
-fn lone_node(run: &Run, cores: Cores) -> anyhow::Result<Server> {
+pub(super) fn lone_node(run: &Run, cores: Cores) -> anyhow::Result<Server> {
     let node = run
         .servers
         .redis_with(&["--cluster-enabled", "yes", "--cluster-config-file", "lone.conf"], cores)?;

@@ -43,18 +43,20 @@ fn said(run: &Run, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Medians of what `enroute switch measure` says, by name.
+/// Medians of what `enroute switch measure` says, by name: of a process for each round, as
+/// processes of one kind differ, and so that a run that is stopped keeps its rounds.
 pub(super) fn measured(run: &Run, what: &str) -> anyhow::Result<BTreeMap<String, f64>> {
-    run.show("measuring", 0.0);
-    let text = said(run, &["measure", what, "--rounds", &run.rounds.to_string()])?;
-    let readings: Vec<Reading> = serde_json::from_slice(&text)?;
-    let all: BTreeMap<&String, &Vec<f64>> =
-        readings.iter().map(|reading| (&reading.name, &reading.values)).collect();
-    run.keep(&format!("switch-{what}"), &all)?;
-    Ok(readings
-        .iter()
-        .map(|reading| (reading.name.clone(), median(reading.values.iter().copied())))
-        .collect())
+    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for round in 0..run.rounds {
+        run.show(&format!("round {}", round + 1), round as f64 / run.rounds as f64);
+        let text = said(run, &["measure", what, "--rounds", "1"])?;
+        let readings: Vec<Reading> = serde_json::from_slice(&text)?;
+        for reading in readings {
+            all.entry(reading.name).or_default().extend(reading.values);
+        }
+        run.keep(&format!("switch-{what}"), &all)?;
+    }
+    Ok(all.into_iter().map(|(name, values)| (name, median(values.into_iter()))).collect())
 }
 
 pub(super) fn of(readings: &BTreeMap<String, f64>, name: &str) -> anyhow::Result<f64> {

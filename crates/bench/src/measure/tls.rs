@@ -23,14 +23,14 @@ use crate::{
 const CLIENTS: usize = 8;
 
 /// A cache with TLS to clients and to its origin.
-struct Stage {
-    directory: PathBuf,
-    cache: Server,
+pub(super) struct Stage {
+    pub(super) directory: PathBuf,
+    pub(super) cache: Server,
     redis: Server,
 }
 
 impl Stage {
-    fn set(run: &Run) -> anyhow::Result<Self> {
+    pub(super) fn set(run: &Run) -> anyhow::Result<Self> {
         let directory = run.servers.directory("tls")?;
         certificates(&directory)?;
         let path = |file: &str| directory.join(file).display().to_string();
@@ -66,9 +66,8 @@ pub(super) fn hit(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let stage = Stage::set(run)?;
     let options = ["--workers", "1", "--ttl", "3600s"];
     let plain = run.servers.cache("redis", stage.redis.address, &options, SERVER)?;
-    let tls = ["--tls", "--cacert", "ca.pem"];
     let sides = |side| match side {
-        Side::Ours => (&stage.cache, &tls[..]),
+        Side::Ours => (&stage.cache, TLS),
         Side::Peer => (&plain, &[][..]),
     };
     let requests: usize = if run.short { 200_000 } else { 500_000 };
@@ -78,11 +77,7 @@ pub(super) fn hit(run: &Run) -> anyhow::Result<Vec<Figure>> {
     }
     let rounds = run.interleave(name, |side, _| {
         let (server, tls) = sides(side);
-        let (before, began) = (server.cpu_us()?, Instant::now());
-        benchmark(&stage.directory, server, tls, "get", requests)?;
-        let used = server.cpu_us()? - before;
-        let per_second = requests as f64 / began.elapsed().as_secs_f64();
-        Ok(Reading::new(used / requests as f64).with("hits_per_second", per_second))
+        hits(&stage.directory, server, tls, requests)
     })?;
     let (encrypted, unencrypted) = rounds.medians_of("hits_per_second");
     let note = format!(
@@ -93,8 +88,25 @@ pub(super) fn hit(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![Figure::compared(name, rounds.medians(), unit, peer, goal).note(note)])
 }
 
+/// Processor time of a hit.
+pub(super) fn hits(
+    directory: &Path,
+    server: &Server,
+    tls: &[&str],
+    requests: usize,
+) -> anyhow::Result<Reading> {
+    let (before, began) = (server.cpu_us()?, Instant::now());
+    benchmark(directory, server, tls, "get", requests)?;
+    let used = server.cpu_us()? - before;
+    let per_second = requests as f64 / began.elapsed().as_secs_f64();
+    Ok(Reading::new(used / requests as f64).with("hits_per_second", per_second))
+}
+
+/// Options of redis-benchmark for the cache of [`Stage`].
+pub(super) const TLS: &[&str] = &["--tls", "--cacert", "ca.pem"];
+
 /// `requests` of redis-benchmark, on a core of its own.
-fn benchmark(
+pub(super) fn benchmark(
     directory: &Path,
     server: &Server,
     tls: &[&str],

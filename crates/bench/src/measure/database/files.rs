@@ -33,10 +33,10 @@ pub(in crate::measure) fn overwrite(run: &Run) -> anyhow::Result<Vec<Figure>> {
             writer.join().map_err(|_| anyhow::anyhow!("the writer panicked"))?
         })?;
         written += under_way.operations;
+        run.keep("files-over-live", &shares)?;
         run.show("overwriting", written as f64 / (3 * keys) as f64);
     }
     let most = shares.iter().copied().fold(0.0, f64::max);
-    run.keep("files-over-live", &shares)?;
     let usual = median(shares.iter().copied());
     let figure = Figure::compared(
         "files-over-live",

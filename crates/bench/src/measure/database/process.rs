@@ -1,8 +1,6 @@
 //! The engine alone, called in process: its example programs measure themselves.
 
-use std::process::Command;
-
-use anyhow::{Context, ensure};
+use anyhow::Context;
 
 use crate::{
     figure::{Figure, Goal, Reading},
@@ -12,17 +10,11 @@ use crate::{
 /// Runs an example of crate `store` in a directory of its own and returns its output.
 pub(super) fn example(run: &Run, name: &str, numbers: &[u64]) -> anyhow::Result<String> {
     let directory = run.servers.directory(name)?;
-    let program = std::env::current_exe()?.with_file_name("examples").join(name);
-    ensure!(
-        program.is_file(),
-        "{} is not there: cargo build --release -p store --example {name}",
-        program.display()
-    );
-    let numbers = numbers.iter().map(u64::to_string);
-    let output = Command::new(&program).arg(&directory).args(numbers).output()?;
+    let mut program = run.servers.example("store", name)?;
+    program.arg(&directory).args(numbers.iter().map(u64::to_string));
+    let output = run.output(name, &mut program);
     std::fs::remove_dir_all(&directory)?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
+    output
 }
 
 /// Lookups of values of 4 KiB by one thread, all in memory; and by eight with next to nothing but

@@ -131,6 +131,7 @@ fn over_the_wire(run: &Run, sizes: &[u64]) -> anyhow::Result<Vec<Wire>> {
             min_ms: ms(taken[0]),
             resident_mib: database.server.resident_bytes()? / f64::from(1 << 20),
         });
+        run.keep("table-5-wire", &measured)?;
     }
     Ok(measured)
 }

@@ -10,7 +10,7 @@ use std::{
 
 use super::{PAGE, bare::Segments, load, rescale};
 use crate::{
-    figure::{Figure, Goal},
+    figure::{Figure, Goal, Reading},
     load::{Draw, LATE, Load, Operation, Outcome, Session, Wait, Zipf},
     process::{self, CLIENT, Cores, SERVER, Server},
     run::Run,
@@ -39,19 +39,21 @@ pub(in crate::measure) fn quarter(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Load { duration: run.round() * 5, ..base }.run()?;
     run.show("measuring the most", 0.5);
     let segments = Segments::open(&database.directory)?;
-    let beside = |load, other: &(dyn Fn(Duration) -> anyhow::Result<()> + Sync)| {
-        beside(load, &segments, other)
+    let measure = |name, load, other: &(dyn Fn(Duration) -> anyhow::Result<()> + Sync)| {
+        let part = beside(load, &segments, other)?;
+        run.keep(&format!("zipf-1M-{name}"), &part.reading())?;
+        anyhow::Ok(part)
     };
-    let most = beside(base, &|_| Ok(()))?;
+    let most = measure("most", base, &|_| Ok(()))?;
     // Client and server share the cores: at the most a lookup waits for its turn on one of them.
     let base = Load { duration: run.round() * 6, rate: Some(RATE), ..base };
     run.show("measuring", 0.6);
-    let alone = beside(base, &|_| Ok(()))?;
+    let alone = measure("quarter", base, &|_| Ok(()))?;
     run.show("measuring while rescaling", 0.7);
-    let rescaling = beside(base, &|pause| rescale_twice(server, mebibytes, pause))?;
+    let rescaling = measure("rescaling", base, &|pause| rescale_twice(server, mebibytes, pause))?;
     let resident = server.resident_bytes()? / f64::from(1 << 20);
     run.show("measuring while compacting", 0.8);
-    let compacting = beside(base, &|pause| overwrite(server, keys, pause))?;
+    let compacting = measure("compacting", base, &|pause| overwrite(server, keys, pause))?;
     let case = format!("{keys} × 4 KiB, {mebibytes} MiB, 50 connections");
     let ops = Figure::compared(
         "zipf-1M-quarter-ops",
@@ -131,6 +133,17 @@ impl Part {
             total_within(&stalls, lookup) < excess
         };
         self.outcome.late.iter().filter(is_unexplained).count()
+    }
+
+    /// Kept as it is measured.
+    fn reading(&self) -> Reading {
+        Reading::new(self.outcome.per_second())
+            .with("p50_ms", self.outcome.within_ms(0.5))
+            .with("p99_ms", self.outcome.within_ms(0.99))
+            .with("p99.99_ms", self.outcome.within_ms(0.9999))
+            .with("max_ms", self.outcome.within_ms(1.0))
+            .with("over_5ms", self.outcome.late.len() as f64)
+            .with("over_5ms_unexplained", self.unexplained() as f64)
     }
 
     fn note(&self) -> String {

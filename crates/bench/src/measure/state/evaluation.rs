@@ -35,11 +35,13 @@ fn one_after_another(hosts: &[usize], seconds: f64) -> Vec<Function> {
 }
 
 /// Runs it on slots that stay, then on slots that follow.
-fn both(run: &Run, scenario: &Scenario) -> anyhow::Result<(Outcome, Outcome)> {
+fn both(run: &Run, name: &str, scenario: &Scenario) -> anyhow::Result<(Outcome, Outcome)> {
     let part = |placement, before: f64| {
         let scenario = Scenario { placement, ..scenario.clone() };
         let show = |share| run.show(&format!("{placement}"), before + share / 2.0);
-        scenario.run(&run.servers, show)
+        let outcome = scenario.run(&run.servers, show)?;
+        run.keep(&format!("{name}-{placement}"), &outcome)?;
+        anyhow::Ok(outcome)
     };
     let hashed = part(Placement::Hash, 0.0)?;
     Ok((part(Placement::Following, 0.5)?, hashed))
@@ -52,8 +54,8 @@ pub(crate) fn moving(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let stays = if run.short { 25.0 } else { 60.0 };
     let stay = |host| Stay { from: host as f64 * stays, host };
     let function = Function((0..4).map(stay).collect());
-    let (ours, hashed) = both(run, &scenario(vec![function.clone()], 4.0 * stays, INTER_DC))?;
-    run.keep("moving-function", &(&ours, &hashed))?;
+    let scenario = scenario(vec![function.clone()], 4.0 * stays, INTER_DC);
+    let (ours, hashed) = both(run, "moving-function", &scenario)?;
     let late: Vec<f64> = function
         .0
         .iter()
@@ -106,7 +108,7 @@ pub(crate) fn throughput_of_many(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let functions = one_after_another(&MANY, apart);
     let seconds = functions.len() as f64 * apart + settle + last;
     let scenario = Scenario { rate: RATE_OF_MANY, ..scenario(functions, seconds, INTER_DC) };
-    let (ours, hashed) = both(run, &scenario)?;
+    let (ours, hashed) = both(run, "fig4-end-throughput", &scenario)?;
     let rates = (ours.rate_of_last(last), hashed.rate_of_last(last));
     run.keep("fig4-end-throughput", &rates)?;
     let note = format!(

@@ -1,8 +1,6 @@
 //! The placer's decisions by themselves: how long a plan takes, and how much longer a simulated
 //! cluster waits under them than it has to. Both run an example of the crate `state`.
 
-use std::process::Command;
-
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +12,8 @@ use crate::{
 /// The plan of 16,384 slots for 1,000 hosts.
 pub(in crate::measure) fn plan(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let name = "plan-16384x1000-ms";
-    let text = example("plan", &run.rounds.to_string())?;
+    let text =
+        run.output("plan", run.servers.example("state", "plan")?.arg(run.rounds.to_string()))?;
     let readings: Vec<f64> = text.lines().filter_map(|line| line.parse().ok()).collect();
     run.keep(name, &readings)?;
     let value = median(readings.into_iter());
@@ -39,7 +38,8 @@ struct Outcome {
 /// A simulated hour of 1,000 hosts and 100,000 functions beside the best placement of every minute.
 pub(in crate::measure) fn over_optimum(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let name = "delay-over-optimum";
-    let text = example("simulation", if run.short { "short" } else { "long" })?;
+    let length = if run.short { "short" } else { "long" };
+    let text = run.output("simulation", run.servers.example("state", "simulation")?.arg(length))?;
     let outcomes: Vec<Outcome> =
         text.lines().map(serde_json::from_str).collect::<Result<_, _>>().context(text.clone())?;
     run.keep(name, &outcomes)?;
@@ -65,13 +65,4 @@ pub(in crate::measure) fn over_optimum(run: &Run) -> anyhow::Result<Vec<Figure>>
         each.join("; ")
     );
     Ok(vec![Figure::alone(name, worst, "x", 1.05).note(note)])
-}
-
-fn example(name: &str, argument: &str) -> anyhow::Result<String> {
-    let program = std::env::current_exe()?.with_file_name("examples").join(name);
-    let output = Command::new(&program).arg(argument).output();
-    let output =
-        output.with_context(|| format!("{}: make bench-state builds it", program.display()))?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
