@@ -1,4 +1,4 @@
-//! The origin of a listener: its address, and connecting to it.
+//! The origin of a listener: where it is, and connecting to it.
 
 use std::{
     fmt, io,
@@ -18,13 +18,16 @@ use tracing::warn;
 
 use super::{
     losses::{Cause, Losses},
-    reached::Reached,
+    place::Place,
+    reached::{Reached, Stream},
 };
 
-/// An origin's address.
+/// An origin.
 #[derive(Debug)]
 pub struct Origin {
-    address: String,
+    /// How the configuration names it.
+    name: String,
+    pub(super) place: Place,
     connect_timeout: Duration,
     /// Connections to it are encrypted.
     tls: Option<Arc<tls::Client>>,
@@ -39,8 +42,14 @@ pub struct Origin {
 impl Origin {
     /// The origin at `address` (`host:port`).
     pub fn new(address: String, connect_timeout: Duration) -> Self {
+        Self { place: Place::new(Some(address.clone())), ..Self::sought(address, connect_timeout) }
+    }
+
+    /// The origin called `name`, whose address is to be found.
+    pub fn sought(name: String, connect_timeout: Duration) -> Self {
         Self {
-            address,
+            name,
+            place: Place::new(None),
             connect_timeout,
             tls: None,
             failures: Arc::default(),
@@ -87,13 +96,10 @@ impl Origin {
     /// The same with another address; failures are counted together.
     pub(super) fn at(&self, address: String) -> Self {
         Self {
-            address,
-            connect_timeout: self.connect_timeout,
             tls: self.tls.clone(),
             failures: Arc::clone(&self.failures),
             lost: Arc::clone(&self.lost),
-            fault: Mutex::default(),
-            watch: OnceLock::new(),
+            ..Self::new(address, self.connect_timeout)
         }
     }
 
@@ -106,14 +112,21 @@ impl Origin {
         }
     }
 
-    /// Connects. The name is resolved each time, so that a database that has moved is found.
+    /// Connects to where it is now.
     pub(super) async fn reach(&self) -> io::Result<Reached> {
-        let (address, limit) = (&self.address, self.connect_timeout);
+        let (address, epoch) = self.place.find(self.connect_timeout).await?;
+        Ok(Reached { stream: self.reach_at(&address).await?, epoch })
+    }
+
+    /// Connects to a server of it. The name is resolved each time, so that a database that has
+    /// moved is found.
+    pub(super) async fn reach_at(&self, address: &str) -> io::Result<Stream> {
+        let limit = self.connect_timeout;
         let stream = tokio::time::timeout(limit, TcpStream::connect(address)).await??;
         stream.set_nodelay(true)?;
         Ok(match &self.tls {
-            None => Reached::Plain(stream),
-            Some(tls) => Reached::Encrypted(Box::new(tls.secure(stream, limit).await?)),
+            None => Stream::Plain(stream),
+            Some(tls) => Stream::Encrypted(Box::new(tls.secure(address, stream, limit).await?)),
         })
     }
 
@@ -122,13 +135,13 @@ impl Origin {
     pub(super) fn report(&self, error: &io::Error) {
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
         if failures.is_power_of_two() {
-            warn!(origin = self.address, failures, "cannot reach the origin: {error}");
+            warn!(origin = self.name, failures, "cannot reach the origin: {error}");
         }
     }
 
     /// Records that the reply to a write of the client at `peer` was lost.
     pub(super) fn report_lost(&self, peer: SocketAddr, lost: Lost) {
-        self.lost.note(&self.address, peer, lost, Instant::now());
+        self.lost.note(&self.name, peer, lost, Instant::now());
     }
 
     /// The reasons for which scopes of it are or were in quarantine.
@@ -152,6 +165,6 @@ impl Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.address)
+        out.write_str(&self.name)
     }
 }

@@ -10,7 +10,14 @@ use tokio::{
 use tokio_rustls::client::TlsStream;
 
 /// A connection to an origin.
-pub(super) enum Reached {
+pub(super) struct Reached {
+    pub(super) stream: Stream,
+    /// The epoch of the origin in which it was made.
+    pub(super) epoch: u64,
+}
+
+/// What it moves data over.
+pub(super) enum Stream {
     Plain(TcpStream),
     Encrypted(Box<TlsStream<TcpStream>>),
 }
@@ -23,23 +30,30 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
 impl Reached {
     /// For a task.
     pub(super) fn into_duplex(self) -> Box<dyn Duplex> {
-        match self {
-            Self::Plain(stream) => Box::new(stream),
-            Self::Encrypted(stream) => stream,
+        match self.stream {
+            Stream::Plain(stream) => Box::new(stream),
+            Stream::Encrypted(stream) => stream,
         }
     }
 
     /// For an event loop.
     pub(super) fn into_parts(self) -> io::Result<Parts> {
-        Ok(match self {
-            Self::Plain(stream) => (stream.into_std()?, None),
-            Self::Encrypted(stream) => {
+        let epoch = self.epoch;
+        Ok(match self.stream {
+            Stream::Plain(stream) => Parts { socket: stream.into_std()?, tls: None, epoch },
+            Stream::Encrypted(stream) => {
                 let (stream, tls) = stream.into_inner();
-                (stream.into_std()?, Some(Box::new(tls.into())))
+                Parts { socket: stream.into_std()?, tls: Some(Box::new(tls.into())), epoch }
             }
         })
     }
 }
 
-/// A socket, and the state of its encryption.
-pub(super) type Parts = (net::TcpStream, Option<Box<Connection>>);
+/// A connection for an event loop.
+pub(super) struct Parts {
+    pub(super) socket: net::TcpStream,
+    /// The state of its encryption.
+    pub(super) tls: Option<Box<Connection>>,
+    /// The epoch of the origin in which it was made.
+    pub(super) epoch: u64,
+}

@@ -25,7 +25,7 @@ use wire::detect;
 use super::{
     Handle, Origin, Shared,
     inbox::{self, Note},
-    reached::Duplex,
+    reached::Reached,
 };
 
 /// Interval of periodic identity queries: bounds the detection time of a data loss that closes no
@@ -99,9 +99,8 @@ impl Watcher {
             let origin = Arc::clone(&self.source.origin);
             let mut pause = RETRY;
             if let Ok(reached) = self.while_serving_sessions(origin.reach()).await {
-                let stream = reached.into_duplex();
                 let stood = self.watch.has_stood();
-                let ended = self.listen(stream).await;
+                let ended = self.listen(reached).await;
                 let answered = self.watch.has_answered();
                 self.watch.lost();
                 self.waiting.append(&mut self.asked);
@@ -139,7 +138,9 @@ impl Watcher {
     }
 
     /// Sends queries and reads answers until the connection ends.
-    async fn listen(&mut self, mut stream: Box<dyn Duplex>) -> Result<(), cache::Error> {
+    async fn listen(&mut self, reached: Reached) -> Result<(), cache::Error> {
+        let (origin, epoch) = (Arc::clone(&self.source.origin), reached.epoch);
+        let mut stream = reached.into_duplex();
         let mut buffer = vec![0; READ_BYTES];
         let mut asks_at = Instant::now();
         let mut asked_at = None;
@@ -169,6 +170,7 @@ impl Watcher {
                 },
                 Some(ticket) = self.questions.recv() => self.enqueue(ticket),
                 () = until(patience) => self.let_go(),
+                () = origin.place.moved_from(epoch) => return Ok(()),
                 () = sleep_until(alarm) => if asked_at.is_some() { return Ok(()) },
             }
         }
