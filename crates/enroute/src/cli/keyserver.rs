@@ -14,11 +14,9 @@ use wire::ski;
 mod serve;
 mod vault;
 
-use platform::random;
+use platform::{harden, random};
 
-use crate::keyserver::{
-    Client, ClientConfiguration, ClientError, database, harden, vault::KEK_VARIABLE,
-};
+use crate::keyserver::{Client, ClientConfiguration, ClientError, database, vault::KEK_VARIABLE};
 
 /// The environment variable with the database's address.
 const DATABASE_VARIABLE: &str = "ENROUTE_DATABASE";

@@ -5,7 +5,6 @@
 pub mod audit;
 pub mod client;
 pub mod database;
-pub mod harden;
 pub mod lane;
 pub mod policy;
 pub mod server;

@@ -17,21 +17,14 @@ use cache::{
     watch::Speaks,
 };
 use endpoint::{Told, seldom};
-use platform::tls;
+use platform::{diverted::original_destination, tls};
 use reactor::{Acceptor, Events, Reactor};
 use tokio::sync::mpsc;
 use tracing::{debug, info};
 
 use super::{
-    Origin, Shared,
-    behind::{Behind, original_destination},
-    feed::Source,
-    hello::Hello,
-    inbox::Note,
-    sentinel::Source as Monitored,
-    tls::Shaking,
-    watch,
-    worker::Accepted,
+    Origin, Shared, behind::Behind, feed::Source, hello::Hello, inbox::Note,
+    sentinel::Source as Monitored, tls::Shaking, watch, worker::Accepted,
 };
 
 /// Protocol of a listener's clients.

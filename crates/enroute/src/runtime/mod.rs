@@ -19,7 +19,10 @@ use std::{
 };
 
 use cache::{feed::Feed, stats::Stats, storage};
-use platform::memory::{self, Budget, CLIENTS_BYTES, Clients, Stored};
+use platform::{
+    memory::{self, Budget, CLIENTS_BYTES, Clients, Stored},
+    place, reached,
+};
 use reactor::{Acceptor, Reactor};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -33,8 +36,6 @@ mod inbox;
 mod listener;
 mod losses;
 mod origin;
-mod place;
-mod reached;
 mod sentinel;
 mod tls;
 mod watch;

@@ -13,7 +13,7 @@ use std::{
 use cache::{lease::Ticket, session::Lost};
 use parking_lot::Mutex;
 use platform::tls;
-use tokio::{net::TcpStream, sync::mpsc};
+use tokio::sync::mpsc;
 use tracing::warn;
 
 use super::{
@@ -121,13 +121,7 @@ impl Origin {
     /// Connects to a server of it. The name is resolved each time, so that a database that has
     /// moved is found.
     pub(super) async fn reach_at(&self, address: &str) -> io::Result<Stream> {
-        let limit = self.connect_timeout;
-        let stream = tokio::time::timeout(limit, TcpStream::connect(address)).await??;
-        stream.set_nodelay(true)?;
-        Ok(match &self.tls {
-            None => Stream::Plain(stream),
-            Some(tls) => Stream::Encrypted(Box::new(tls.secure(address, stream, limit).await?)),
-        })
+        Stream::connect(address, self.tls.as_deref(), self.connect_timeout).await
     }
 
     /// Records that it could not be reached. Logged at the first failure, then at growing

@@ -1,21 +1,16 @@
 //! Follows the primary that Sentinels name: the connections to them, and what a change does here.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use cache::{
     key::Scope,
     sentinel::{Action, Config, End, Event, Monitor},
     storage::Storage,
 };
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    sync::mpsc,
-    task::spawn_local,
-    time::sleep_until,
-};
+use tokio::{sync::mpsc, task::spawn_local, time::sleep_until};
 use tracing::{info, warn};
 
-use super::{Handle, Origin, Shared, inbox, reached::Reached};
+use super::{Handle, Origin, Shared, inbox};
 
 /// Settings of a monitor.
 pub(super) struct Source {
@@ -34,7 +29,6 @@ enum Report {
 
 /// Reports that wait for the monitor; a connection with more to report waits too.
 const REPORTS_MAX: usize = 64;
-const READ_BYTES: usize = 4 << 10;
 /// Longest time between two looks at the clock.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
@@ -100,9 +94,19 @@ impl Follower {
                 self.lines.insert(end, Line { number: self.number, output });
                 let (origin, tell, number) = (Arc::clone(origin), tell.clone(), self.number);
                 spawn_local(async move {
-                    let why = talk(&origin, &address, pending, &tell, (end, number)).await;
-                    let why = why.err().map_or_else(String::new, |error| error.to_string());
-                    let _ = tell.send((end, number, Report::Lost(why))).await;
+                    let report = async |report| {
+                        let _ = tell.send((end, number, report)).await;
+                    };
+                    let talk = async {
+                        let stream = origin.reach_at(&address).await?;
+                        report(Report::Connected).await;
+                        stream
+                            .exchange(pending, async |bytes| report(Report::Received(bytes)).await)
+                            .await
+                    };
+                    let ended: io::Result<()> = talk.await;
+                    let why = ended.err().map_or_else(String::new, |error| error.to_string());
+                    report(Report::Lost(why)).await;
                 });
             }
             // One that has ended reports that.
@@ -119,37 +123,6 @@ impl Follower {
             Action::Follow(primary) => origin.place.arrive(primary),
             Action::Tell(told) if told.is_warning() => warn!(%origin, "{told}"),
             Action::Tell(told) => info!(%origin, "{told}"),
-        }
-    }
-}
-
-/// Connects and passes bytes on until the other end closes, or the monitor does.
-async fn talk(
-    origin: &Origin,
-    address: &str,
-    mut pending: mpsc::UnboundedReceiver<Vec<u8>>,
-    tell: &Reports,
-    (end, number): (End, u64),
-) -> std::io::Result<()> {
-    let mut stream = Reached { stream: origin.reach_at(address).await?, epoch: 0 }.into_duplex();
-    let _ = tell.send((end, number, Report::Connected)).await;
-    let mut buffer = vec![0; READ_BYTES];
-    loop {
-        tokio::select! {
-            output = pending.recv() => match output {
-                Some(bytes) => {
-                    stream.write_all(&bytes).await?;
-                    stream.flush().await?;
-                }
-                None => return Ok(()),
-            },
-            read = stream.read(&mut buffer) => match read? {
-                0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
-                count => {
-                    let bytes = buffer[..count].to_vec();
-                    let _ = tell.send((end, number, Report::Received(bytes))).await;
-                }
-            },
         }
     }
 }

@@ -4,7 +4,10 @@ use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, sync::Arc, thread};
 
 use clap::Args;
 use keyserver::cache;
-use platform::certificate::{Life, Watch};
+use platform::{
+    certificate::{Life, Watch},
+    harden::harden,
+};
 use tracing::info;
 
 use super::{
@@ -13,7 +16,6 @@ use super::{
 };
 use crate::keyserver::{
     audit::Log,
-    harden::harden,
     lane::Lane,
     policy,
     server::{Configuration, Server},

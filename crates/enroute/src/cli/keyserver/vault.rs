@@ -5,12 +5,12 @@ use std::{path::PathBuf, time::Instant};
 use anyhow::{Context, bail};
 use clap::Args;
 use keyserver::vault::{self, Listed, Rotated, Sealing};
-use platform::random;
+use platform::{harden::harden, random};
 use testbed::report::Progress;
 use wire::ski::KeyId;
 
 use super::{Storage, Vault};
-use crate::keyserver::{audit as log, database::Database, harden::harden, vault as files};
+use crate::keyserver::{audit as log, database::Database, vault as files};
 
 #[derive(Debug, Args)]
 pub(super) struct Import {

@@ -16,30 +16,30 @@ use tokio::{sync::watch, time::timeout};
 
 /// The present address of an origin.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     address: watch::Sender<Option<String>>,
     epoch: AtomicU64,
 }
 
 impl Place {
     /// At `address`, or to be found.
-    pub(super) fn new(address: Option<String>) -> Self {
+    pub fn new(address: Option<String>) -> Self {
         Self { address: watch::Sender::new(address), epoch: AtomicU64::new(0) }
     }
 
     /// Number of times that it was left.
-    pub(super) fn epoch(&self) -> u64 {
+    pub fn epoch(&self) -> u64 {
         self.epoch.load(SeqCst)
     }
 
     /// The server is no longer the origin: its connections are given up.
-    pub(super) fn leave(&self) {
+    pub fn leave(&self) {
         self.epoch.fetch_add(1, SeqCst);
         self.address.send_replace(None);
     }
 
     /// The origin is at `address` now.
-    pub(super) fn arrive(&self, address: String) {
+    pub fn arrive(&self, address: String) {
         self.address.send_replace(Some(address));
     }
 
@@ -47,7 +47,7 @@ impl Place {
     ///
     /// # Errors
     /// It is not known in time.
-    pub(super) async fn find(&self, limit: Duration) -> io::Result<(String, u64)> {
+    pub async fn find(&self, limit: Duration) -> io::Result<(String, u64)> {
         let mut addresses = self.address.subscribe();
         loop {
             // Read before the address, so that a change in between makes the connection an old one.
@@ -63,7 +63,7 @@ impl Place {
     }
 
     /// Returns once it has left `epoch`.
-    pub(super) async fn moved_from(&self, epoch: u64) {
+    pub async fn moved_from(&self, epoch: u64) {
         let mut addresses = self.address.subscribe();
         while self.epoch() == epoch && addresses.changed().await.is_ok() {}
     }
