@@ -23,6 +23,7 @@ mod manager;
 mod output;
 pub mod principal;
 pub mod rules;
+pub mod sentinel;
 pub mod session;
 pub mod stats;
 pub mod storage;

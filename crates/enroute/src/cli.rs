@@ -25,11 +25,10 @@ mod explain;
 mod intercept;
 mod keyserver;
 mod reload;
-mod signal;
 mod state;
 mod switch;
 
-use signal::EndSignal;
+use platform::signal::{self, EndSignal};
 
 const EXAMPLES: &str = "\
 EXAMPLES:

@@ -16,7 +16,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_800),
-    ("cache", 12_400),
+    ("cache", 13_200),
     ("content", 3_100),
     ("db", 8_900),
     ("edge-tls", 900),
@@ -26,7 +26,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("intercept", 500),
     ("keyserver", 1_700),
     ("notation", 700),
-    ("platform", 1_700),
+    ("platform", 2_100),
     ("policy", 1_300),
     ("reactor", 1_300),
     ("state", 7_500),

@@ -4,18 +4,23 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use zeroize::Zeroizing;
 
+mod sentinels;
 mod tls;
 
+pub use sentinels::Sentinels;
 pub use tls::AddressTls;
 
 /// Protocol and place: `mongodb://host:port`, `redis://host:port`, `memcached://host:port`; with
-/// TLS `mongodb://host:port/?tls=true`, `rediss://host:port`.
+/// TLS `mongodb://host:port/?tls=true`, `rediss://host:port`. A primary that Sentinels name:
+/// `redis+sentinel://host,host/name`, with TLS `rediss+sentinel://`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Protocol.
     pub scheme: Scheme,
-    /// `host:port`, or [`Address::ORIGINAL`].
+    /// `host:port`, [`Address::ORIGINAL`], or `host:port,host:port/name` of Sentinels.
     pub host_port: String,
+    /// The Sentinels that name it.
+    pub sentinels: Option<Sentinels>,
     /// The connections are encrypted.
     pub tls: Option<AddressTls>,
 }
@@ -80,6 +85,12 @@ impl FromStr for Address {
             Some((place, options)) if scheme == "mongodb" => (place, options),
             _ => (place, ""),
         };
+        let (scheme, by_sentinels) = match scheme.strip_suffix("+sentinel") {
+            Some(scheme) if matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys") => {
+                (scheme, true)
+            }
+            _ => (scheme, false),
+        };
         let tls = match scheme {
             "rediss" | "valkeys" => Some(AddressTls::default()),
             _ => AddressTls::parse(options).map_err(|why| wrong(&why))?,
@@ -94,36 +105,49 @@ impl FromStr for Address {
                 ));
             }
         };
-        let place = place.strip_suffix('/').unwrap_or(place);
-        if place.is_empty() || place.contains(['/', '?', ',']) {
-            return Err(wrong("is not one HOST:PORT"));
-        }
         if place.contains('@') {
             return Err(wrong(
                 "contains a password; clients log in with their own, the cache needs none",
             ));
         }
-        let has_port = place.rsplit_once(':').is_some_and(|(host, port)| {
-            !host.is_empty() && !host.ends_with(':') && port.parse::<u16>().is_ok()
-        });
-        let host_port = match has_port {
-            true => place.to_owned(),
-            false if place == Self::ORIGINAL => place.to_owned(),
-            false if place.contains(':') && !place.ends_with(']') => {
-                return Err(wrong("has no valid port"));
-            }
-            false => format!("{place}:{}", scheme.port()),
+        if by_sentinels {
+            let sentinels = Sentinels::parse(place).map_err(|why| wrong(&why))?;
+            let host_port = format!("{}/{}", sentinels.hosts.join(","), sentinels.name);
+            return Ok(Self { scheme, host_port, sentinels: Some(sentinels), tls });
+        }
+        let place = place.strip_suffix('/').unwrap_or(place);
+        let host_port = match place {
+            Self::ORIGINAL => place.to_owned(),
+            _ => with_port(place, scheme.port()).map_err(|why| wrong(&why))?,
         };
-        Ok(Self { scheme, host_port, tls })
+        Ok(Self { scheme, host_port, sentinels: None, tls })
+    }
+}
+
+/// `HOST:PORT` of a place that may have no port.
+fn with_port(place: &str, port: u16) -> Result<String, String> {
+    if place.is_empty() || place.contains(['/', '?', ',']) {
+        return Err("is not one HOST:PORT".to_owned());
+    }
+    let has_port = place.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && !host.ends_with(':') && port.parse::<u16>().is_ok()
+    });
+    match has_port {
+        true => Ok(place.to_owned()),
+        false if place.contains(':') && !place.ends_with(']') => {
+            Err("has no valid port".to_owned())
+        }
+        false => Ok(format!("{place}:{port}")),
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sentinel = self.sentinels.as_ref().map_or("", |_| "+sentinel");
         match (self.scheme, &self.tls) {
-            (Scheme::Redis, Some(_)) => write!(out, "rediss://{}", self.host_port),
+            (Scheme::Redis, Some(_)) => write!(out, "rediss{sentinel}://{}", self.host_port),
             (Scheme::Mongodb, Some(_)) => write!(out, "mongodb://{}/?tls=true", self.host_port),
-            (scheme, _) => write!(out, "{}://{}", scheme.name(), self.host_port),
+            (scheme, _) => write!(out, "{}{sentinel}://{}", scheme.name(), self.host_port),
         }
     }
 }
@@ -275,10 +299,25 @@ mod tests {
             ("redis://a:1,b:2", "not one HOST:PORT"),
             ("redis://user:secret@db", "contains a password"),
             ("redis://db:port", "no valid port"),
+            ("redis+sentinel://a,b", "no name of a primary"),
+            ("redis+sentinel://a,a:26379/main", "twice"),
+            ("redis+sentinel://a,,b/main", "not one HOST:PORT"),
+            ("mongodb+sentinel://a/main", "an unknown protocol"),
         ] {
             let error = shown(text).expect_err(text);
             assert!(error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn a_primary_is_named_by_sentinels() {
+        let address: Address = "redis+sentinel://a,[::1]:7/main-1".parse().expect("an address");
+        assert_eq!(address.to_string(), "redis+sentinel://a:26379,[::1]:7/main-1");
+        let sentinels = address.sentinels.expect("Sentinels");
+        assert_eq!(sentinels.hosts, ["a:26379", "[::1]:7"]);
+        assert_eq!((sentinels.name.as_str(), address.tls), ("main-1", None));
+        let address: Address = "valkeys+sentinel://a/main".parse().expect("an address");
+        assert_eq!(address.to_string(), "rediss+sentinel://a:26379/main");
     }
 
     #[test]

@@ -9,7 +9,10 @@ use rustix::{
 use tracing::warn;
 
 /// No core dumps, no debugger of the same user, no swapping where the system allows it. Comes
-/// before the first key is read; fails if the first two cannot be had.
+/// before the first key is read.
+///
+/// # Errors
+/// One of the first two cannot be had.
 pub fn harden() -> anyhow::Result<()> {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, none).context("cannot disable core dumps")?;

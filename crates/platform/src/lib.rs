@@ -1,8 +1,8 @@
 //! # platform: what services take from the operating system
 //!
 //! Tier 2: files with secrets, locks of files, the wall clock, random bytes, the memory of the
-//! process, threads of low priority, and TLS (rustls) from files. Each is one rule that all services
-//! follow.
+//! process, threads of low priority, connections to servers, signals, and TLS (rustls) from files.
+//! Each is one rule that all services follow.
 //!
 //! It is not a service: it reads no configuration and no arguments. Event loops are in `reactor`,
 //! HTTP endpoints in `endpoint`, and the TLS of the edge is in `edge-tls`.
@@ -13,11 +13,15 @@
 //! |---|---|
 //! | [`certificate`] | warnings about the expiry of certificates |
 //! | [`cgroup`] | memory limit of the control group of the process |
+//! | [`diverted`] | where connections wanted to go that the kernel has diverted |
 //! | [`harden`] | keeps secrets in the memory of the process |
 //! | [`lock`] | a file that one process at a time may hold |
 //! | [`memory`] | memory budget of the process; data in transit ([`memory::transit`]) |
+//! | [`place`] | where a server is that may move |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`random`] | random bytes of the system |
+//! | [`reached`] | connections to servers, with or without TLS |
+//! | [`signal`] | signals that end a process, or have it reload |
 //! | [`slow_lane`] | threads of low priority for slow operations |
 //! | [`tls`] | TLS of servers and clients: certificates, keys and authorities, from files |
 //! | [`wall_clock`] | time since the Unix epoch |
@@ -27,11 +31,15 @@
 
 pub mod certificate;
 pub mod cgroup;
+pub mod diverted;
 pub mod harden;
 pub mod lock;
 pub mod memory;
+pub mod place;
 pub mod private_file;
 pub mod random;
+pub mod reached;
+pub mod signal;
 pub mod slow_lane;
 pub mod tls;
 pub mod wall_clock;

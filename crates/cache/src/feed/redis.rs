@@ -1,5 +1,5 @@
 //! Reports of a Redis origin, by `CLIENT TRACKING ON BCAST`: every key that is written, expires or
-//! is evicted, by any client.
+//! is evicted, by any client; with `PREFIX` only those that the rules of the listener include.
 //!
 //! A feed that was lost may have missed anything, so closing drops all. Tracking does not report
 //! the database of a written key, so the key is dropped from all of them.
@@ -62,7 +62,10 @@ impl Feed {
                 command(&["HELLO", "3", "AUTH", user, password], out);
             }
         }
-        command(&["CLIENT", "TRACKING", "ON", "BCAST"], out);
+        let prefixes = self.settings.keys.prefixes().unwrap_or_default();
+        let mut tracking = vec![&b"CLIENT"[..], b"TRACKING", b"ON", b"BCAST"];
+        tracking.extend(prefixes.iter().flat_map(|prefix| [&b"PREFIX"[..], prefix]));
+        request::write_command(out, &tracking);
         self.awaited = 2;
         (self.heard_at, self.pinged_at) = (now, now);
     }

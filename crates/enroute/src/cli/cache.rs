@@ -64,7 +64,8 @@ pub(super) struct Arguments {
     listen: Option<Address>,
 
     /// Address of the database: mongodb://HOST:PORT, redis://HOST:PORT or memcached://HOST:PORT,
-    /// the same protocol as --listen; with TLS mongodb://HOST:PORT/?tls=true or rediss://HOST:PORT
+    /// the same protocol as --listen; with TLS mongodb://HOST:PORT/?tls=true or rediss://HOST:PORT.
+    /// A primary that Sentinels name: redis+sentinel://HOST,HOST/NAME
     #[arg(long, value_name = "ADDRESS", requires = "listen")]
     origin: Option<Address>,
 

@@ -17,7 +17,8 @@ pub(super) fn addresses(
 ) -> io::Result<Addresses> {
     let mut pairs = Vec::new();
     for (listener, socket) in listeners.iter().zip(sockets) {
-        if listener.listen.scheme != Scheme::Redis || listener.is_transparent() {
+        let found = listener.origin.sentinels.is_some();
+        if listener.listen.scheme != Scheme::Redis || listener.is_transparent() || found {
             continue;
         }
         let node = &listener.origin.host_port;

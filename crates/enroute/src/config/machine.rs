@@ -15,8 +15,10 @@ impl Document {
     pub(super) fn find_missing(&self) -> Result<(), Mistake> {
         self.find_missing_memory()?;
         for (number, listener) in self.listeners.iter().enumerate() {
-            let path = listener.feed.as_ref().and_then(|feed| feed.password_file.as_deref());
-            missing(path, Place::Listener(number, "feed"))?;
+            for (field, login) in [("feed", &listener.feed), ("sentinel", &listener.sentinel)] {
+                let path = login.as_ref().and_then(|login| login.password_file.as_deref());
+                missing(path, Place::Listener(number, field))?;
+            }
             for (field, path) in listener.tls_files() {
                 missing(Some(path), Place::Listener(number, field))?;
             }

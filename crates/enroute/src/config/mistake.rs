@@ -111,6 +111,7 @@ impl ListenerDocument {
             });
         }
         self.find_tls_mistake()?;
+        self.find_sentinel_mistake()?;
         match listen.scheme {
             _ if self.feed.is_some() && origin.is_original() => mistake(
                 "feed",
@@ -136,12 +137,40 @@ impl ListenerDocument {
 }
 
 impl ListenerDocument {
+    /// The first mistake in what concerns Sentinels.
+    fn find_sentinel_mistake(&self) -> Result<(), (&'static str, String)> {
+        let mistake = |field, message: &str| Err((field, message.to_owned()));
+        if self.listen.sentinels.is_some() {
+            return mistake(
+                "listen",
+                "expected HOST:PORT; only `origin` can be named by Sentinels",
+            );
+        }
+        match &self.origin.sentinels {
+            None if self.sentinel.is_some() => mistake(
+                "sentinel",
+                "expected origin = \"redis+sentinel://HOST,HOST/NAME\" beside `sentinel`",
+            ),
+            Some(_) if self.cluster.is_some() => mistake(
+                "cluster",
+                "`cluster` cannot be combined with an origin that Sentinels name: a cluster has \
+                 none",
+            ),
+            Some(_) if self.passes_through() => mistake(
+                "tls",
+                "`pass_through` cannot be combined with an origin that Sentinels name",
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns an option that is set although memcached listeners do not have it.
     fn find_foreign_option(&self) -> Option<&'static str> {
         let options = [
             ("tls", self.tls.is_some()),
             ("origin_tls", self.origin_tls.is_some()),
             ("feed", self.feed.is_some()),
+            ("sentinel", self.sentinel.is_some()),
             ("cluster", self.cluster.is_some()),
             ("advertise", self.advertise.is_some()),
             ("unique_fields", !self.unique_fields.is_empty()),

@@ -116,7 +116,8 @@ pub struct AdminDocument {
 pub struct ListenerDocument {
     /// Address that clients connect to, for example `mongodb://127.0.0.1:27018`.
     pub listen: Address,
-    /// Address of the database, for example `mongodb://db.example:27017`. With `mongodb://original`
+    /// Address of the database, for example `mongodb://db.example:27017`, or of Sentinels and the
+    /// primary that they name: `redis+sentinel://HOST,HOST/NAME`. With `mongodb://original`
     /// it is the original destination of each diverted client (see `enroute intercept`).
     pub origin: Address,
     /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
@@ -149,6 +150,8 @@ pub struct ListenerDocument {
     /// The origin reports writes that bypass the cache (Redis: `CLIENT TRACKING`, MongoDB: a change
     /// stream); while it does not, nothing is cached. Default: no feed.
     pub feed: Option<FeedDocument>,
+    /// Redis: login at the Sentinels of an origin `redis+sentinel://…`; default: none is needed.
+    pub sentinel: Option<FeedDocument>,
     /// Clients connect with TLS; default: without.
     pub tls: Option<TlsDocument>,
     /// TLS to an origin whose address requires it: expected certificates, and the client
@@ -156,7 +159,7 @@ pub struct ListenerDocument {
     pub origin_tls: Option<OriginTlsDocument>,
 }
 
-/// Login of the feed of an origin; `feed = {}` if the origin needs no password.
+/// Login of the feed of an origin, or at Sentinels; `feed = {}` if the origin needs no password.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeedDocument {
@@ -186,6 +189,7 @@ impl ListenerDocument {
             scripts: Scripts::default(),
             unknown_expiry: UnknownExpiry::default(),
             feed: None,
+            sentinel: None,
             tls: None,
             origin_tls: None,
         }

@@ -12,7 +12,7 @@ use cache::{
     feed,
     filter::{memcache, mongo, resp},
     rules::{Pattern, Rules},
-    session, storage,
+    sentinel, session, storage,
 };
 use platform::wall_clock;
 use socket2::SockRef;
@@ -127,15 +127,23 @@ impl Document {
     ) -> anyhow::Result<(TcpListener, Listener)> {
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
+        let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
+        let node_login = feed.as_ref().and_then(|feed| feed.login.clone());
+        let sentinel = written.sentinel(node_login)?;
+        let name = written.origin.host_port.clone();
+        let origin = match sentinel {
+            None => Origin::new(name, timeout),
+            Some(_) => Origin::sought(name, timeout),
+        };
         let listener = Listener::new(
             self.protocol(written, bound, addresses, secret),
-            Origin::new(written.origin.host_port.clone(), timeout).with_tls(written.client_tls()?),
+            origin.with_tls(written.client_tls()?),
             Arc::new(self.session()),
             self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
             bound,
         );
-        let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
-        let listener = listener.with_feed(feed).with_tls(written.server_tls()?, written.names());
+        let listener = listener.with_feed(feed).with_sentinel(sentinel);
+        let listener = listener.with_tls(written.server_tls()?, written.names());
         let listener = listener.with_pass_through(written.passes_through());
         Ok((socket, listener.with_diverted(written.origin.is_original())))
     }
@@ -229,6 +237,22 @@ impl Document {
 }
 
 impl ListenerDocument {
+    /// The monitor of an origin that Sentinels name.
+    fn sentinel(
+        &self,
+        node_login: Option<sentinel::Login>,
+    ) -> anyhow::Result<Option<sentinel::Config>> {
+        let Some(written) = &self.origin.sentinels else { return Ok(None) };
+        let login = self.sentinel.as_ref().map(FeedDocument::login).transpose()?.flatten();
+        Ok(Some(sentinel::Config {
+            name: written.name.clone(),
+            sentinels: written.hosts.clone(),
+            login,
+            node_login,
+            ..sentinel::Config::default()
+        }))
+    }
+
     /// Says that clients cannot be sent to the listener by the address it is bound to.
     fn warn_of_wildcard(&self, bound: SocketAddr) {
         let names_nodes = self.listen.scheme != Scheme::Memcached && !self.is_transparent();
@@ -265,15 +289,15 @@ impl FeedDocument {
     }
 
     fn config(&self) -> anyhow::Result<feed::Config> {
-        let login = match &self.password_file {
-            None => None,
-            Some(path) => {
-                let password = std::fs::read_to_string(path)
-                    .with_context(|| format!("cannot read password_file {}", path.display()))?;
-                Some((self.user.clone(), password.trim_end().to_owned()))
-            }
-        };
-        Ok(feed::Config { login, ..feed::Config::default() })
+        Ok(feed::Config { login: self.login()?, ..feed::Config::default() })
+    }
+
+    /// User and password, from the file.
+    fn login(&self) -> anyhow::Result<Option<sentinel::Login>> {
+        let Some(path) = &self.password_file else { return Ok(None) };
+        let password = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read password_file {}", path.display()))?;
+        Ok(Some((self.user.clone(), password.trim_end().to_owned())))
     }
 }
 

@@ -166,11 +166,9 @@ impl ListenerDocument {
             return Ok(None);
         };
         let written = self.origin_tls.clone().unwrap_or_default();
-        let (host, _) = self.origin.host_port.rsplit_once(':').unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
         let identity = address.identity.map(|file| (file.clone(), file));
         let expected = tls::Expected {
-            name: written.name.unwrap_or_else(|| host.to_owned()),
+            name: written.name,
             authority: written.ca.or(address.ca),
             identity: written.cert.zip(written.key).or(identity),
         };

@@ -75,6 +75,8 @@ pub(super) struct Connection<F: Filter> {
     /// The write side to the origin was shut down.
     origin_told: bool,
     address: Arc<Origin>,
+    /// The epoch of the origin in which the connection to it was made.
+    epoch: u64,
     /// Number of connections to the origin that the watch has not confirmed yet; nothing is read
     /// before.
     unconfirmed: usize,
@@ -145,6 +147,7 @@ impl<F: Filter + 'static> Connection<F> {
             origin: Link::Down,
             origin_told: false,
             address: behind.origin,
+            epoch: 0,
             counted: 0,
             unconfirmed: 0,
             filled: false,
@@ -170,12 +173,14 @@ impl<F: Filter> Served for Connection<F> {
     }
 
     fn connected(&mut self, worker: &mut Worker, connected: io::Result<Parts>, token: u64) {
-        let channel = connected.and_then(|(stream, tls)| {
-            Ok(Channel::new(Socket::new(stream, &worker.reactor, token)?, tls.map(|tls| *tls)))
+        let channel = connected.and_then(|Parts { socket, tls, epoch }| {
+            let socket = Socket::new(socket, &worker.reactor, token)?;
+            Ok((Channel::new(socket, tls.map(|tls| *tls)), epoch))
         });
         match channel {
-            Ok(origin) => {
-                self.origin = Link::Up(origin);
+            Ok((_, epoch)) if epoch != self.address.place.epoch() => self.connect(worker),
+            Ok((origin, epoch)) => {
+                (self.origin, self.epoch) = (Link::Up(origin), epoch);
                 self.unconfirmed += usize::from(self.address.confirm(self.ticket));
                 self.session.origin_connected(worker.now());
             }
@@ -192,6 +197,7 @@ impl<F: Filter> Served for Connection<F> {
 
     fn read(&mut self, worker: &mut Worker) {
         self.session.set_room(worker.room);
+        self.leave_former(worker);
         self.wait(worker);
         self.read_origin(worker);
         self.read_client(worker);

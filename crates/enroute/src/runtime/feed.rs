@@ -1,5 +1,5 @@
-//! The thread for origins: a watch of each origin, and a connection to each origin that reports
-//! writes that bypass the cache.
+//! The thread for origins: a watch of each origin, a connection to each origin that reports writes
+//! that bypass the cache, and the monitors of primaries.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -18,7 +18,8 @@ use tracing::{info, warn};
 
 use super::{
     Handle, Origin, Shared, inbox,
-    reached::Duplex,
+    reached::Reached,
+    sentinel,
     watch::{self, Watcher},
 };
 
@@ -36,12 +37,13 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// Bytes read at once.
 const READ_BYTES: usize = 16 << 10;
 
-/// Runs every watch and feed until draining.
+/// Runs every watch, feed and monitor until draining.
 pub(super) fn run(
     shared: &Arc<Shared>,
     stats: &Arc<Stats>,
     watches: Vec<(watch::Source, mpsc::UnboundedReceiver<Ticket>)>,
     sources: Vec<(Source, Feed)>,
+    sentinels: Vec<sentinel::Source>,
 ) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -60,6 +62,10 @@ pub(super) fn run(
         let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(stats));
         let shared = Arc::clone(shared);
         tasks.spawn_local(Follower { shared, storage, source, feed, stood: false }.follow());
+    }
+    for source in sentinels {
+        let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(stats));
+        tasks.spawn_local(sentinel::Follower::new(Arc::clone(shared), storage, source).follow());
     }
     tasks.block_on(&runtime, async {
         while !shared.is_draining() {
@@ -84,8 +90,8 @@ impl Follower {
         let mut pause = RETRY;
         let mut told = None;
         loop {
-            let stream = match self.source.origin.connect().await {
-                Ok(reached) => reached.into_duplex(),
+            let reached = match self.source.origin.connect().await {
+                Ok(reached) => reached,
                 Err(error) => {
                     self.source.origin.report(&error);
                     tokio::time::sleep(RETRY).await;
@@ -93,7 +99,7 @@ impl Follower {
                 }
             };
             self.stood = false;
-            let ended = self.listen(stream).await;
+            let ended = self.listen(reached).await;
             if self.stood {
                 (pause, told) = (RETRY, None);
             }
@@ -115,7 +121,9 @@ impl Follower {
     }
 
     /// Reads from the origin until it closes, is silent for too long, or violates the protocol.
-    async fn listen(&mut self, mut stream: Box<dyn Duplex>) -> anyhow::Result<()> {
+    async fn listen(&mut self, reached: Reached) -> anyhow::Result<()> {
+        let (origin, epoch) = (Arc::clone(&self.source.origin), reached.epoch);
+        let mut stream = reached.into_duplex();
         let start = self.shared.start;
         let mut buffer = vec![0; READ_BYTES];
         self.feed.connected(nonce(), start.elapsed());
@@ -134,6 +142,9 @@ impl Follower {
                         self.feed.receive(&buffer[..count], &mut self.storage, start.elapsed())?;
                     }
                 },
+                () = origin.place.moved_from(epoch) => {
+                    anyhow::bail!("the origin is another server now");
+                }
                 () = tokio::time::sleep_until(start + alarm) => {
                     let now = start.elapsed().max(alarm);
                     let stands = self.feed.handle_timeout(&mut self.storage, now);

@@ -13,24 +13,18 @@ use std::{
 use cache::{
     feed::{self, Reporter},
     filter::{memcache, mongo, resp},
-    session,
+    sentinel, session,
     watch::Speaks,
 };
 use endpoint::{Told, seldom};
-use platform::tls;
+use platform::{diverted::original_destination, tls};
 use reactor::{Acceptor, Events, Reactor};
 use tokio::sync::mpsc;
 use tracing::{debug, info};
 
 use super::{
-    Origin, Shared,
-    behind::{Behind, original_destination},
-    feed::Source,
-    hello::Hello,
-    inbox::Note,
-    tls::Shaking,
-    watch,
-    worker::Accepted,
+    Origin, Shared, behind::Behind, feed::Source, hello::Hello, inbox::Note,
+    sentinel::Source as Monitored, tls::Shaking, watch, worker::Accepted,
 };
 
 /// Protocol of a listener's clients.
@@ -65,6 +59,8 @@ pub struct Listener {
     pub diverted: bool,
     /// Lets the origin report writes that bypass the cache.
     pub feed: Option<feed::Config>,
+    /// Finds the origin by Sentinels.
+    pub(super) sentinel: Option<sentinel::Config>,
     /// Clients connect with TLS.
     pub tls: Option<Arc<tls::Server>>,
     /// The TLS of clients is relayed to the origin as it is.
@@ -99,6 +95,7 @@ impl Listener {
             origin,
             diverted,
             feed,
+            sentinel: None,
             tls: None,
             passes: false,
             names: Vec::new(),
@@ -135,6 +132,18 @@ impl Listener {
     #[must_use]
     pub fn with_feed(self, feed: Option<feed::Config>) -> Self {
         Self { feed, ..self }
+    }
+
+    /// The same with an origin that Sentinels name.
+    #[must_use]
+    pub fn with_sentinel(self, sentinel: Option<sentinel::Config>) -> Self {
+        Self { sentinel, ..self }
+    }
+
+    /// Settings of the monitor that finds its origin, if it has one.
+    pub(super) fn sentinel_source(&self) -> Option<Monitored> {
+        let (config, watched) = (self.sentinel.clone()?, self.watch_source()?);
+        Some(Monitored { origin: watched.origin, scope: watched.scope, config })
     }
 
     /// Longest time for which a write that bypasses the cache can stay unseen, if entries are kept

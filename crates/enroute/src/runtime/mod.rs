@@ -12,14 +12,17 @@ use std::{
     net::{SocketAddr, TcpListener},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use cache::{feed::Feed, stats::Stats, storage};
-use platform::memory::{self, Budget, CLIENTS_BYTES, Clients, Stored};
+use platform::{
+    memory::{self, Budget, CLIENTS_BYTES, Clients, Stored},
+    place, reached,
+};
 use reactor::{Acceptor, Reactor};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -33,7 +36,7 @@ mod inbox;
 mod listener;
 mod losses;
 mod origin;
-mod reached;
+mod sentinel;
 mod tls;
 mod watch;
 mod worker;
@@ -67,6 +70,8 @@ pub struct Shared {
     limits: Limits,
     clients: Clients,
     post: Post,
+    /// Number of times that an origin has left its place.
+    moves: AtomicU64,
     draining: AtomicBool,
 }
 
@@ -74,6 +79,12 @@ impl Shared {
     /// Whether a shutdown is requested.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
+    }
+
+    /// An origin has left its place: every session looks whether its connection leads there.
+    fn origin_moved(&self) {
+        self.moves.fetch_add(1, Relaxed);
+        self.post.wake_all();
     }
 
     /// Counters of the thread that relays connections; only that thread counts in them.
@@ -135,6 +146,7 @@ impl Runtime {
             limits: setup.limits,
             clients: Clients::new(CLIENTS_BYTES),
             post: Post::new(setup.workers)?,
+            moves: AtomicU64::new(0),
             draining: AtomicBool::new(false),
         });
         let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new() };
@@ -199,7 +211,9 @@ impl Runtime {
             Some((source, questions))
         });
         let watches = watches.collect();
-        self.spawn("origins", move || feed::run(&shared, &stats, watches, feeds))
+        let sentinels = shared.listeners.iter().filter_map(|listener| listener.sentinel_source());
+        let sentinels = sentinels.collect();
+        self.spawn("origins", move || feed::run(&shared, &stats, watches, feeds, sentinels))
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {

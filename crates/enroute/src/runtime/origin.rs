@@ -1,4 +1,4 @@
-//! The origin of a listener: its address, and connecting to it.
+//! The origin of a listener: where it is, and connecting to it.
 
 use std::{
     fmt, io,
@@ -20,13 +20,16 @@ use tracing::warn;
 
 use super::{
     losses::{Cause, Losses},
-    reached::Reached,
+    place::Place,
+    reached::{Reached, Stream},
 };
 
-/// An origin's address.
+/// An origin.
 #[derive(Debug)]
 pub struct Origin {
-    address: String,
+    /// How the configuration names it.
+    name: String,
+    pub(super) place: Place,
     connect_timeout: Duration,
     /// Connections to it are encrypted.
     tls: Option<Arc<tls::Client>>,
@@ -41,8 +44,14 @@ pub struct Origin {
 impl Origin {
     /// The origin at `address` (`host:port`).
     pub fn new(address: String, connect_timeout: Duration) -> Self {
+        Self { place: Place::new(Some(address.clone())), ..Self::sought(address, connect_timeout) }
+    }
+
+    /// The origin called `name`, whose address is to be found.
+    pub fn sought(name: String, connect_timeout: Duration) -> Self {
         Self {
-            address,
+            name,
+            place: Place::new(None),
             connect_timeout,
             tls: None,
             failures: Arc::default(),
@@ -90,13 +99,10 @@ impl Origin {
     /// The same with another address; failures are counted together.
     pub(super) fn at(&self, address: String) -> Self {
         Self {
-            address,
-            connect_timeout: self.connect_timeout,
             tls: self.tls.clone(),
             failures: Arc::clone(&self.failures),
             lost: Arc::clone(&self.lost),
-            fault: watch::Sender::default(),
-            watch: OnceLock::new(),
+            ..Self::new(address, self.connect_timeout)
         }
     }
 
@@ -112,20 +118,22 @@ impl Origin {
         }
     }
 
-    /// Connects. The name is resolved each time, so that a database that has moved is found.
+    /// Connects to where it is now.
     pub(super) async fn reach(&self) -> io::Result<Reached> {
-        let stream = self.reach_without_tls().await?;
-        Ok(match &self.tls {
-            None => Reached::Plain(stream),
-            Some(tls) => {
-                Reached::Encrypted(Box::new(tls.secure(stream, self.connect_timeout).await?))
-            }
-        })
+        let (address, epoch) = self.place.find(self.connect_timeout).await?;
+        Ok(Reached { stream: self.reach_at(&address).await?, epoch })
+    }
+
+    /// Connects to a server of it. The name is resolved each time, so that a database that has
+    /// moved is found.
+    pub(super) async fn reach_at(&self, address: &str) -> io::Result<Stream> {
+        Stream::connect(address, self.tls.as_deref(), self.connect_timeout).await
     }
 
     /// Connects without encryption, whatever is configured: for questions that say nothing.
     pub(super) async fn reach_without_tls(&self) -> io::Result<TcpStream> {
-        let connecting = TcpStream::connect(&self.address);
+        let (address, _) = self.place.find(self.connect_timeout).await?;
+        let connecting = TcpStream::connect(&address);
         let stream = tokio::time::timeout(self.connect_timeout, connecting).await??;
         stream.set_nodelay(true)?;
         Ok(stream)
@@ -136,13 +144,13 @@ impl Origin {
     pub(super) fn report(&self, error: &io::Error) {
         let failures = self.failures.fetch_add(1, Relaxed) + 1;
         if failures.is_power_of_two() {
-            warn!(origin = self.address, failures, "cannot reach the origin: {error}");
+            warn!(origin = self.name, failures, "cannot reach the origin: {error}");
         }
     }
 
     /// Records that the reply to a write of the client at `peer` was lost.
     pub(super) fn report_lost(&self, peer: SocketAddr, lost: Lost) {
-        self.lost.note(&self.address, peer, lost, Instant::now());
+        self.lost.note(&self.name, peer, lost, Instant::now());
     }
 
     /// The reasons for which scopes of it are or were in quarantine.
@@ -166,6 +174,6 @@ impl Origin {
 
 impl fmt::Display for Origin {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.address)
+        out.write_str(&self.name)
     }
 }

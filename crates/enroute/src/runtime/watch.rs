@@ -25,7 +25,7 @@ use wire::detect;
 use super::{
     Handle, Origin, Shared,
     inbox::{self, Note},
-    reached::{Duplex, Reached},
+    reached::Reached,
 };
 
 /// Interval of periodic identity queries: bounds the detection time of a data loss that closes no
@@ -113,7 +113,7 @@ impl Watcher {
     /// Watches until a connection ends, or none is made. Returns the pause before the next one.
     async fn attend(&mut self) -> Result<Duration, wire::Error> {
         let Some(reached) = self.reach().await? else { return Ok(RETRY) };
-        let ended = self.listen(reached.into_duplex()).await;
+        let ended = self.listen(reached).await;
         let answered = self.watch.has_answered();
         self.watch.lost();
         self.waiting.append(&mut self.asked);
@@ -162,7 +162,9 @@ impl Watcher {
     }
 
     /// Sends queries and reads answers until the connection ends.
-    async fn listen(&mut self, mut stream: Box<dyn Duplex>) -> Result<(), cache::Error> {
+    async fn listen(&mut self, reached: Reached) -> Result<(), cache::Error> {
+        let (origin, epoch) = (Arc::clone(&self.source.origin), reached.epoch);
+        let mut stream = reached.into_duplex();
         let mut buffer = vec![0; READ_BYTES];
         let mut asks_at = Instant::now();
         let mut asked_at = None;
@@ -192,6 +194,7 @@ impl Watcher {
                 },
                 Some(ticket) = self.questions.recv() => self.enqueue(ticket),
                 () = until(patience) => self.let_go(),
+                () = origin.place.moved_from(epoch) => return Ok(()),
                 () = sleep_until(alarm) => if asked_at.is_some() { return Ok(()) },
             }
         }

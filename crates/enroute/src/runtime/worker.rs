@@ -8,7 +8,7 @@ use std::{
     collections::BTreeSet,
     io, mem,
     net::{SocketAddr, TcpStream},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -133,6 +133,8 @@ struct Round {
     alarms: BTreeSet<(Duration, Token)>,
     /// The buffer limit allowed no reads.
     full: bool,
+    /// Moves of origins that its connections have been called for.
+    moves: u64,
 }
 
 /// Serves until draining has finished or its time limit has passed.
@@ -170,7 +172,7 @@ pub(super) fn run(
         wishes,
     };
     let (seats, alarms) = (Seats::default(), BTreeSet::new());
-    let mut round = Round { index: index as u16, seats, alarms, full: false };
+    let mut round = Round { index: index as u16, seats, alarms, full: false, moves: 0 };
     if let Err(error) = round.serve(&mut worker, &inbox) {
         tracing::error!("a worker stopped: {error}; its clients are closed");
     }
@@ -214,6 +216,10 @@ impl Round {
                     self.read_note(worker, note);
                 }
                 if worker.shared.is_draining() && drain.begin() {
+                    self.seats.call_all();
+                }
+                let moves = worker.shared.moves.load(Relaxed);
+                if mem::replace(&mut self.moves, moves) != moves {
                     self.seats.call_all();
                 }
             }

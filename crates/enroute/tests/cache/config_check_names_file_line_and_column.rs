@@ -70,6 +70,33 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "a feed covers one node only",
     ),
     (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis+sentinel://a,b\"\n",
+        "3:10",
+        "has no name of a primary",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\nsentinel = {}\n",
+        "4:12",
+        "redis+sentinel://HOST,HOST/NAME",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis+sentinel://a/main\"\n\
+         sentinel = { password_file = \"no-such-file\" }\n",
+        "4:12",
+        "cannot read no-such-file",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis+sentinel://a/main\"\norigin = \"redis://h:2\"\n",
+        "2:10",
+        "only `origin` can be named by Sentinels",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis+sentinel://a/main\"\n\
+         cluster = \"c\"\n",
+        "4:11",
+        "cannot be combined with an origin that Sentinels name",
+    ),
+    (
         "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://h:2\"\n\
          feed = { password_file = \"f\" }\n",
         "4:8",

@@ -46,6 +46,7 @@ mod redis_two_clients_are_answered_as_by_the_server;
 mod replies_of_any_depth_pass_the_cache;
 mod restarted_origin_takes_its_stored_answers_with_it;
 mod scripted_origin_plays_what_no_server_offers;
+mod sentinels_name_the_primary;
 mod sigterm_lets_outstanding_replies_go_out;
 mod strangers_cannot_fill_the_log;
 mod strangers_touch_nothing_in_the_mongodb_cache;

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use crate::support::{
     database::Database,
-    enroute::Enroute,
+    directory::TemporaryDirectory,
+    enroute::{Cache, Enroute},
     origins::Redis,
     process::{PATIENCE, free_address},
 };
@@ -25,6 +26,78 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 fn writes_around_the_cache_are_seen_through_the_feed() {
     if let Some(origin) = Redis::start() {
         follow_an_origin(origin.address());
+    }
+}
+
+/// The origin is asked for what the rules include, and no more; a flush is seen all the same.
+#[test]
+fn only_included_keys_are_asked_for() {
+    let Some(origin) = Redis::start() else { return };
+    let options = "feed = {}\ninclude = [\"user:*\", \"order:?:*\"]";
+    let cache = Cache::start_all(&[("redis", origin.address(), options)], "");
+    let (mut through, mut around) = (cache.redis(), origin.connection());
+    let info = |around: &mut redis::Connection| -> String {
+        redis::cmd("INFO").arg("stats").query(around).unwrap()
+    };
+    eventually("two prefixes", || info(&mut around).contains("tracking_total_prefixes:2"));
+    let mut stored = |key: &str, value: &str| {
+        let before = cache.hits();
+        eventually("a hit", || {
+            assert_eq!(through.get::<_, Option<String>>(key).unwrap().as_deref(), Some(value));
+            cache.hits() > before
+        });
+    };
+    for (key, value) in [("user:1", "a"), ("order:1:x", "b")] {
+        let _: () = around.set(key, value).unwrap();
+        stored(key, value);
+    }
+    let mut through = cache.redis();
+    let mut becomes = |key: &str, value: Option<&str>| {
+        eventually("seen", || through.get::<_, Option<String>>(key).unwrap().as_deref() == value);
+    };
+    let _: () = around.set("user:1", "c").unwrap();
+    becomes("user:1", Some("c"));
+    let _: () = redis::cmd("FLUSHALL").query(&mut around).unwrap();
+    becomes("order:1:x", None);
+}
+
+/// A user of the feed that loses its rights, or is deleted, ends the feed; it is back once the
+/// rights are.
+#[test]
+fn a_feed_whose_user_loses_its_rights_is_closed_until_it_has_them_again() {
+    let Some(origin) = Redis::start() else { return };
+    let mut around = origin.connection();
+    let mut acl = |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        redis::cmd("ACL").arg(words).exec(&mut around).unwrap();
+    };
+    acl("SETUSER feed on >secret +@all allkeys allchannels");
+    let directory = TemporaryDirectory::create();
+    let file = directory.path().join("password");
+    std::fs::write(&file, "secret\n").expect("a writable directory");
+    let options = format!("feed = {{ user = \"feed\", password_file = \"{}\" }}", file.display());
+    let cache = Cache::start_all(&[("redis", origin.address(), &options)], "");
+    let (mut through, mut direct) = (cache.redis(), origin.connection());
+    let mut hits_of = |value: &str, hits: bool| {
+        let before = cache.hits();
+        eventually(&format!("{value}, a hit: {hits}"), || {
+            let told = through.get::<_, Option<String>>("key").unwrap();
+            let counted = cache.hits() > before;
+            told.as_deref() == Some(value) && counted == hits
+        });
+    };
+    for (number, loss) in ["SETUSER feed -@all", "DELUSER feed"].into_iter().enumerate() {
+        let _: () = direct.set("key", format!("before {number}")).unwrap();
+        hits_of(&format!("before {number}"), true);
+        acl(loss);
+        eventually("the feed is lost", || {
+            let log = cache.process().stderr();
+            log.lines().filter(|line| line.contains("feed lost")).count() > number
+        });
+        let _: () = direct.set("key", format!("after {number}")).unwrap();
+        hits_of(&format!("after {number}"), false);
+        acl("SETUSER feed on >secret +@all allkeys allchannels");
+        hits_of(&format!("after {number}"), true);
     }
 }
 

@@ -46,6 +46,7 @@ pub mod script;
 pub mod scripted;
 pub mod secured;
 pub mod seeds;
+pub mod sentinels;
 pub mod state;
 pub mod tls;
 pub mod troubled;

@@ -61,6 +61,15 @@ impl Raw {
         );
     }
 
+    /// What comes next and fits; nothing if that is the end.
+    pub fn hear_at_most<'a>(&mut self, buffer: &'a mut [u8]) -> &'a [u8] {
+        match self.0.read(buffer) {
+            Ok(count) => &buffer[..count],
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => &[],
+            Err(error) => panic!("{error} instead of bytes or the end"),
+        }
+    }
+
     /// The next line, with its end.
     pub fn hear_line(&mut self) -> String {
         let mut line = Vec::new();

@@ -27,8 +27,8 @@ const SYSTEM: [&str; 4] = [
 /// What the certificate of a server must be, and what is shown to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
-    /// Name in the certificate: a DNS name or an IP address.
-    pub name: String,
+    /// Name in the certificate: a DNS name or an IP address; default: the host connected to.
+    pub name: Option<String>,
     /// Authorities that may have signed it, PEM; default: those of the system.
     pub authority: Option<PathBuf>,
     /// Our own certificate and its key, PEM, for a server that asks for one.
@@ -75,7 +75,6 @@ fn system_authorities(path: &Path) -> anyhow::Result<RootCertStore> {
 
 impl fmt::Display for Expected {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "a valid certificate for {} signed by ", self.name)?;
         match &self.authority {
             Some(path) => write!(out, "an authority in {}", path.display()),
             None => out.write_str("an authority of the system"),
@@ -83,12 +82,23 @@ impl fmt::Display for Expected {
     }
 }
 
+fn server_name(host: &str) -> anyhow::Result<ServerName<'static>> {
+    ServerName::try_from(host.to_owned())
+        .with_context(|| format!("expected a DNS name or an IP address, found \"{host}\""))
+}
+
+/// The name of the server at `address` (`host:port`).
+fn name_of(address: &str) -> anyhow::Result<ServerName<'static>> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    server_name(host.trim_start_matches('[').trim_end_matches(']'))
+}
+
 /// What new connections to one server begin with. Each continues the session of an earlier one if
 /// the server allows it.
 #[derive(Debug)]
 pub struct Client {
     expected: Expected,
-    name: ServerName<'static>,
+    name: Option<ServerName<'static>>,
     config: RwLock<Arc<ClientConfig>>,
 }
 
@@ -98,9 +108,7 @@ impl Client {
     /// # Errors
     /// The name is none; as [`Expected::read`].
     pub fn new(expected: Expected) -> anyhow::Result<Self> {
-        let name = ServerName::try_from(expected.name.clone()).with_context(|| {
-            format!("expected a DNS name or an IP address, found \"{}\"", expected.name)
-        })?;
+        let name = expected.name.as_deref().map(server_name).transpose()?;
         let config = RwLock::new(expected.read()?);
         Ok(Self { expected, name, config })
     }
@@ -115,24 +123,31 @@ impl Client {
         *self.config.write() = config;
     }
 
-    /// Encrypts a connection to the server, within `limit`.
+    /// Encrypts a connection to the server at `address` (`host:port`), within `limit`.
     ///
     /// # Errors
     /// The handshake failed; the error states what was expected and what was found.
     pub async fn secure(
         &self,
+        address: &str,
         stream: TcpStream,
         limit: Duration,
     ) -> io::Result<TlsStream<TcpStream>> {
         let connector = TlsConnector::from(Arc::clone(&self.config.read()));
-        let found = match timeout(limit, connector.connect(self.name.clone(), stream)).await {
+        let name = self.name.clone().map_or_else(|| name_of(address), Ok);
+        let name = name.map_err(io::Error::other)?;
+        let found = match timeout(limit, connector.connect(name.clone(), stream)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => describe(&error),
             Err(_) => {
                 format!("no answer within {limit:?}; check that it speaks TLS on this port")
             }
         };
-        let message = format!("TLS handshake failed: expected {}; found: {found}", self.expected);
+        let (name, signed) = (name.to_str(), &self.expected);
+        let message = format!(
+            "TLS handshake failed: expected a valid certificate for {name} signed by {signed}; \
+             found: {found}"
+        );
         Err(io::Error::new(io::ErrorKind::InvalidData, message))
     }
 }

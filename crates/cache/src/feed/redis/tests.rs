@@ -5,6 +5,7 @@ use crate::{
     filter::resp::{Settings, namespace},
     key::Key,
     principal::{Finding, Principal, Proof, Standing},
+    rules::Rules,
     storage::{self, Answer, Given, Grant, MemoryStorage, Question, Storage},
 };
 
@@ -87,6 +88,17 @@ fn nothing_is_stored_until_the_feed_stands() {
     let lease = world.lease(0).unwrap();
     assert!(world.fill(lease, 0));
     assert_eq!(world.read(0), Answer::Hit);
+}
+
+#[test]
+fn only_what_the_rules_include_is_asked_for() {
+    let keys = Rules { include: vec!["user:*".into(), "user:1*".into()], exclude: Vec::new() };
+    let settings = Arc::new(Settings { feed: true, keys, ..Settings::default() });
+    let mut storage = MemoryStorage::new(storage::Config::default(), 0);
+    let mut feed = Feed::new(settings, Config::default(), &mut storage);
+    feed.connected(NOW);
+    let sent = String::from_utf8_lossy(feed.output().bytes()).into_owned();
+    assert!(sent.ends_with("$5\r\nBCAST\r\n$6\r\nPREFIX\r\n$5\r\nuser:\r\n"), "{sent}");
 }
 
 #[test]

@@ -28,6 +28,14 @@ impl<F: Filter> Connection<F> {
         }
     }
 
+    /// Gives up a connection to a server that is no longer the origin. Called before anything is
+    /// read: a reply of that server has no effect on what is stored.
+    pub(super) fn leave_former(&mut self, worker: &mut Worker) {
+        if matches!(self.origin, Link::Up(_)) && self.epoch != self.address.place.epoch() {
+            self.lose_origin(worker, Loss::Broken, "the origin is another server now");
+        }
+    }
+
     pub(super) fn write_origin(&mut self, worker: &mut Worker) {
         match &mut self.origin {
             Link::Up(origin) => match write(origin, &mut self.session, Side::Server) {

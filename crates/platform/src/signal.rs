@@ -14,12 +14,16 @@ use tracing::error;
 
 /// From its creation on, the first SIGINT or SIGTERM is noted instead of killing the process. A
 /// second one kills, so a command that hangs can still be ended.
-pub(super) struct EndSignal {
+pub struct EndSignal {
     seen: Receiver<()>,
 }
 
 impl EndSignal {
-    pub(super) fn listen() -> anyhow::Result<Self> {
+    /// Notes the signals from now on.
+    ///
+    /// # Errors
+    /// The system lets no handler or thread be set up.
+    pub fn listen() -> anyhow::Result<Self> {
         let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot listen for signals")?;
         let (tell, seen) = sync_channel(1);
         std::thread::Builder::new()
@@ -39,7 +43,10 @@ impl EndSignal {
     }
 
     /// A flag that the end signal sets, for commands that poll it.
-    pub(super) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
+    ///
+    /// # Errors
+    /// As [`Self::listen`].
+    pub fn flag() -> anyhow::Result<Arc<AtomicBool>> {
         let end = Self::listen()?;
         let flag = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&flag);
@@ -51,7 +58,7 @@ impl EndSignal {
     }
 
     /// Waits for the end signal, at most for `limit` if set. True if the signal was received.
-    pub(super) fn wait(&self, limit: Option<Duration>) -> bool {
+    pub fn wait(&self, limit: Option<Duration>) -> bool {
         match limit {
             None => self.seen.recv().is_ok(),
             Some(limit) => self.seen.recv_timeout(limit) != Err(RecvTimeoutError::Timeout),
@@ -61,7 +68,10 @@ impl EndSignal {
 
 /// Calls `read_again` on SIGHUP. It must apply all changes or none: on a mistake, the error is
 /// logged and nothing changes.
-pub(super) fn on_hangup(
+///
+/// # Errors
+/// As [`EndSignal::listen`].
+pub fn on_hangup(
     mut read_again: impl FnMut() -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let mut signals = Signals::new([SIGHUP]).context("cannot listen for SIGHUP")?;
