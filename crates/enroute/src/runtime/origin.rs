@@ -96,6 +96,11 @@ impl Origin {
         })
     }
 
+    /// Why it cannot be used although it is reachable.
+    pub(super) fn fault(&self) -> Option<String> {
+        self.fault.borrow().clone()
+    }
+
     /// The same with another address; failures are counted together.
     pub(super) fn at(&self, address: String) -> Self {
         Self {

@@ -201,6 +201,11 @@ impl Watcher {
     }
 
     fn enqueue(&mut self, ticket: Ticket) {
+        // Of a connection that was made before that was known.
+        if let Some(why) = self.source.origin.fault() {
+            let refused = Err(std::io::Error::other(why));
+            return self.tell(ticket, Note::Connected(ticket, refused));
+        }
         let longest = if self.unknown { UNKNOWN_CONFIRM_MAX } else { CONFIRM_MAX };
         self.waiting.push(ticket);
         self.patience.get_or_insert_with(|| Instant::now() + longest);

@@ -218,15 +218,23 @@ fn error(listener: &str, address: SocketAddr) -> String {
 }
 
 /// Checks that what `origin` speaks is named, and that no client waits for its timeout.
-fn is_named_behind(listener: &str, origin: SocketAddr, options: &str, named: &str) {
-    let cache = Cache::start_all(&[(listener, origin, options)], "");
+fn is_named_behind(listener: &str, origin: SocketAddr, tls: &str, named: &str) {
+    let url = match (listener, tls) {
+        (_, "") => format!("{listener}://{origin}"),
+        ("mongodb", _) => format!("mongodb://{origin}/?tls=true"),
+        _ => format!("rediss://{origin}"),
+    };
+    let toml =
+        format!("[[listener]]\nlisten = \"{listener}://127.0.0.1:0\"\norigin = \"{url}\"\n{tls}\n");
+    let cache = Enroute::start_with_config(&["cache"], &toml);
+    let address = cache.listen_address(listener);
     // Before it is known, too.
-    error(listener, cache.address());
-    let line = cache.log_line("speaks another protocol");
-    for part in [named, &origin.to_string(), &format!("listen={}", cache.address())] {
+    error(listener, address);
+    let line = cache.stderr_line("speaks another protocol");
+    for part in [named, &origin.to_string(), &format!("listen={address}")] {
         assert!(line.contains(part), "{listener}: {line}");
     }
-    let error = error(listener, cache.address());
+    let error = error(listener, address);
     assert!(error.contains(named), "{listener}: {error}");
 }
 
