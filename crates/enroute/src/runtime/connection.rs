@@ -135,6 +135,8 @@ impl<F: Filter + 'static> Connection<F> {
         let Accepted { stream, peer, listener, behind, shaking } = accepted;
         let socket = Socket::new(stream, &worker.reactor, token)?;
         let (client, handshake) = begin(socket, &listener, shaking, worker.now())?;
+        let (connection, listen, origin) = (ticket.0, listener.address, &behind.origin);
+        debug!(connection, %peer, %listen, %origin, "client connected");
         Ok(Box::new(Self {
             session: Session::new(filter, Arc::clone(&listener.session), ticket),
             ticket,
@@ -178,6 +180,7 @@ impl<F: Filter> Served for Connection<F> {
                 self.origin = Link::Up(origin);
                 self.unconfirmed += usize::from(self.address.confirm(self.ticket));
                 self.session.origin_connected(worker.now());
+                debug!(connection = self.ticket.0, origin = %self.address, "origin connected");
             }
             Err(error) => {
                 self.unconfirmed = 0;
@@ -271,6 +274,7 @@ impl<F: Filter> Served for Connection<F> {
         }
         self.session.close(&mut worker.storage, now);
         self.client.finish();
+        debug!(connection = self.ticket.0, peer = %self.peer, "client connection ended");
         self.tell_lost();
         worker.deliver();
         worker.take_back(&mut self.session);

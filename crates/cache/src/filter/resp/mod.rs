@@ -23,6 +23,7 @@ mod absence;
 mod check;
 mod client;
 mod cluster;
+mod described;
 mod large;
 mod message;
 mod refusal;
@@ -123,7 +124,6 @@ impl Resp {
 
 impl Filter for Resp {
     type Tag = Tag;
-    type Message<'a> = Message<'a>;
 
     const CHECKS_EARLY: bool = true;
     const NAMES_KEYS: bool = false;
