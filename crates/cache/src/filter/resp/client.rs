@@ -303,7 +303,8 @@ impl Resp {
     }
 
     /// In RESP3 pushes are marked, so a subscription does not turn the connection into a stream.
-    fn stream<'m>(&self, command: &Command, message: &Message<'_>) -> Request<'m, Tag> {
+    /// But another connection to the origin would not continue it.
+    fn stream<'m>(&mut self, command: &Command, message: &Message<'_>) -> Request<'m, Tag> {
         let settled = self.unsettled == 0 && !self.lost_track && !self.may_queue();
         let channels = message.len() - 1;
         if command.name.ends_with("subscribe")
@@ -311,6 +312,7 @@ impl Resp {
             && settled
             && channels > 0
         {
+            self.subscribed |= !command.name.contains("unsub");
             let reply = Reply::Confirmed(channels);
             return with_reply(Flow::Coordination, Tag::Subscribe(command.name), reply);
         }
@@ -331,7 +333,8 @@ impl Resp {
                 // It ends a transaction at once, whatever was queued. What else it ends is settled
                 // by its reply; until then nothing is answered from storage.
                 self.in_transaction = false;
-                (self.watched, self.tracked, self.replica_reads) = (false, false, false);
+                (self.watched, self.tracked, self.subscribed) = (false, false, false);
+                self.replica_reads = false;
                 self.lost_track = false;
                 Tag::Reset
             }

@@ -74,6 +74,8 @@ pub struct Resp {
     endings: u32,
     watched: bool,
     tracked: bool,
+    /// It has subscribed to channels, perhaps to some from which it has unsubscribed since.
+    subscribed: bool,
     replica_reads: bool,
     /// The next command follows an ASK redirection.
     asking: bool,
@@ -110,6 +112,7 @@ impl Resp {
             endings: 0,
             watched: false,
             tracked: false,
+            subscribed: false,
             replica_reads: false,
             asking: false,
             caching: false,
@@ -445,6 +448,7 @@ impl Filter for Resp {
                 || self.may_queue()
                 || self.watched
                 || self.tracked
+                || self.subscribed
                 || self.replica_reads)
     }
 }
