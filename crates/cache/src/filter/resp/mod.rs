@@ -441,14 +441,6 @@ impl Filter for Resp {
     }
 
     fn is_stateless(&self) -> bool {
-        self.database == 0
-            && self.user.is_none()
-            && self.unsettled == 0
-            && !(self.lost_track
-                || self.may_queue()
-                || self.watched
-                || self.tracked
-                || self.subscribed
-                || self.replica_reads)
+        self.has_no_state()
     }
 }
