@@ -3,10 +3,11 @@
 use std::{ops::Range, time::Duration};
 
 use smallvec::SmallVec;
+use tracing::trace;
 
 use crate::{
     filter::{Ends, Hush},
-    key::{Key, Namespace},
+    key::{Key, Namespace, Shown},
     lease::Lease,
     manager::splice::Splice,
     principal::Principal,
@@ -211,7 +212,9 @@ impl Fill {
             asked_at: self.asked_at,
             expires_at,
         };
-        match storage.fill(lease, given, now) {
+        let filled = storage.fill(lease, given, now);
+        trace!(key = %Shown(self.key.borrow().bytes), ?filled, "storage: reply offered");
+        match filled {
             Ok(()) => storage.stats().fills.add(1),
             Err(reason) => storage.stats().not_filled(reason),
         }

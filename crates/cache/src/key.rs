@@ -1,5 +1,7 @@
 //! Keys, and the scopes above them that a write can touch.
 
+use std::fmt;
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Names the origin called `name` in scopes. `secret` is mixed into every hash below it: random for
@@ -70,6 +72,21 @@ impl<'a> Key<'a> {
     #[must_use]
     pub fn new(namespace: Namespace, bytes: &'a [u8]) -> Self {
         Self { namespace, bytes, hash: xxh3_64_with_seed(bytes, namespace.collection) }
+    }
+}
+
+/// Longest part of a key that is shown.
+const SHOWN_BYTES_MAX: usize = 128;
+
+/// The bytes of a key as the log shows them: escaped, and cut after 128 bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = self.0.get(..SHOWN_BYTES_MAX).unwrap_or(self.0);
+        write!(out, "{}", shown.escape_ascii())?;
+        if shown.len() < self.0.len() { out.write_str("...") } else { Ok(()) }
     }
 }
 

@@ -20,7 +20,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use crate::{
     Error, Side,
     expected::{Expected, Fill},
-    filter::{Filter, Flow, Hush, Request, Scratch},
+    filter::{Filter, Hush},
     input::Input,
     key::Sent,
     lease::Ticket,
@@ -34,9 +34,8 @@ mod config;
 mod end;
 mod held;
 mod large;
+mod messages;
 mod quiet;
-
-use large::Passage;
 
 pub use config::Config;
 pub use end::{Afterlife, Loss, Lost};
@@ -95,6 +94,8 @@ pub struct Session<F: Filter> {
     held_up: bool,
     from_client: Input,
     from_server: Input,
+    /// The command of the current request, if the log wants it.
+    pub(crate) command: &'static str,
 }
 
 /// Whether the client's next request waits for the origin's verdict on the login.
@@ -164,6 +165,7 @@ impl<F: Filter> Session<F> {
             held_up: false,
             from_client: Input::default(),
             from_server: Input::default(),
+            command: "",
         }
     }
 
@@ -294,154 +296,5 @@ impl<F: Filter> Session<F> {
     /// Whether a local answer may be sent now without overtaking a reply of the origin.
     pub(crate) fn has_turn(&self) -> bool {
         self.expected.is_empty() && self.reading == Reading::Boundary
-    }
-
-    /// Handles what `side` has sent: `bytes` behind what waits of it.
-    #[inline]
-    fn take<S: Storage>(
-        &mut self,
-        side: Side,
-        bytes: &[u8],
-        storage: &mut S,
-        now: Duration,
-    ) -> Result<(), Error> {
-        if self.input(side).is_empty() {
-            let taken = self.take_messages(side, bytes, storage, now)?;
-            self.input(side).keep(bytes.get(taken..).unwrap_or_default());
-            return Ok(());
-        }
-        let all = self.input(side).take_with(bytes);
-        let taken = self.take_messages(side, all.waiting(), storage, now)?;
-        self.input(side).put_back(all, taken);
-        Ok(())
-    }
-
-    fn input(&mut self, side: Side) -> &mut Input {
-        match side {
-            Side::Client => &mut self.from_client,
-            Side::Server => &mut self.from_server,
-        }
-    }
-
-    fn take_messages<S: Storage>(
-        &mut self,
-        side: Side,
-        bytes: &[u8],
-        storage: &mut S,
-        now: Duration,
-    ) -> Result<usize, Error> {
-        match side {
-            Side::Client => self.take_requests(bytes, storage, now),
-            Side::Server => self.take_replies(bytes, storage, now),
-        }
-    }
-
-    /// Handles the whole requests at the start of `bytes`; returns how far they reach.
-    fn take_requests<S: Storage>(
-        &mut self,
-        bytes: &[u8],
-        storage: &mut S,
-        now: Duration,
-    ) -> Result<usize, Error> {
-        let mut taken = 0;
-        let mut scratch = Scratch::new();
-        self.held_up = false;
-        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            if self.ended || self.deserted || self.broken.is_some() {
-                return Ok(bytes.len());
-            }
-            if !self.may_take_request() {
-                self.held_up = true;
-                break;
-            }
-            if self.passing {
-                match self.pass(rest) {
-                    Passage::Taken(length) => taken += length,
-                    Passage::Wait => break,
-                }
-                continue;
-            }
-            // What a hit needs is looked at where it is: each move of a message or a request costs
-            // as much as a lookup.
-            let found = self.filter.message(rest);
-            let (message, length) = match &found {
-                Ok(Some((message, length))) => (message, *length),
-                Ok(None) => match self.begin_passing(rest, &mut scratch, storage, now)? {
-                    Passage::Taken(length) => {
-                        taken += length;
-                        continue;
-                    }
-                    Passage::Wait => {
-                        self.held_up = self.hold == Hold::Waits;
-                        break;
-                    }
-                },
-                Err(error) => {
-                    self.broken = Some(error.clone());
-                    continue;
-                }
-            };
-            scratch.clear();
-            let named = self.filter.request(message, &mut scratch, &mut self.standing, now);
-            let original = rest.get(..length).unwrap_or_default();
-            if let Ok(Request { flow: Flow::Read(read), tag, .. }) = &named
-                && self.may_answer()
-            {
-                if !self.read(read, tag, original, storage, now) {
-                    break;
-                }
-                self.waited = false;
-                taken += length;
-                continue;
-            }
-            let Ok(request) = named.map_err(|error| self.broken = Some(error)) else { continue };
-            if self.streams && request.flow.is_wide_write() {
-                return Err(Error::Stream);
-            }
-            if self.unreachable.is_some()
-                && let Some(why) = self.answers_held(&request.flow)
-            {
-                self.answer_held(&request, &why, now);
-            } else if !self.handle_request(request, original, storage, now) {
-                self.held_up = self.hold == Hold::Waits;
-                break;
-            }
-            self.waited = false;
-            taken += length;
-        }
-        Ok(taken)
-    }
-
-    /// Handles what can be handled of `bytes`; returns how far that reaches.
-    fn take_replies<S: Storage>(
-        &mut self,
-        bytes: &[u8],
-        storage: &mut S,
-        now: Duration,
-    ) -> Result<usize, Error> {
-        let mut taken = 0;
-        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            if self.streaming {
-                self.to_client.buffer().extend_from_slice(rest);
-                taken = bytes.len();
-                break;
-            }
-            let tag = self.expected.front().map(|expected| &expected.tag);
-            let cut = self.filter.cut(rest, tag).map_err(Error::Server)?;
-            if cut.bytes == 0 && !cut.ends {
-                break;
-            }
-            let part = rest.get(..cut.bytes).unwrap_or(rest);
-            let whole = cut.ends && self.reading == Reading::Boundary;
-            match self.filter.redirect(part).filter(|_| whole) {
-                Some(redirected) => self.handle_part(&redirected, cut, storage, now)?,
-                None => self.handle_part(part, cut, storage, now)?,
-            }
-            taken += cut.bytes;
-        }
-        if self.expected.is_empty() && self.expected.capacity() > KEPT_QUEUE {
-            self.expected = VecDeque::new();
-        }
-        Ok(taken)
     }
 }

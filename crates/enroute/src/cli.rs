@@ -13,7 +13,7 @@ use testbed::command;
 
 use crate::{
     THREADS_MAX,
-    logging::{self, Level},
+    logging::{self, Format, Level},
 };
 
 mod admin;
@@ -48,6 +48,10 @@ struct Arguments {
     /// Least severe level that is logged, on standard error
     #[arg(long, global = true, value_enum, default_value_t, value_name = "LEVEL")]
     log: Level,
+
+    /// Form of the log lines. Start-up addresses and the error that ends the process stay text
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "FORMAT")]
+    log_format: Format,
 
     #[command(subcommand)]
     command: Command,
@@ -120,7 +124,7 @@ pub fn run() -> ExitCode {
     end_when_output_is_closed();
     let arguments =
         Arguments::from_arg_matches(&command().get_matches()).unwrap_or_else(|error| error.exit());
-    logging::start(arguments.log);
+    logging::start(arguments.log, arguments.log_format);
     match arguments.command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -21,8 +21,18 @@ pub(crate) enum Level {
     Trace,
 }
 
+/// Form of the log lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Time, level, what happened, and fields as name=value
+    #[default]
+    Text,
+    /// One JSON object for each line, with the fields beside `timestamp`, `level` and `message`
+    Json,
+}
+
 /// Sends the log of this process to standard error. Called once, before any work.
-pub(crate) fn start(level: Level) {
+pub(crate) fn start(level: Level, format: Format) {
     let filter = match level {
         Level::Error => LevelFilter::ERROR,
         Level::Warn => LevelFilter::WARN,
@@ -30,12 +40,15 @@ pub(crate) fn start(level: Level) {
         Level::Debug => LevelFilter::DEBUG,
         Level::Trace => LevelFilter::TRACE,
     };
-    let started = tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_max_level(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .try_init();
+        .with_target(false);
+    let started = match format {
+        Format::Text => log.try_init(),
+        Format::Json => log.json().flatten_event(true).try_init(),
+    };
     // A second start happens only inside tests; the first one stays in force.
     drop(started);
 }

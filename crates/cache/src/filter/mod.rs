@@ -16,12 +16,14 @@ use crate::{
     stats::{NotFilled, WhyNot},
 };
 
+mod described;
 mod greeting;
 pub mod memcache;
 pub mod mongo;
 mod reply;
 pub mod resp;
 
+pub use described::Described;
 pub use greeting::{Form, Greetings};
 pub use reply::{Cut, Hush, Kept, Probed, Reply};
 
@@ -112,6 +114,18 @@ pub enum Flow<'a> {
 }
 
 impl Flow<'_> {
+    /// Its name in the log.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Read(_) | Self::ReadMany(_) => "read",
+            Self::Bypass(_) => "read that is never stored",
+            Self::Write(_) => "write",
+            Self::NeedsLogin => "waits for the login",
+            Self::NeedsReplies => "waits for replies",
+            Self::Coordination => "coordination",
+        }
+    }
+
     /// Whether it is a write with a scope wider than keys.
     pub(crate) fn is_wide_write(&self) -> bool {
         let Flow::Write(write) = self else { return false };
@@ -184,12 +198,9 @@ pub struct States<'a> {
 
 /// One protocol, as the cache uses it. The only place in tier 1 that interprets messages of a
 /// protocol.
-pub trait Filter {
+pub trait Filter: Described {
     /// State of a request that is kept until its reply.
     type Tag: Clone + std::fmt::Debug;
-
-    /// One complete message of the client.
-    type Message<'a>;
 
     /// Cuts the client's next complete message off `bytes` and returns its length; `None` asks for
     /// more bytes.

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
+use tracing::{debug, trace};
 
 use crate::{
-    expected::{Action, Expected, Fill, Merge, Part, Stated},
-    filter::{self, Ends, Filter, Flow, Hush, Read, ReadMany, Reply, Request},
+    expected::{Action, Expected, Fill, Stated},
+    filter::{self, Ends, Filter, Flow, Hush, Read, Reply, Request},
+    key::Shown,
     lease::{Closed, Lease},
     session::{Hold, Reading, Session},
     stats::WhyNot,
@@ -37,13 +39,23 @@ impl<F: Filter> Session<F> {
                 self.read_many(read, request.tag, original, storage, now);
                 return true;
             }
-            Flow::Bypass(reason) => storage.stats().why_not(*reason),
+            Flow::Bypass(reason) => {
+                storage.stats().why_not(*reason);
+                let (connection, command, why_not) = (self.ticket.0, self.command, reason.name());
+                debug!(connection, command, why_not, "miss");
+            }
             Flow::NeedsLogin => return self.await_login(request, original, storage, now),
             Flow::NeedsReplies => {
                 self.hold = Hold::Waits;
                 return false;
             }
-            Flow::Write(_) | Flow::Coordination => {}
+            Flow::Write(write) => {
+                let (connection, command, scopes) = (self.ticket.0, self.command, &write.scopes);
+                debug!(connection, command, scopes = scopes.len(), "write");
+            }
+            Flow::Coordination => {
+                debug!(connection = self.ticket.0, command = self.command, "forwarded");
+            }
         }
         self.forward_request(request, original, storage, now);
         true
@@ -73,8 +85,12 @@ impl<F: Filter> Session<F> {
         let out = if first { self.to_client.buffer() } else { &mut later };
         let filter = &mut self.filter;
         let hit = |packed: &[u8]| filter.answer(tag, read.key.bytes, packed, out);
-        match storage.read(question, ticket, now, hit) {
+        let answer = storage.read(question, ticket, now, hit);
+        let (connection, command) = (self.ticket.0, self.command);
+        trace!(connection, command, key = %Shown(read.key.bytes), ?answer, "storage: asked");
+        match answer {
             Answer::Hit => {
+                debug!(connection, command, key = %Shown(read.key.bytes), "hit");
                 storage.stats().hits.add(1);
                 if self.waited {
                     storage.stats().coalesced.add(1);
@@ -84,6 +100,7 @@ impl<F: Filter> Session<F> {
                 }
             }
             Answer::Pending(_) => {
+                debug!(connection, command, key = %Shown(read.key.bytes), "waits for a fill");
                 self.parked = Some(now + self.config.coalesce_wait_max);
                 return false;
             }
@@ -91,6 +108,8 @@ impl<F: Filter> Session<F> {
                 let reason = granted
                     .as_ref()
                     .map_or_else(|refusal| (*refusal).into(), |_| WhyNot::NotStored);
+                let why_not = reason.name();
+                debug!(connection, command, key = %Shown(read.key.bytes), why_not, "miss");
                 storage.stats().why_not(reason);
                 let fillable = self.prepare(read, granted.ok(), storage);
                 self.fetch(read, fillable, tag, original, now);
@@ -125,7 +144,7 @@ impl<F: Filter> Session<F> {
 
     /// Prepares the probe that is sent with a read so that its reply can be stored; `None` if it
     /// cannot be stored.
-    fn prepare<S: Storage>(
+    pub(super) fn prepare<S: Storage>(
         &mut self,
         read: &Read<'_>,
         grant: Option<Grant>,
@@ -155,6 +174,8 @@ impl<F: Filter> Session<F> {
         now: Duration,
     ) {
         storage.stats().why_not(WhyNot::Unproven);
+        let (connection, command, why_not) = (self.ticket.0, self.command, "unproven");
+        debug!(connection, command, key = %Shown(read.key.bytes), why_not, "miss");
         self.check_if_due(now);
         let mut grant = None;
         if self.standing.is_asked() {
@@ -167,115 +188,7 @@ impl<F: Filter> Session<F> {
         self.fetch(read, fillable, tag, original, now);
     }
 
-    /// Asks storage for every key; what is missing is fetched alone, and put in its place.
-    fn read_many<S: Storage>(
-        &mut self,
-        read: &ReadMany<'_>,
-        tag: F::Tag,
-        original: &[u8],
-        storage: &mut S,
-        now: Duration,
-    ) {
-        let Some(variant) = self.variant_of_many(read, now) else {
-            storage.stats().why_not(WhyNot::Unproven);
-            self.check_if_due(now);
-            self.forward(original);
-            return self.expect(tag, Action::Forward);
-        };
-        let mut merge = Merge::new(read.keys.len());
-        let mut hits = 0;
-        let mut missing = SmallVec::<[&[u8]; 8]>::new();
-        let mut probes = Vec::new();
-        let mut probe_tags = SmallVec::<[F::Tag; 8]>::new();
-        for &key in &read.keys {
-            let start = merge.stored.len();
-            let question = Question { key, variant, principal: self.standing.principal(now) };
-            let (filter, stored) = (&mut self.filter, &mut merge.stored);
-            let Err(grant) = look_up(filter, question, &tag, stored, storage, now) else {
-                hits += 1;
-                merge.parts.push(Part::Stored(start..merge.stored.len()));
-                if merge.stored.len() > self.config.buffered_bytes_max {
-                    // More than the client may have waiting: the origin paces it better.
-                    storage.stats().why_not(WhyNot::Option);
-                    return self.pass_whole(merge, tag, original, storage);
-                }
-                continue;
-            };
-            missing.push(key.bytes);
-            let single = Read { key, variant, place: ("", "") };
-            let fillable = self.prepare(&single, grant, storage);
-            let lease = fillable.and_then(|Fillable { lease, probe, probe_tag }| {
-                let Some(probe_tag) = probe_tag else {
-                    // Null may stand for no record or for one of another type.
-                    storage.release(lease);
-                    return None;
-                };
-                probes.extend_from_slice(&probe);
-                probe_tags.push(probe_tag);
-                Some(lease)
-            });
-            let probed = lease.is_some();
-            merge.parts.push(Part::Missing(Fill::new(key, variant, lease, probed, now)));
-        }
-        storage.stats().hits.add(hits);
-        if missing.is_empty() {
-            self.answer_stored(&tag, &merge);
-            return;
-        }
-        if self.standing.is_detached() {
-            // The principal of the answer will be known only on the next connection to the origin.
-            return self.pass_whole(merge, tag, original, storage);
-        }
-        if missing.len() == read.keys.len() {
-            self.forward(original);
-        } else {
-            let out = self.to_server.buffer();
-            self.filter.request_missing(&tag, missing.iter().copied(), out);
-        }
-        self.expect(tag, Action::Merge(Box::new(merge)));
-        self.forward(&probes);
-        for probe_tag in probe_tags {
-            self.expect(probe_tag, Action::Probe { asked_at: now });
-        }
-    }
-
-    /// Passes a read of several keys after all, with nothing to be stored of it.
-    fn pass_whole<S: Storage>(
-        &mut self,
-        merge: Merge,
-        tag: F::Tag,
-        original: &[u8],
-        storage: &mut S,
-    ) {
-        let expected = Expected::new(tag.clone(), Action::Merge(Box::new(merge)));
-        let _nothing_written = expected.abandon(storage);
-        self.forward(original);
-        self.expect(tag, Action::Forward);
-    }
-
-    /// Returns the variant under which each part of a read of several keys is stored; `None` if the
-    /// read has to pass.
-    fn variant_of_many<'r>(&self, read: &ReadMany<'r>, now: Duration) -> Option<&'r [u8]> {
-        let principal = self.standing.principal(now)?;
-        if principal.is_unrestricted() {
-            return Some(read.variant);
-        }
-        (principal.combines() || read.keys.len() == 1).then_some(read.restricted)
-    }
-
-    fn answer_stored(&mut self, tag: &F::Tag, merge: &Merge) {
-        let first = self.has_turn();
-        let mut later = Vec::new();
-        let out = if first { self.to_client.buffer() } else { &mut later };
-        self.filter.answer_many(tag, merge.parts.len(), out);
-        out.extend_from_slice(&merge.stored);
-        self.filter.end_many(tag, out);
-        if !first {
-            self.answer_later(tag.clone(), later);
-        }
-    }
-
-    fn answer_later(&mut self, tag: F::Tag, answer: Vec<u8>) {
+    pub(super) fn answer_later(&mut self, tag: F::Tag, answer: Vec<u8>) {
         self.expect(tag, Action::Local(answer));
     }
 
@@ -376,6 +289,7 @@ impl<F: Filter> Session<F> {
     }
 
     pub(crate) fn forward(&mut self, bytes: &[u8]) {
+        trace!(connection = self.ticket.0, bytes = bytes.len(), "manager: sent to the origin");
         self.to_server.buffer().extend_from_slice(bytes);
     }
 
@@ -387,18 +301,18 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    fn expect(&mut self, tag: F::Tag, action: Action) {
+    pub(super) fn expect(&mut self, tag: F::Tag, action: Action) {
         self.waiting_bytes += action.held_bytes();
         self.expected.push_back(Expected::new(tag, action));
     }
 }
 
 /// A read whose reply may be stored.
-struct Fillable<T> {
-    lease: Lease,
+pub(super) struct Fillable<T> {
+    pub(super) lease: Lease,
     /// The request that asks what must be known first, and its tag.
-    probe: Vec<u8>,
-    probe_tag: Option<T>,
+    pub(super) probe: Vec<u8>,
+    pub(super) probe_tag: Option<T>,
 }
 
 impl From<Refusal> for WhyNot {
@@ -412,30 +326,5 @@ impl From<Refusal> for WhyNot {
             Refusal::Closed(Closed::Derived) => Self::Derived,
             Refusal::Closed(Closed::NamespaceLimit) => Self::NamespaceLimit,
         }
-    }
-}
-
-/// Asks storage for one of several keys and appends its answer to `stored`; else what may be
-/// filled.
-fn look_up<F: Filter, S: Storage>(
-    filter: &mut F,
-    question: Question<'_>,
-    tag: &F::Tag,
-    stored: &mut Vec<u8>,
-    storage: &mut S,
-    now: Duration,
-) -> Result<(), Option<Grant>> {
-    let hit = |packed: &[u8]| filter.answer(tag, question.key.bytes, packed, stored);
-    match storage.read(question, None, now, hit) {
-        Answer::Hit => Ok(()),
-        Answer::Miss(Ok(grant)) => {
-            storage.stats().why_not(WhyNot::NotStored);
-            Err(Some(grant))
-        }
-        Answer::Miss(Err(refusal)) => {
-            storage.stats().why_not(refusal.into());
-            Err(None)
-        }
-        Answer::Pending(_) => Err(None),
     }
 }

@@ -6,6 +6,7 @@
 
 mod check;
 mod client;
+mod many;
 mod server;
 mod settle;
 pub(crate) mod splice;

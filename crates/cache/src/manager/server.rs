@@ -3,6 +3,7 @@
 use std::{mem, time::Duration};
 
 use smallvec::SmallVec;
+use tracing::{debug, trace};
 
 use crate::{
     Error,
@@ -141,7 +142,8 @@ impl<F: Filter> Session<F> {
         }
         let Some(expected) = self.expected.pop_front() else { return };
         self.waiting_bytes = self.waiting_bytes.saturating_sub(expected.action.held_bytes());
-        let Expected { tag, action, mut writes, ends, .. } = expected;
+        let Expected { tag, action, mut writes, ends, name, .. } = expected;
+        trace!(connection = self.ticket.0, bytes = whole.len(), "origin: reply");
         let tag = &tag;
         let (heard, ours) = (self.to_client.len(), action.is_ours());
         let fence = matches!(action, Action::Fence { .. });
@@ -187,6 +189,8 @@ impl<F: Filter> Session<F> {
         if !writes.is_empty() || ends != Ends::Nothing {
             // A fence only shows that the origin has processed the write.
             let verdict = if fence { Verdict::Applied } else { self.filter.verdict(tag, whole) };
+            let (connection, command) = (self.ticket.0, name);
+            debug!(connection, command, scopes = writes.len(), ?verdict, "write answered");
             self.conclude(writes, ends, verdict, storage);
         }
         if self.hush != Hush::Off && !ours {

@@ -137,6 +137,8 @@ impl<F: Filter + 'static> Connection<F> {
         let Accepted { stream, peer, listener, behind, shaking } = accepted;
         let socket = Socket::new(stream, &worker.reactor, token)?;
         let (client, handshake) = begin(socket, &listener, shaking, worker.now())?;
+        let (connection, listen, origin) = (ticket.0, listener.address, &behind.origin);
+        debug!(connection, %peer, %listen, %origin, "client connected");
         Ok(Box::new(Self {
             session: Session::new(filter, Arc::clone(&listener.session), ticket),
             ticket,
@@ -183,6 +185,7 @@ impl<F: Filter> Served for Connection<F> {
                 (self.origin, self.epoch) = (Link::Up(origin), epoch);
                 self.unconfirmed += usize::from(self.address.confirm(self.ticket));
                 self.session.origin_connected(worker.now());
+                debug!(connection = self.ticket.0, origin = %self.address, "origin connected");
             }
             Err(error) => {
                 self.unconfirmed = 0;
@@ -277,6 +280,7 @@ impl<F: Filter> Served for Connection<F> {
         }
         self.session.close(&mut worker.storage, now);
         self.client.finish();
+        debug!(connection = self.ticket.0, peer = %self.peer, "client connection ended");
         self.tell_lost();
         worker.deliver();
         worker.take_back(&mut self.session);

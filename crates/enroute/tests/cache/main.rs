@@ -25,6 +25,7 @@ mod hostile_bytes_close_only_their_connection;
 mod intercepted_clients_hit_with_nothing_changed;
 mod limits_bound_what_one_client_can_claim;
 mod limits_change_while_serving;
+mod log_lines_follow_a_request;
 mod memcached_answers_are_the_same_through_the_cache;
 mod memcached_history_through_the_cache_is_linearizable;
 mod memcached_history_through_the_cache_stands_two_faults_at_once;

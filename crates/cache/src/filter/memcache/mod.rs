@@ -22,6 +22,7 @@ use crate::{
 };
 
 mod client;
+mod described;
 mod flush;
 mod server;
 mod settings;
@@ -68,7 +69,6 @@ impl Memcache {
 
 impl Filter for Memcache {
     type Tag = Tag;
-    type Message<'a> = Message<'a>;
 
     const CHECKS_EARLY: bool = true;
     const NAMES_KEYS: bool = true;

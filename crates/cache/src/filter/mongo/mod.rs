@@ -30,6 +30,7 @@ use crate::{
 
 mod check;
 mod client;
+mod described;
 mod find;
 mod frames;
 mod greeting;
@@ -136,7 +137,6 @@ impl Mongo {
 
 impl Filter for Mongo {
     type Tag = Tag;
-    type Message<'a> = Message<'a>;
 
     // Drivers watch servers by connections that never read.
     const CHECKS_EARLY: bool = false;

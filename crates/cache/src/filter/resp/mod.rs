@@ -23,6 +23,7 @@ mod absence;
 mod check;
 mod client;
 mod cluster;
+mod described;
 mod large;
 mod message;
 mod refusal;
@@ -123,7 +124,6 @@ impl Resp {
 
 impl Filter for Resp {
     type Tag = Tag;
-    type Message<'a> = Message<'a>;
 
     const CHECKS_EARLY: bool = true;
     const NAMES_KEYS: bool = false;
@@ -437,14 +437,6 @@ impl Filter for Resp {
     }
 
     fn is_stateless(&self) -> bool {
-        self.database == 0
-            && self.user.is_none()
-            && self.unsettled == 0
-            && !(self.lost_track
-                || self.may_queue()
-                || self.watched
-                || self.tracked
-                || self.subscribed
-                || self.replica_reads)
+        self.has_no_state()
     }
 }

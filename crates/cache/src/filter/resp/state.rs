@@ -24,6 +24,19 @@ use crate::{
 const DATABASES_MAX: usize = 4;
 
 impl Resp {
+    /// Whether the origin keeps nothing of this connection that a new one would lack.
+    pub(super) fn has_no_state(&self) -> bool {
+        self.database == 0
+            && self.user.is_none()
+            && self.unsettled == 0
+            && !(self.lost_track
+                || self.may_queue()
+                || self.watched
+                || self.tracked
+                || self.subscribed
+                || self.replica_reads)
+    }
+
     /// The filter of a connection that has chosen `database` and `version`.
     pub(crate) fn in_state(settings: &Arc<Settings>, database: u32, version: Version) -> Self {
         let namespace = namespace(settings, database);
