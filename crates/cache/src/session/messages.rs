@@ -141,14 +141,6 @@ impl<F: Filter> Session<F> {
         trace!(connection, command, flow, bytes, "filter: request");
     }
 
-    pub(super) fn refuse(&mut self, error: wire::Error) -> Error {
-        // In front of a reply that is still to come it would be taken for that reply.
-        if self.has_turn() {
-            self.filter.refuse(&error, self.to_client.buffer());
-        }
-        Error::Client(error)
-    }
-
     /// Handles what can be handled of `bytes`; returns how far that reaches.
     fn take_replies<S: Storage>(
         &mut self,
