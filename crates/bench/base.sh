@@ -20,7 +20,7 @@ if [ ! -x "$programs/enroute" ]; then
     done)
     build -p enroute --features edge
     mkdir -p "$programs/examples" "$tree/crates/switch/examples"
-    # The commit may be older than this file, or than what it needs: then there are no packets of it.
+    # A commit older than this file, or than what it needs, has no lines for packets.
     cp crates/switch/examples/packet_cost.rs "$tree/crates/switch/examples/"
     if build -p switch --example packet_cost; then
         cp target/base/build/release/examples/packet_cost "$programs/examples/"

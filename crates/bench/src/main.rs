@@ -96,8 +96,8 @@ struct Choice {
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
 
-    /// Number of interleaved rounds of each measurement [default: 5, or 3 with --short; of `compare`
-    /// 12, or 6]
+    /// Number of interleaved rounds of each measurement [default: 5, or 3 with --short; of
+    /// `compare` 12, or 6]
     #[arg(long, value_name = "COUNT")]
     rounds: Option<usize>,
 

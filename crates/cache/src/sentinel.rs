@@ -32,7 +32,7 @@ pub enum End {
 }
 
 /// What happened.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// A connection was made.
     Connected(End),
@@ -264,8 +264,10 @@ impl Monitor {
 
     /// Sentinel `number` names this primary.
     fn name(&mut self, number: usize, named: Option<String>, now: Duration) {
-        let before = std::mem::replace(&mut self.peers[number].named, named.clone());
-        if before.is_some() && named.is_some() && before != named {
+        let peer = &mut self.peers[number];
+        let changes = peer.named.is_some() && named.is_some() && peer.named != named;
+        peer.named = named;
+        if changes {
             self.hurry(now);
         }
     }

@@ -38,8 +38,8 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
 const READ_BYTES: usize = 4 << 10;
 
 impl Stream {
-    /// Connects to `address` (`host:port`), encrypted with `tls`; each step takes up to `limit`. The
-    /// name is resolved each time, so that a server that has moved is found.
+    /// Connects to `address` (`host:port`), encrypted with `tls`; each step takes up to `limit`.
+    /// The name is resolved each time, so that a server that has moved is found.
     ///
     /// # Errors
     /// The server cannot be reached; as [`tls::Client::secure`].

@@ -1,5 +1,5 @@
-//! A client that breaks its protocol: as at a server, the requests before that are answered, then the
-//! error is sent, then the connection ends.
+//! A client that breaks its protocol: as at a server, the requests before that are answered, then
+//! the error is sent, then the connection ends.
 
 use super::{Reading, Session};
 use crate::{Error, filter::Filter};

@@ -101,10 +101,7 @@ impl<F: Filter> Session<F> {
             scratch.clear();
             let named = self.filter.request(message, &mut scratch, &mut self.standing, now);
             if enabled!(Level::DEBUG) {
-                self.command = self.filter.command(message);
-                if let Ok(Request { flow, .. }) = &named {
-                    self.tell_request(flow, length);
-                }
+                self.tell_request(message, &named, length);
             }
             let original = rest.get(..length).unwrap_or_default();
             if let Ok(Request { flow: Flow::Read(read), tag, .. }) = &named
@@ -136,8 +133,15 @@ impl<F: Filter> Session<F> {
     }
 
     #[cold]
-    fn tell_request(&self, flow: &Flow<'_>, bytes: usize) {
-        let (connection, command, flow) = (self.ticket.0, self.command, flow.name());
+    fn tell_request(
+        &mut self,
+        message: &F::Message<'_>,
+        named: &wire::Result<Request<'_, F::Tag>>,
+        bytes: usize,
+    ) {
+        self.command = self.filter.command(message);
+        let flow = named.as_ref().map_or("refused", |request| request.flow.name());
+        let (connection, command) = (self.ticket.0, self.command);
         trace!(connection, command, flow, bytes, "filter: request");
     }
 

@@ -1,6 +1,6 @@
-//! Many MongoDB clients, few documents, a path that breaks, an origin that is killed and restarted with
-//! nothing in it: whatever drivers are told through the cache could have come from one copy of the
-//! data, which each kill empties.
+//! Many MongoDB clients, few documents, a path that breaks, an origin that is killed and restarted
+//! with nothing in it: whatever drivers are told through the cache could have come from one copy of
+//! the data, which each kill empties.
 
 use std::env;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
-//! Two faults at a time, drawn from a printed seed, while MongoDB clients read and write through the
-//! cache: the origin is stopped (SIGSTOP), or killed and restarted with nothing in it, the path to it
-//! is cut, the cache is stopped, its memory is short. The answers to clients are still those of one
-//! copy of the data, which each kill empties.
+//! Two faults at a time, drawn from a printed seed, while MongoDB clients read and write through
+//! the cache: the origin is stopped (SIGSTOP), or killed and restarted with nothing in it, the path
+//! to it is cut, the cache is stopped, its memory is short. The answers to clients are still those
+//! of one copy of the data, which each kill empties.
 
 use std::env;
 use std::path::Path;

@@ -69,7 +69,7 @@ fn of_a_port_without_tls() {
     let mut client = Secured::connect(cache.address(), &trusting(&workshop, "authority", None))
         .expect("a handshake");
     assert_eq!(client.try_ask("SET key value", "-ERR").expect("an answer"), "-ERR");
-    cache.log_line("check that it speaks TLS");
+    cache.log_line("expected TLS, got Redis (RESP)");
 }
 
 #[test]

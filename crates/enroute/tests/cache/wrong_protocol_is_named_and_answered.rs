@@ -230,7 +230,7 @@ fn is_named_behind(listener: &str, origin: SocketAddr, tls: &str, named: &str) {
     let address = cache.listen_address(listener);
     // Before it is known, too.
     error(listener, address);
-    let line = cache.stderr_line("speaks another protocol");
+    let line = cache.stderr_line("ERROR the origin");
     for part in [named, &origin.to_string(), &format!("listen={address}")] {
         assert!(line.contains(part), "{listener}: {line}");
     }

@@ -1,5 +1,5 @@
-//! A flood of connections and requests that the key server refuses costs a line of its log once per
-//! cause and interval, not one each. The audit log has a line for each request: that is its purpose.
+//! A flood of connections and requests that the key server refuses costs a line of its log once
+//! per cause and interval, not one each. The audit log has a line for each request, as it should.
 
 use std::time::Instant;
 

@@ -154,7 +154,9 @@ pub fn accept_client(origin: &TcpListener) -> TcpStream {
         let length = connection.peek(&mut first).expect("it says something");
         let said = String::from_utf8_lossy(&first[..length]);
         let watches = ["$4\r\nINFO\r\n", "$4\r\nAUTH\r\n", "enroute: watch"];
-        if !watches.iter().any(|mark| said.contains(mark)) {
+        // Asked in another protocol, and with a ClientHello, when it leaves the watch unanswered.
+        let probes = said == "PING\r\n" || first[0] == 0x16;
+        if !probes && !watches.iter().any(|mark| said.contains(mark)) {
             return connection;
         }
         std::mem::forget(connection);
