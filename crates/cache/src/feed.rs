@@ -10,6 +10,8 @@
 //! asked of the origin.
 //!
 //! The lag of a feed is how much later a bypassing write is seen.
+//!
+//! Decision: `docs/decisions/0005-changes-at-the-origin.md`.
 
 use std::{sync::Arc, time::Duration};
 

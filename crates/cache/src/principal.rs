@@ -8,6 +8,8 @@
 //!
 //! Writes are held back until a connection is known to be logged in (see [`crate::session`]); if it
 //! is not, the request passes and touches no shared state.
+//!
+//! Decision: `docs/decisions/0116-authorization.md`.
 
 use std::{fmt, time::Duration};
 

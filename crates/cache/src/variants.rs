@@ -11,6 +11,8 @@
 //! ```
 //!
 //! The common key has one answer, and its framing is one byte.
+//!
+//! Decision: `docs/decisions/0003-cache-entries.md`.
 
 use std::{borrow::Cow, iter, time::Duration};
 

@@ -9,6 +9,8 @@
 //!
 //! **Not detected:** a proxy between the cache and its origin that answers for several servers; a
 //! restart that lost the last writes, if the server keeps its identity.
+//!
+//! Decision: `docs/decisions/0005-changes-at-the-origin.md`.
 
 use wire::{
     detect::{self, Protocol},

@@ -3,6 +3,8 @@
 //! It checks for each receiver whether the request selects the response, and whether the response
 //! is fresh enough for the request. This includes fetches: requests that waited for one get what
 //! storage could answer at that moment (RFC 9111 §4).
+//!
+//! Decision: `docs/decisions/0122-stored-http-responses.md`.
 
 use std::time::Duration;
 

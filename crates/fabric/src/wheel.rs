@@ -3,6 +3,8 @@
 //! Packets of the same nanosecond come out in the order of their event numbers. A slot is the head
 //! of a list of numbers of packets; the packets themselves, which together are larger than a
 //! processor's cache, are not touched here.
+//!
+//! Decision: `docs/decisions/0040-fabric-event-queue.md`.
 
 use std::collections::VecDeque;
 

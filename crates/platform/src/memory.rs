@@ -1,4 +1,6 @@
 //! What the process takes of the machine's memory, for the services that keep within a budget.
+//!
+//! Decision: `docs/decisions/0058-process-memory-limits.md`.
 
 use std::fs;
 

@@ -66,7 +66,7 @@ served and invalidated as before, items of NetCache's protocol are served until 
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// Directory for the pinned maps and links, below a BPF file system, which is mounted if
-    /// missing
+    /// missing. `v2p` appends -v2p to the name: its default is /sys/fs/bpf/enroute-switch-v2p
     #[arg(
         long,
         global = true,

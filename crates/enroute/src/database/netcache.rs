@@ -3,6 +3,8 @@
 //! The agent (`switch::agent`) is a client without a socket, which executes the commands of
 //! [`db::netcache`]. Writes of Redis clients to such a key reach the agent by client tracking,
 //! after they are done; the agent then invalidates the old value in the switch.
+//!
+//! Decision: `docs/decisions/0070-netcache-agent-in-db.md`.
 
 use std::{
     cell::RefCell,

@@ -2,6 +2,8 @@
 //!
 //! [`wire::http2::unread`] says what is kept and why it is counted; here it is counted in the room
 //! of the edge, and hyper's task and its reads are held to the turns that the count needs.
+//!
+//! Decision: `docs/decisions/0143-edge-memory-limits.md`.
 
 use std::{
     future::{Future, poll_fn},

@@ -4,6 +4,8 @@
 //! the buffers of one that is forwarded, the headers and body of a request. A task that needs more
 //! waits, and while the limit is reached nothing is read from clients; if that does not help, the
 //! connection that uses the most is closed.
+//!
+//! Decision: `docs/decisions/0143-edge-memory-limits.md`.
 
 use std::{
     collections::HashMap,

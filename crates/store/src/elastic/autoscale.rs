@@ -6,6 +6,8 @@
 //! that doubles with every failure, so a target between two sizes is met from above, and never
 //! swung around. And growing after it had shrunk puts off the next way down, for a time that
 //! doubles too: a load that comes and goes faster than that has the memory of its worst moments.
+//!
+//! Decision: `docs/decisions/0014-memory-autoscaling.md`.
 
 use std::time::Duration;
 

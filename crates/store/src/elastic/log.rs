@@ -9,6 +9,8 @@
 //! Read `appending` first. `commands` has the requests to the device, `segments` the existing
 //! segments, `spares` the prepared ones, `listing` their manifest, `closing` the shutdown, and
 //! `step` the groups of records that are recovered together or not at all.
+//!
+//! Decision: `docs/decisions/0011-elastic-store-log.md`.
 
 mod appending;
 mod closing;

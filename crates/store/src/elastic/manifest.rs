@@ -4,6 +4,8 @@
 //! There are two copies, written in turn and in place, each synced before the next is written:
 //! whenever the machine stops, one of them is whole. Writing takes no room that the files do not
 //! have already, so a full disk does not keep a segment from being removed.
+//!
+//! Decision: `docs/decisions/0124-manifest-and-damage.md`.
 
 use super::Error;
 use super::record::{u32_at, u64_at};

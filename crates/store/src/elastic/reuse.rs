@@ -6,6 +6,8 @@
 //! so that every lookup of a chosen key is seen, and scaled up. At most [`SAMPLES_MAX`] keys are
 //! kept: when more come, fewer hashes are chosen. Between one lookup in sixteen and one in
 //! thousands pays for it; the others pay one comparison.
+//!
+//! Decision: `docs/decisions/0014-memory-autoscaling.md`.
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! memcached support of the cache. What is cached: `docs/protocols/memcached.md`.
+//!
+//! Decision: `docs/decisions/0146-memcached-replies-and-expiry.md`.
 
 use std::{sync::Arc, time::Duration};
 
