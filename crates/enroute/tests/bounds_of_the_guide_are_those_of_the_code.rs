@@ -1,6 +1,6 @@
 //! The guide states in one table what can be stale, for how long and why
 //! (`docs/guide/bounds.md`), and how much an unknown client may send. Each number that is a
-//! constant of the program stands there and in the code: who changes one changes the other.
+//! constant of the program stands there and in the code: change both together.
 
 use std::{
     fs,
@@ -14,12 +14,12 @@ const CONFIGURATION: &str = "docs/guide/configuration.md";
 #[rustfmt::skip]
 const NUMBERS: &[(&str, &str, &str, &str)] = &[
     // Cache.
-    (BOUNDS, "| the same, if the connection of the feed falls silent without an end | 5 s |", "crates/cache/src/feed.rs", "silence_max: Duration::from_secs(5),"),
-    (BOUNDS, "a `PING` each second asks", "crates/cache/src/feed.rs", "ping_interval: Duration::from_secs(1),"),
+    (BOUNDS, "| the same, if the connection of the feed stops delivering without being closed | 5 s |", "crates/cache/src/feed.rs", "silence_max: Duration::from_secs(5),"),
+    (BOUNDS, "the cache sends a `PING` each second", "crates/cache/src/feed.rs", "ping_interval: Duration::from_secs(1),"),
     (BOUNDS, "a slow reader) | 5 s |", "crates/cache/src/feed.rs", "silence_max: Duration::from_secs(5),"),
     (BOUNDS, "asks for the origin's identity every second", "crates/enroute/src/runtime/watch.rs", "ASK_INTERVAL: Duration = Duration::from_secs(1);"),
     (BOUNDS, "| up to 6 s after the origin is back;", "crates/enroute/src/runtime/watch.rs", "SILENCE_MAX: Duration = Duration::from_secs(5);"),
-    (BOUNDS, "they are asked every 1 s |", "crates/cache/src/sentinel/config.rs", "poll_interval: Duration::from_secs(1),"),
+    (BOUNDS, "they are asked every second |", "crates/cache/src/sentinel/config.rs", "poll_interval: Duration::from_secs(1),"),
     (BOUNDS, "the cache subtracts two |", "crates/cache/src/filter/memcache/flush.rs", "CLOCK: Duration = Duration::from_secs(2);"),
     (CONFIGURATION, "the limit is 16 KiB instead of 1 MiB", "crates/cache/src/session/config.rs", "stranger_held_bytes_max: 16 << 10,"),
     // Key server.
@@ -45,7 +45,9 @@ const NUMBERS: &[(&str, &str, &str, &str)] = &[
     (BOUNDS, "at most 1 s if the agent is cut off", "crates/state/src/agent/copies.rs", "COPY_LEASE: Duration = Duration::from_secs(1);"),
     (BOUNDS, "one batch of 64 keys", "crates/state/src/migration.rs", "KEYS_MAX: usize = 64;"),
     (BOUNDS, "the agent retries every 5 ms", "crates/state/src/agent/answers.rs", "PAUSE: Duration = Duration::from_millis(5);"),
-    (BOUNDS, "| from 5 s after that until a placer", "crates/state/src/agent.rs", "RETRY_FOR: Duration = Duration::from_secs(5);"),
+    (BOUNDS, "| from 5 s after the slot lost its owner until a placer", "crates/state/src/agent.rs", "RETRY_FOR: Duration = Duration::from_secs(5);"),
+    (BOUNDS, "or the node sent nothing for 10 s", "crates/enroute/src/state/links.rs", "SILENCE_LIMIT: Duration = Duration::from_secs(10);"),
+    (BOUNDS, "| 10 to 11 s | the agent closes", "crates/enroute/src/state/links.rs", "SILENCE_PERIOD: Duration = Duration::from_secs(1);"),
     (BOUNDS, "| up to 8 s after a placer was killed;", "crates/state/src/lease.rs", "LEASE: Duration = Duration::from_secs(8);"),
     // Memory.
     (BOUNDS, "replies above 8 MiB are dropped", "crates/state/src/agent/held.rs", "WHOLE_BYTES_MAX: usize = 8 << 20;"),
