@@ -1,10 +1,9 @@
 //! Memory for transfers past the page cache.
 //!
-//! The disk gets memory in pieces: each page separately, unless consecutive pages are also
-//! consecutive in the machine's memory, too. A read of two pieces takes the disk a fifth longer
-//! than one of one (docs/decisions/0010). So short transfers have their places in one huge page,
-//! which is one piece wherever it is cut; where the system has none to give, they work all the
-//! same.
+//! The disk receives memory in pieces: each page separately, unless consecutive pages are also
+//! consecutive in physical memory. A read into two pieces takes a fifth longer than a read into one
+//! (docs/decisions/0010). Short transfers therefore use places in one huge page, every part of
+//! which is one piece. If the system has no huge page, ordinary pages are used.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -14,10 +13,10 @@ use crate::mapping::Mapping;
 
 /// Length of a huge page.
 const HUGE_BYTES: usize = 2 << 20;
-/// Length of a place in it: enough for a value of some pages with its header.
+/// Length of a place in the huge page: enough for a value of a few pages with its header.
 const PLACE_BYTES: usize = 8 << 10;
 
-/// Unused places. All of them are one huge page of the process, resident from the first use on.
+/// Unused places, all in one huge page of the process, which is resident from its first use.
 static PLACES: LazyLock<Mutex<Vec<&'static mut [u8]>>> = LazyLock::new(|| {
     // Twice as long, as it may begin anywhere.
     let mapping = Box::leak(Box::new(Mapping::<u8>::reserve(2 * HUGE_BYTES)));

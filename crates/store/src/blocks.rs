@@ -1,7 +1,6 @@
-//! Bytes on their way to a device, which wants them to begin at whole blocks of memory.
+//! Bytes to be written to a device, in memory that begins at a block boundary.
 //!
-//! Data at other addresses have to be copied first, by a kernel thread of the disk, through caches
-//! that the workers need.
+//! Otherwise a kernel thread of the disk copies them first, through caches that the workers need.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,10 +13,10 @@ pub(crate) const BLOCK_BYTES: usize = 4096;
 #[repr(C, align(4096))]
 struct Block([u8; BLOCK_BYTES]);
 
-/// Bytes that begin at a whole block of memory.
+/// Bytes that begin at a block boundary in memory.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// The largest number ever needed; the content of unused ones is undefined.
+    /// As many blocks as were ever needed; the content of unused blocks is undefined.
     blocks: Vec<Block>,
     bytes: usize,
 }
@@ -36,17 +35,17 @@ impl Blocks {
         }
     }
 
-    /// Forgets the bytes, and keeps the memory.
+    /// Drops the bytes and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.truncate(0);
     }
 
-    /// Forgets all but the first `bytes`.
+    /// Drops all bytes after the first `bytes`.
     pub(crate) fn truncate(&mut self, bytes: usize) {
         self.bytes = self.bytes.min(bytes);
     }
 
-    /// Appends `more` bytes of any content, to be written over.
+    /// Appends `more` bytes of undefined content, to be overwritten.
     pub(crate) fn extend(&mut self, more: usize) -> &mut [u8] {
         self.reserve(more);
         let start = self.bytes;
@@ -65,7 +64,7 @@ impl Blocks {
         self.extend(more).fill(0);
     }
 
-    /// The memory behind the bytes, as far as there is any.
+    /// The allocated memory after the bytes; may be empty.
     pub(crate) fn ahead(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.blocks)[self.bytes..]
     }

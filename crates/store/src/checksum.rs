@@ -1,18 +1,18 @@
-//! CRC-32C of what lies in several places.
+//! CRC-32C of data in several pieces.
 //!
-//! A short record is a header, a key and a value, each where it came from and rarely at a multiple
-//! of eight. The crate goes to such a multiple byte by byte, and so from the last one, in every
-//! part: for a key of 14 bytes and a value of 64 that is two thirds of the time. The processor
-//! reads words from anywhere. This, `mapping.rs` and `elastic/lanes.rs` are the files of the crate
-//! with `unsafe` in them.
+//! A short record consists of a header, a key and a value, each at its own address, rarely a
+//! multiple of eight. In every piece the library processes the bytes before the first and after the
+//! last such multiple one by one: two thirds of the time for a key of 14 bytes and a value of 64.
+//! The processor can read words from any address. This, `mapping.rs` and `elastic/lanes.rs` are the
+//! files of the crate with `unsafe` in them.
 
 use crc32c::crc32c_append;
 
-/// Minimum length for which the crate is faster, which works on three parts at once.
+/// Minimum length for which the library is faster: it processes three parts in parallel.
 #[cfg(target_arch = "x86_64")]
 const LONG_BYTES: usize = 768;
 
-/// The checksum of `parts`, one behind the other.
+/// The checksum of the concatenated `parts`.
 pub(crate) fn checksum(parts: &[&[u8]]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("sse4.2") {

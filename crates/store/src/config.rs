@@ -1,24 +1,24 @@
-//! Limits of a [`Memory`](crate::Memory), and its choice of items to keep.
+//! Limits and replacement policy of a [`Memory`](crate::Memory).
 
 /// The limits of one memory tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
-    /// Items held at most; 0 stores nothing.
+    /// Maximum number of items; 0 stores nothing.
     pub items_max: usize,
-    /// Bytes of memory at most: keys, values, headers, index, policy tables, unused space.
-    /// More than [`Config::BYTES_MAX`] is taken as that.
+    /// Maximum memory in bytes: keys, values, headers, index, policy tables, unused space. A value
+    /// above [`Config::BYTES_MAX`] counts as [`Config::BYTES_MAX`].
     pub bytes_max: usize,
     /// Longest key accepted, in bytes.
     pub key_bytes_max: usize,
-    /// Longest value accepted, in bytes. At most `u32::MAX` is ever accepted.
+    /// Longest value accepted, in bytes, up to `u32::MAX`.
     pub value_bytes_max: usize,
     /// Replacement policy.
     pub replacement: Replacement,
 }
 
 impl Config {
-    /// The most one [`Memory`](crate::Memory) can hold: what a 32-bit location in units of eight
-    /// bytes reaches. Beyond that, use several, one a shard.
+    /// Maximum memory of one [`Memory`](crate::Memory), in bytes: the range of a 32-bit location in
+    /// units of eight bytes. For more, use several, one per shard.
     pub const BYTES_MAX: usize = 32 << 30;
 }
 
@@ -37,18 +37,19 @@ impl Default for Config {
 /// Policy that selects the item to evict; each is described in its own file under `replacement/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Replacement {
-    /// Oldest first, whatever was read.
+    /// Oldest first, regardless of reads.
     Fifo,
     /// Least recently used first.
     Lru,
-    /// Oldest first, but an item read since gets another round.
+    /// Oldest first; an item that was read since its last turn stays for another one.
     Clock,
-    /// Like `Clock`, but survivors stay where they are, so new items are judged quickly.
+    /// Like `Clock`, but items that stay keep their place, so new items are examined soon.
     #[default]
     Sieve,
-    /// Three queues: most new items must prove themselves in a small one.
+    /// Three queues: new items enter the main queue only if they are read while in a small one.
     S3Fifo,
-    /// A small window before a main part that admits only items requested more often.
+    /// A small window in front of a main part, which admits an item only if it is requested more
+    /// often than the one it would evict.
     WTinyLfu,
 }
 

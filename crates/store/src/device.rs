@@ -40,8 +40,8 @@ impl fmt::Display for FileName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CommandId(pub u64);
 
-/// A command to a device. Commands may be carried out in any order and at once: the store never has
-/// two under way of which one needs the other.
+/// A command to a device. Commands may be carried out in any order and concurrently: the store
+/// never has two commands in progress of which one depends on the other.
 #[derive(Debug, Clone)]
 pub struct DeviceCommand {
     /// Identifies the command in its completion.
@@ -71,7 +71,8 @@ pub enum Operation {
     },
     /// Make everything written to the file survive a crash.
     Sync,
-    /// Make a file of this length, all zeroes, its room on the disk taken, its name safe.
+    /// Create a file of this length, filled with zeroes, with its disk space allocated and its name
+    /// durable.
     Create {
         /// Its length.
         bytes: u64,
@@ -91,7 +92,7 @@ pub struct Completion {
 
 /// Files by name. Calls may come from several threads at once.
 pub trait Device {
-    /// The files there are, with their lengths in bytes, in any order.
+    /// All existing files with their lengths in bytes, in any order.
     ///
     /// # Errors
     /// An error of the system.
@@ -115,7 +116,8 @@ pub trait Device {
     /// An error of the system; writes since the last success may be lost.
     fn sync(&self, file: FileName) -> io::Result<()>;
 
-    /// Makes a file of `bytes` zeroes with its room on the disk taken. An older one is replaced.
+    /// Creates a file of `bytes` zeroes with its disk space allocated. An existing file is
+    /// replaced.
     ///
     /// # Errors
     /// `StorageFull` when the disk is full, or another error of the system; then there is no file.
@@ -129,7 +131,7 @@ pub trait Device {
     fn remove(&self, file: FileName) -> io::Result<()>;
 }
 
-/// Carries out one command, waiting for its end.
+/// Carries out one command and waits until it has completed.
 pub fn carry_out(device: &(impl Device + ?Sized), command: &DeviceCommand) -> Completion {
     let DeviceCommand { id, file, ref operation } = *command;
     let nothing = |()| Vec::new();

@@ -1,22 +1,24 @@
 //! The elastic scale-up store: more data than memory, and memory that grows and shrinks
 //! (dReDBox key server, §6.1).
 //!
-//! The paper's two tables: all entries are in the storage table, on disk, and some of them also in
-//! the memory table. How many is decided by one number, the memory budget, which may change at any
-//! moment ([`Elastic::rescale`]).
+//! It has the paper's two tables: all entries are in the storage table, on disk, and some of them
+//! also in the memory table. The memory budget, which may change at any moment
+//! ([`Elastic::rescale`]), determines how many.
 //!
 //! # How to run one
 //!
 //! [`Elastic`] is one shard with one owner. It does no I/O. Around every batch of commands its
 //! owner
 //!
-//! 1. hands [`DeviceCommand`]s from [`Elastic::poll_device`] to the device until there are none;
-//! 2. gives results back by [`Elastic::complete`];
-//! 3. resumes what waited for the tickets of [`Elastic::poll_loaded`];
-//! 4. acknowledges what waited for [`Elastic::durable_up_to`] (only with [`Sync::Always`]);
+//! 1. passes [`DeviceCommand`]s from [`Elastic::poll_device`] to the device until there are no
+//!    more;
+//! 2. passes results to [`Elastic::complete`];
+//! 3. resumes the commands that waited for the tickets of [`Elastic::poll_loaded`];
+//! 4. acknowledges the writes that waited for [`Elastic::durable_up_to`] (only with
+//!    [`Sync::Always`]);
 //! 5. calls [`Elastic::step`] for a bounded portion of maintenance, again while it returns that
 //!    there is more;
-//! 6. comes back by [`Elastic::poll_timeout`] at the latest.
+//! 6. does all this again at [`Elastic::poll_timeout`] at the latest.
 //!
 //! # How to run a command
 //!
@@ -92,7 +94,7 @@ pub use warming::Warming;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sync {
     /// Immediately: acknowledge a write when [`Elastic::durable_up_to`] has reached it. Writes that
-    /// arrive while the device is busy share its next sync.
+    /// arrive during a sync share the next one.
     Always,
     /// Every second: a crash of the machine loses at most the last second or two.
     #[default]
@@ -104,17 +106,16 @@ pub enum Sync {
 /// Layout and limits of one store.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Memory of everything together, in bytes.
+    /// Memory of the whole store, in bytes.
     pub memory_bytes: usize,
     /// When writes are synced to disk.
     pub sync: Sync,
     /// Longest key accepted, in bytes; at most 65,535.
     pub key_bytes_max: usize,
-    /// Longest value accepted, in bytes; with its key it must fit a segment.
+    /// Longest value accepted, in bytes; key and value must fit into a segment.
     pub value_bytes_max: usize,
     /// Longest file of the log: a power of two from 64 KiB to 256 MiB. Files of small stores are
-    /// down to an eighth as long. Counts when a store is made; later it keeps the one it was made
-    /// with.
+    /// shorter, down to an eighth. Used when a store is created; an existing store keeps its value.
     pub segment_bytes: u64,
     /// Create a store, and fail if one exists. Otherwise a missing store is an error.
     pub create: bool,
@@ -147,7 +148,7 @@ impl Default for Config {
     }
 }
 
-/// Names one wait for an entry to be loaded.
+/// Identifies one wait for an entry to be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
@@ -162,9 +163,9 @@ pub enum Load {
     Present,
     /// There is no such entry, or it has expired.
     Absent,
-    /// The disk has to be asked; load again when the ticket is loaded.
+    /// The entry must be read from disk; load again when the ticket is loaded.
     Pending(Ticket),
-    /// The disk did not give it; [`Elastic::read`] returns nothing, and nothing may be concluded.
+    /// The disk could not read it; [`Elastic::read`] returns nothing, and the entry may exist.
     Failed(Error),
 }
 
@@ -175,7 +176,7 @@ pub struct Record<'a> {
     pub value: &'a [u8],
     /// Time of expiry, since the Unix epoch; `None` never expires.
     pub expires_at: Option<Duration>,
-    /// Rises with every write of any entry; the same as long as this entry is not written.
+    /// Version of the entry. Versions increase with every write of any entry.
     pub version: u64,
 }
 
@@ -186,9 +187,9 @@ pub enum Fetch<'a> {
     Present(Record<'a>),
     /// There is no such entry, or it has expired.
     Absent,
-    /// The disk has to be asked; fetch again when the ticket is loaded.
+    /// The entry must be read from disk; fetch again when the ticket is loaded.
     Pending(Ticket),
-    /// The disk did not give it.
+    /// The disk could not read it.
     Failed(Error),
 }
 
@@ -208,21 +209,23 @@ pub enum Scan {
     Ready {
         /// The next cursor.
         cursor: u64,
-        /// Keys, expired ones left out.
+        /// Keys, without expired ones.
         keys: Vec<Box<[u8]>>,
-        /// Records, and pages of the storage table, of which the disk did not give the names.
+        /// Number of records, and of pages of the storage table, whose keys the disk could not
+        /// read.
         passed_over: u64,
     },
-    /// Keys have to be read from disk; ask again with the same cursor when all are loaded.
+    /// Keys must be read from disk; scan again with the same cursor when all tickets are loaded.
     Pending(Vec<Ticket>),
 }
 
 /// Result of [`Elastic::random_key`].
 #[derive(Debug)]
 pub enum RandomKey {
-    /// A key; none in an empty store, or if the disk did not give it: another number may do.
+    /// A key; none if the store is empty, or if the disk could not read it (another number may
+    /// succeed).
     Ready(Option<Box<[u8]>>),
-    /// The key has to be read from disk; ask again with the same number when the ticket is loaded.
+    /// The key must be read from disk; call again with the same number when the ticket is loaded.
     Pending(Ticket),
 }
 
@@ -231,7 +234,7 @@ pub enum RandomKey {
 pub struct Stats {
     /// Entries, expired ones not yet noticed included.
     pub entries: u64,
-    /// Entries of which the value is in memory.
+    /// Entries whose value is in memory.
     pub entries_in_memory: u64,
     /// The memory budget.
     pub memory_bytes_max: usize,
@@ -257,11 +260,11 @@ pub struct Stats {
     pub compacted_bytes: u64,
     /// Written by clients: records with headers.
     pub written_bytes: u64,
-    /// Entries removed because their time was over.
+    /// Entries removed because they had expired.
     pub expirations: u64,
     /// Records read ahead after memory grew.
     pub warmed: u64,
-    /// Damaged places met.
+    /// Number of damaged places found.
     pub damages: u64,
 }
 
@@ -316,7 +319,7 @@ impl Elastic {
         &self.origin.recovery
     }
 
-    /// Every write up to here survives a crash.
+    /// Position up to which all writes survive a crash.
     pub fn durable_up_to(&self) -> Position {
         self.log.durable()
     }
@@ -332,26 +335,26 @@ impl Elastic {
         self.origin.versions_before
     }
 
-    /// Makes the device sync now regardless of [`Sync`], as before the end of the process. Done
-    /// when [`Elastic::durable_up_to`] has reached the position returned.
+    /// Syncs the device now regardless of [`Sync`], for example before the process ends. The sync
+    /// is complete when [`Elastic::durable_up_to`] has reached the returned position.
     pub fn flush(&mut self) -> Position {
         self.log.want_durable()
     }
 
-    /// Takes no more writes and has everything made safe, so that the next opening knows that
-    /// nothing was torn. Done when [`Elastic::is_closed`].
+    /// Refuses further writes and makes everything durable, so that the next opening knows that
+    /// nothing was torn. Complete when [`Elastic::is_closed`] returns true.
     pub fn close(&mut self) {
         self.upkeep.compactor.stop();
         self.upkeep.sweeper.stop();
         self.log.close();
     }
 
-    /// True once everything is safe after [`Elastic::close`].
+    /// True once everything is durable after [`Elastic::close`].
     pub fn is_closed(&self) -> bool {
         self.log.is_closed()
     }
 
-    /// Tells this store from others: made of the key of its hash.
+    /// Identifies this store; derived from the key of its hash.
     pub fn identity(&self) -> u32 {
         self.origin.identity
     }

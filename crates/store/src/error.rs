@@ -8,7 +8,7 @@ pub enum Refused {
     /// `items_max` is 0.
     #[error("nothing is stored: items_max is 0; raise it to store items")]
     Off,
-    /// The key passes `key_bytes_max`.
+    /// The key is longer than `key_bytes_max`.
     #[error("key: expected at most {limit} bytes (key_bytes_max), got {got}")]
     KeyTooLong {
         /// Length of the key in bytes.
@@ -16,7 +16,7 @@ pub enum Refused {
         /// The limit in force, in bytes.
         limit: usize,
     },
-    /// The value passes `value_bytes_max`.
+    /// The value is longer than `value_bytes_max`.
     #[error("value: expected at most {limit} bytes (value_bytes_max), got {got}")]
     ValueTooLong {
         /// Length of the value in bytes.

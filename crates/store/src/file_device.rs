@@ -1,8 +1,7 @@
 //! Real files in one directory: the only code below the binary that touches a disk.
 //!
-//! The directory is held open and its files are opened relative to that, so that one renamed while
-//! it is used stays the one that is used. Files are for their owner alone (mode 0600, directories
-//! 0700).
+//! The directory is held open and its files are opened relative to it, so that a directory that is
+//! renamed stays in use. Files are for their owner alone (mode 0600, directories 0700).
 //!
 //! Files are read and written with `O_DIRECT`, past the page cache, so that the system keeps no
 //! second copy beside the memory budget, and a read never waits for the write-back of other pages.
@@ -28,10 +27,10 @@ use crate::aligned::Aligned;
 use crate::blocks::BLOCK_BYTES;
 use crate::device::{Device, FileName};
 
-/// Written at once at most, through a buffer of this size; no thread keeps a longer one.
+/// Maximum length of one write, and of the buffer that a thread keeps.
 const PORTION_BYTES: usize = 320 << 10;
 
-/// Files and directories are made for their owner alone.
+/// Files and directories are accessible to their owner only.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIRECTORY_MODE: Mode = Mode::RWXU;
 
@@ -46,12 +45,12 @@ pub struct FileDevice {
     sector_bytes: usize,
 }
 
-/// Held for reads of more than [`PORTION_BYTES`]: each takes as much memory twice, so there is one
-/// at a time.
+/// Held for reads of more than [`PORTION_BYTES`]: each needs twice its length in memory, so there
+/// is one at a time.
 static LONG_READ: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    /// Memory aligned as the disk wants it for long transfers, one for each thread.
+    /// Memory with the alignment of the disk for long transfers, one buffer per thread.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -75,10 +74,10 @@ fn with_aligned<R>(bytes: usize, work: impl FnOnce(&mut [u8]) -> R) -> R {
 }
 
 impl FileDevice {
-    /// Files kept open; a store with more opens some again and again.
+    /// Maximum number of open files; a store with more files reopens some of them.
     pub const FILES_MAX: usize = 512;
 
-    /// Opens `directory`, making it if it is missing.
+    /// Opens `directory`; creates it if it is missing.
     ///
     /// # Errors
     /// An error of the system.
@@ -149,7 +148,7 @@ impl FileDevice {
         let others = handles.keys().next().copied().filter(|_| handles.len() >= Self::FILES_MAX);
         let closed =
             [others.and_then(|other| handles.remove(&other)), handles.insert(file, handle)];
-        // Closing may take as long.
+        // Closing may take as long as opening.
         drop(handles);
         drop(closed);
     }
@@ -172,12 +171,12 @@ impl FileDevice {
     }
 }
 
-/// Made to learn whether the file system takes `O_DIRECT`.
+/// File created to find out whether the file system supports `O_DIRECT`.
 const PROBE: &str = "probe";
 const DIRECTORY_FLAGS: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
 /// Returns the alignment of offsets and lengths of reads of `file`: that of the disk, which is less
-/// than a block for many.
+/// than a block for many disks.
 fn sector_bytes(file: &File) -> usize {
     let told = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     told.filter(|told| told.stx_mask & StatxFlags::DIOALIGN.bits() != 0)
@@ -215,7 +214,7 @@ impl AlignedTransfer {
         &mut self.memory[..self.bytes]
     }
 
-    /// The bytes asked for, if `done` bytes from the start of the target are filled or written.
+    /// The requested bytes, if `done` bytes from the start of the target are filled or written.
     ///
     /// # Errors
     /// That of `done`; `UnexpectedEof` if it is too little.
@@ -261,8 +260,8 @@ impl FileDevice {
         Ok(AlignedTransfer { file, offset, memory, bytes: bytes.len(), wanted })
     }
 
-    /// The sectors that hold `bytes` bytes from `offset` on: how much of them is before those, and
-    /// how long they are.
+    /// The sectors that contain `bytes` bytes from `offset` on: number of bytes before `offset` in
+    /// them, and their length.
     fn sectors(&self, offset: u64, bytes: usize) -> (usize, usize) {
         let skipped = offset as usize % self.sector_bytes;
         (skipped, (skipped + bytes).next_multiple_of(self.sector_bytes))
@@ -308,7 +307,7 @@ impl Device for FileDevice {
 
     fn write(&self, file: FileName, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let handle = self.handle(file)?;
-        // Of the log: the device takes it from where it lies.
+        // Bytes of the log: the device reads them from where they are.
         if bytes.as_ptr().align_offset(BLOCK_BYTES) == 0 {
             return handle.write_all_at(bytes, offset);
         }
@@ -339,7 +338,7 @@ impl Device for FileDevice {
         });
         match made {
             Ok(handle) => {
-                // It stays open, so that no lookup has to open it.
+                // The file stays open, so that no lookup has to open it.
                 self.keep(file, Arc::new(handle));
                 self.sync_directory()
             }

@@ -1,15 +1,14 @@
 //! Hash index from an item's hash to its location: one flat table that grows in place.
 //!
-//! A bucket is one cache line: twelve one-byte tags, twelve locations, and the number of items
-//! that wanted this bucket or an earlier one but found it full and passed on (Bronson and Shi,
-//! "F14", 2019). A search reads its home bucket and continues only while an item has passed that
-//! bucket, so there are no tombstones.
+//! A bucket is one cache line: twelve one-byte tags, twelve locations, and the number of items that
+//! passed on because this bucket was full (Bronson and Shi, "F14", 2019). A search reads its home
+//! bucket and continues only while an item has passed that bucket, so there are no tombstones.
 //!
-//! The home of a hash is `hash * buckets >> 32`, which keeps hashes in order. So a table with
-//! other than twice as many buckets is the same table stretched, and can be stretched in place:
-//! a cursor runs over the homes, from the top when growing and from the bottom when shrinking, and
-//! moves the items of one home at a time; a home the cursor has passed counts in the new width.
-//! No second table, no pause longer than one home, and a load between 0.68 and 0.88 at any size.
+//! The home of a hash is `hash * buckets >> 32`, which keeps hashes in order. A table can therefore
+//! grow or shrink in place by any factor, not only by two: a cursor runs over the homes, from the
+//! top when growing and from the bottom when shrinking, and moves the items of one home at a time;
+//! homes that the cursor has passed have the new width. There is no second table, no pause longer
+//! than one home takes, and the load is between 0.68 and 0.88 at any size.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -23,10 +22,10 @@ const GROW_AT_TENTHS: usize = 102;
 /// Shrink when fewer than 6 of 12 slots are taken, so that 9 are.
 const SHRINK_AT_TENTHS: usize = 60;
 const SHRINK_TO: usize = 9;
-/// Homes moved per change of the table. A stretch over `n` homes then ends within `n / 2`
-/// changes, before the load passes 0.9.
+/// Homes moved per change of the table. A stretch over `n` homes then ends within `n / 2` changes,
+/// before the load exceeds 0.9.
 const HOMES_PER_CHANGE: usize = 2;
-/// Pages given back at a time after shrinking: 256 KiB.
+/// Buckets whose memory is released at a time after shrinking: 256 KiB.
 const RELEASE_BUCKETS: usize = 4096;
 /// Maximum number of buckets: enough for a full arena of the smallest items, with a margin.
 const BUCKETS_MAX: usize = 1 << 28;
@@ -51,7 +50,7 @@ impl Bucket {
     }
 }
 
-/// A stretch of the table under way.
+/// A stretch of the table in progress.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     target: usize,
@@ -59,7 +58,7 @@ struct Stretch {
     cursor: usize,
 }
 
-/// The index. Callers tell apart items of equal tags through closures over their own storage.
+/// The index. Callers distinguish items with equal tags by closures over their own storage.
 pub(crate) struct Index {
     buckets: Mapping<Bucket>,
     width: usize,
@@ -104,8 +103,8 @@ impl Index {
         self.items
     }
 
-    /// Bytes of the pages in use. While growing, the new part fills from its far end, so this
-    /// rises by little with every change.
+    /// Bytes of the pages in use. A growing table fills its new part from the far end, so this
+    /// increases by little with every change.
     pub(crate) fn bytes(&self) -> usize {
         let bytes = |buckets: usize| pages(buckets * size_of::<Bucket>());
         match self.stretch {
@@ -123,7 +122,7 @@ impl Index {
         (self.buckets.into_bytes(), pages(self.touched * size_of::<Bucket>()), bytes)
     }
 
-    /// Finds the location stored under `hash` for which `is_it` holds.
+    /// Finds the location stored under `hash` for which `is_it` returns true.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -151,13 +150,14 @@ impl Index {
         prefetch(&self.buckets[self.home(hash)]);
     }
 
-    /// The first location that may be the one of `hash`, going by its home alone.
+    /// The first location that may be the one of `hash`, from its home bucket alone.
     pub(crate) fn guess(&self, hash: u32) -> Option<Location> {
         let bucket = &self.buckets[self.home(hash)];
         slots(bucket.matches(tag_of(hash))).next().map(|slot| bucket.locations[slot])
     }
 
-    /// Adds a location that is not there yet. `hash_of` answers for every location stored.
+    /// Adds a location that is not in the table. `hash_of` returns the hash of every stored
+    /// location.
     pub(crate) fn insert(
         &mut self,
         hash: u32,
@@ -175,7 +175,7 @@ impl Index {
         self.buckets[at].locations[slot] = to;
     }
 
-    /// Takes out a location that is there.
+    /// Removes a location that is in the table.
     pub(crate) fn remove(
         &mut self,
         hash: u32,
@@ -189,11 +189,11 @@ impl Index {
         self.stretch_some(HOMES_PER_CHANGE, hash_of);
     }
 
-    /// Moves up to `homes` homes of a stretch, or gives back memory left by one; true while there
-    /// is more to do.
+    /// Moves up to `homes` homes of a stretch, or releases memory after one; returns true while
+    /// there is more to do.
     pub(crate) fn stretch_some(&mut self, homes: usize, hash_of: impl Fn(Location) -> u32) -> bool {
         if self.stretch.is_none() {
-            // First, as a growing table counts its bytes from where it grows.
+            // First, because a growing table counts its bytes from its new end.
             if self.release_some() {
                 return true;
             }
@@ -287,7 +287,7 @@ impl Index {
         }
     }
 
-    /// Takes all items of `home`, in the width before the stretch, out of the table.
+    /// Removes all items of `home`, in the width before the stretch, from the table.
     fn gather(&mut self, home: usize, hash_of: &impl Fn(Location) -> u32) {
         let mut at = home;
         loop {

@@ -73,12 +73,12 @@ impl Shape {
         HEADER_BYTES + long + expiry
     }
 
-    /// Bytes the item takes, padding included.
+    /// Bytes of the item, including padding.
     pub(crate) fn bytes(self) -> usize {
         (self.key_offset() + self.key_bytes + self.value_bytes).next_multiple_of(UNIT_BYTES)
     }
 
-    /// Whether an item of shape `new` can be written where one of this shape lies.
+    /// Whether an item of shape `new` can be written in place of one of this shape.
     pub(crate) fn fits_in_place_of(self, new: Self) -> bool {
         self.expires == new.expires && self.bytes() == new.bytes()
     }
@@ -112,7 +112,7 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// Returns whether the item at the start of `bytes` is stored under `key`.
 #[inline]
 pub(crate) fn has_key(bytes: &[u8], key: Key<'_>) -> bool {
-    // The line behind is wanted next, if this is the item: both come from memory together.
+    // The next line is read too if this is the item, so both are fetched together.
     std::hint::black_box(bytes.get(LINE_BYTES).copied());
     let shape = Shape::read(bytes);
     let offset = shape.key_offset();
@@ -137,8 +137,8 @@ pub(crate) fn header_mut(bytes: &mut [u8]) -> &mut Header {
     bytemuck::from_bytes_mut(&mut bytes[..HEADER_BYTES])
 }
 
-/// An expiry is stored in whole ticks since start, rounded down: an item may leave this much early,
-/// never late. 32 bits of them reach two years; what expires later expires then.
+/// Unit of expiries, which are stored since the start and rounded down: an item may expire this
+/// much early, never late. 32 bits reach two years; a later expiry counts as two years.
 const TICK: Duration = Duration::from_millis(16);
 const EXPIRY_BYTES: usize = 4;
 
@@ -146,13 +146,13 @@ fn ticks(at: Duration) -> u32 {
     u32::try_from(at.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX)
 }
 
-/// Nanoseconds to compare by; times more than five centuries away count as never.
+/// Nanoseconds for comparison; times more than five centuries away count as never.
 pub(crate) fn nanos(at: Duration) -> u64 {
     u64::try_from(at.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A key, stored and compared as `prefix` and `bytes` side by side: what a caller puts before each
-/// of its keys has to be copied nowhere first.
+/// A key, stored and compared as `prefix` followed by `bytes`, so that a caller with a common
+/// prefix need not copy its keys.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Key<'a> {
     /// The first part of the value.

@@ -1,4 +1,4 @@
-//! Key-value storage: items in memory, and entries on disk of which a part is in memory.
+//! Key-value storage: items in memory, and entries on disk, a part of which is also in memory.
 //!
 //! **What it is.** [`Memory`] keeps items under a budget of items and of bytes that can change at
 //! any moment, up or down. The bytes include everything: keys, values, headers, index, policy
@@ -11,10 +11,9 @@
 //! about what may be cached: that is `cache`. Three files touch the system: `mapping.rs` maps
 //! memory, `file_device.rs` alone opens files, and `ring.rs` reads and writes them by io_uring.
 //!
-//! **Read first:** [`Memory`], then `log.rs` (where items lie), `index.rs` (how they are found),
-//! `replacement.rs` (how one is chosen to leave);
-//! `docs/decisions/0001-memory-store.md`. For what is on disk:
-//! [`elastic`], then `elastic/log.rs`, `elastic/table.rs`, `elastic/recovery.rs`;
+//! **Read first:** [`Memory`], then `log.rs` (where items are stored), `index.rs` (how they are
+//! found), `replacement.rs` (which item is evicted); `docs/decisions/0001-memory-store.md`. For
+//! entries on disk: [`elastic`], then `elastic/log.rs`, `elastic/table.rs`, `elastic/recovery.rs`;
 //! `docs/formats/elastic-store.md` and decisions 10 to 14.
 #![deny(unsafe_code)]
 

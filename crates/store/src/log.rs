@@ -1,15 +1,15 @@
 //! The arena: items packed one after another into mapped segments.
 //!
-//! A new item goes to the end of the open segment; a dead one leaves a hole. When holes pass an
-//! eighth of everything, the segment with the most of them is compacted: its survivors move to a
-//! second open segment, apart from new items because they have proved to live longer, and its
-//! memory is used again or returned. Because any item fits any segment, no mix of sizes, and no
-//! change of it, can strand memory, as size classes would.
+//! A new item goes to the end of the open segment; a dead one leaves a hole. When holes exceed an
+//! eighth of all bytes, the segment with the most holes is compacted: its survivors move to a
+//! second open segment, separate from new items because they tend to live longer, and its memory is
+//! reused or returned. Any item fits into any segment, so no mix of sizes wastes memory, as size
+//! classes would.
 //!
 //! An item too large to pack gets its own neighbouring segment slots, of which only the pages it
 //! fills are resident.
 //!
-//! The charge counts pages, not items: dead items and padding included.
+//! The charge counts pages, so it includes dead items and padding.
 
 mod compaction;
 
@@ -27,8 +27,8 @@ use compaction::Scan;
 /// Lines of an item fetched ahead: a value of 64 bytes under a short key ends in the third.
 const LINES_FETCHED: usize = 3;
 
-/// Large enough that a segment is returned by one cheap call, small enough that compacting one
-/// takes well under a millisecond.
+/// Length of a segment: large enough that returning one is one cheap call, small enough that
+/// compacting one takes well under a millisecond.
 pub(crate) const SEGMENT_BYTES: usize = 256 << 10;
 /// Larger items get slots of their own: packed, they could leave an eighth of a segment unused.
 pub(crate) const PACKED_BYTES_MAX: usize = SEGMENT_BYTES / 8;
@@ -36,14 +36,14 @@ const SLOTS: usize = Config::BYTES_MAX / SEGMENT_BYTES;
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 struct Segment {
-    /// Slots taken; 0 is free.
+    /// Number of slots in use; 0 if free.
     run: u32,
     /// Bytes filled from the start.
     used: u32,
-    /// Bytes of items not dead. A large item counts whole pages, as nothing else can use them.
+    /// Bytes of live items. A large item counts whole pages, because nothing else can use them.
     live: u32,
     large: u32,
-    /// No item here expires before, in nanoseconds.
+    /// Earliest expiry of an item here, in nanoseconds.
     earliest: u64,
 }
 
@@ -68,13 +68,13 @@ pub(crate) struct Log {
     /// Pages filled, without the segment being compacted.
     filled: usize,
     live: usize,
-    /// No item expires before, in nanoseconds.
+    /// Earliest expiry of any item, in nanoseconds.
     earliest: u64,
 }
 
 impl Log {
-    /// Resident beyond [`Log::charge`] at most: the two open segments, the spare one, the one
-    /// being compacted.
+    /// Maximum resident memory beyond [`Log::charge`]: the two open segments, the spare one, the
+    /// one being compacted.
     pub(crate) const UNCHARGED_BYTES_MAX: usize = 4 * SEGMENT_BYTES;
 
     pub(crate) fn new() -> Self {
@@ -111,7 +111,7 @@ impl Log {
     /// Bytes that count against the budget.
     pub(crate) fn charge(&self) -> usize {
         let table = pages(self.slots_end * size_of::<Segment>());
-        // Survivors still to move are charged once, here; then where they go.
+        // Survivors that were not moved yet are charged once, here; after that at their new place.
         let moving =
             self.compacting.map_or(0, |scan| self.segments[scan.slot].live as usize + PAGE_BYTES);
         self.filled + moving + table
@@ -184,8 +184,7 @@ impl Log {
         self.note_expiry(location);
     }
 
-    /// Writes a value, in two parts, over the one at `location`, of the same length; false if it is
-    /// of another.
+    /// Overwrites the value at `location` by one in two parts; returns false if the lengths differ.
     pub(crate) fn overwrite_value(
         &mut self,
         location: Location,
@@ -244,7 +243,7 @@ impl Log {
         due
     }
 
-    /// The next live item of a segment at or after `offset`, which moves past it.
+    /// The next live item of a segment at or after `offset`; advances `offset` past it.
     pub(crate) fn next_in(&self, slot: usize, offset: &mut usize) -> Option<Location> {
         while *offset < self.segments[slot].used as usize {
             let location = location_at(slot, *offset);
@@ -256,7 +255,7 @@ impl Log {
         None
     }
 
-    /// Works out anew when the first item left in a segment expires.
+    /// Recomputes the earliest expiry in a segment.
     pub(crate) fn renew_due(&mut self, slot: usize) {
         let mut earliest = u64::MAX;
         let mut offset = 0;

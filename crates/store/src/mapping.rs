@@ -1,10 +1,11 @@
-//! Memory straight from the system: reserved once, paid for when touched, given back page by page.
+//! Memory directly from the system: reserved once, resident from the first touch, released page by
+//! page.
 //!
-//! A [`Mapping`] reserves far more addresses than it will ever fill. Addresses cost nothing; a page
-//! costs memory from its first touch until [`Mapping::release`]. So the tables built on it grow in
-//! place, never copy to grow, and shrink for real, which no general allocator promises
-//! (docs/decisions/0001). All of it reads as zeroes until written, and is an ordinary slice: this,
-//! `checksum.rs` and `elastic/lanes.rs` are the files of the crate with `unsafe` in them.
+//! A [`Mapping`] reserves many more addresses than it fills. Addresses cost nothing; a page costs
+//! memory from its first touch until [`Mapping::release`]. Tables built on it therefore grow in
+//! place without copying, and return memory when they shrink, which no general allocator guarantees
+//! (docs/decisions/0001). It reads as zeroes until written, and is an ordinary slice: this file,
+//! `checksum.rs` and `elastic/lanes.rs` are the files of the crate with `unsafe`.
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
@@ -74,8 +75,8 @@ impl<T: Pod> Mapping<T> {
         Self { base: NonNull::new(base.cast()).expect("a mapping is never at address 0"), len }
     }
 
-    /// Asks for huge pages after all, for memory that is used as a whole and never given back;
-    /// where the system has none, pages stay as they are.
+    /// Requests huge pages, for memory that is used as a whole and never released; without huge
+    /// pages in the system nothing changes.
     pub(crate) fn ask_for_huge_pages(&mut self) {
         let bytes = self.len * size_of::<T>();
         // SAFETY: the range is this mapping; the advice changes no content.
@@ -125,7 +126,8 @@ impl<T: Pod> DerefMut for Mapping<T> {
 
 impl<T: Pod> Drop for Mapping<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, made with this length, and nothing refers to it any more.
+        // SAFETY: this value owns the mapping, which has this length, and nothing refers to it any
+        // more.
         let unmapped = unsafe { munmap(self.base.as_ptr().cast(), self.len * size_of::<T>()) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");
     }

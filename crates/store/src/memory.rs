@@ -1,4 +1,4 @@
-//! The memory tier: index, log and policy put together.
+//! The memory tier, composed of index, log and policy.
 
 mod room;
 #[cfg(test)]
@@ -24,12 +24,12 @@ pub struct Insert {
     pub evicted: usize,
 }
 
-/// An item looked at without using it.
+/// An item that was read without counting as a use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peek<'a> {
     /// Its value.
     pub value: &'a [u8],
-    /// Time until which it is held; `None` is without limit.
+    /// Time at which it expires; `None` if never.
     pub expires_at: Option<Duration>,
 }
 
@@ -43,18 +43,18 @@ pub struct Memory {
     index: Index,
     log: Log,
     policy: Box<dyn Policy<Log>>,
-    /// The limits in force: those of `config`, or on the way down to them.
+    /// The present limits: those of `config`, or higher ones while it shrinks.
     items_limit: usize,
     bytes_limit: usize,
     retired: Retired,
-    /// Something may have been stored since the last [`Memory::clear`].
+    /// True if something may have been stored since the last [`Memory::clear`].
     used: bool,
     stats: Stats,
 }
 
 impl Memory {
-    /// Resident memory is at most [`Stats::accounted_bytes`] plus this, whatever the load: segments
-    /// being filled or emptied, and fixed tables.
+    /// Maximum resident memory beyond [`Stats::accounted_bytes`]: segments being filled or emptied,
+    /// and fixed tables.
     pub const BASE_BYTES: usize = Log::UNCHARGED_BYTES_MAX + (64 << 10);
 
     /// An empty memory tier. It reserves addresses (no memory) for [`Config::BYTES_MAX`].
@@ -101,8 +101,8 @@ impl Memory {
         Some(self.log.item(location).value)
     }
 
-    /// The item stored under `key`, counted as a use whatever its time: to be read by
-    /// [`Memory::value_at`] before anything else is done.
+    /// The item stored under `key`, counted as a use even if it has expired. Read it by
+    /// [`Memory::value_at`] before any other call.
     pub(crate) fn find_used(&mut self, hash: u64, key: &[u8]) -> Option<Location> {
         let location = self.find(self.fold(hash), key.into())?;
         self.policy.on_hit(&mut self.log, location);
@@ -126,8 +126,8 @@ impl Memory {
         self.log.item(location).value
     }
 
-    /// Writes a value, in two parts, over that of an item found just now; false if its place is of
-    /// other length.
+    /// Overwrites the value of an item found just now by one in two parts; returns false if the
+    /// lengths differ.
     pub(crate) fn overwrite_at(&mut self, location: Location, parts: [&[u8]; 2]) -> bool {
         self.log.overwrite_value(location, parts)
     }
@@ -140,8 +140,7 @@ impl Memory {
         (!is_expired(&item, now)).then_some(peek)
     }
 
-    /// The key of an item of this hash of which `is_it` says it is the one, without counting as a
-    /// use.
+    /// The key of an item with this hash for which `is_it` returns true, without counting as a use.
     pub(crate) fn key_where(&self, hash: u64, is_it: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
         let hash = self.fold(hash);
         let location =
@@ -150,7 +149,7 @@ impl Memory {
     }
 
     /// Stores `value` under `key` in place of any older value, until `expires_at` (without limit if
-    /// `None`), and evicts as needed. Storing over a held value counts as a use of it.
+    /// `None`), and evicts as needed. Replacing a value counts as a use of the item.
     ///
     /// # Errors
     /// When nothing was stored; then nothing is stored under `key` any more.
@@ -187,8 +186,8 @@ impl Memory {
         found.is_some()
     }
 
-    /// Removes all values with `hash`, whatever their keys. Values that share 32 mixed bits of the
-    /// hash by chance are removed too.
+    /// Removes all values with `hash`, regardless of their keys. Values that share 32 mixed bits of
+    /// the hash by chance are removed too.
     pub fn remove_hash(&mut self, hash: u64) {
         let hash = self.fold(hash);
         while let Some(location) =
@@ -199,7 +198,7 @@ impl Memory {
         }
     }
 
-    /// Removes everything in constant time; in no time if nothing was stored since the last call.
+    /// Removes everything in constant time; does nothing if nothing was stored since the last call.
     /// Counters are kept. The memory is released by [`Memory::step`] and, in small parts, by every
     /// insert, and is accounted for until then.
     pub fn clear(&mut self) {
@@ -210,7 +209,7 @@ impl Memory {
         let index = std::mem::replace(&mut self.index, Index::new());
         let log = std::mem::replace(&mut self.log, Log::new());
         self.policy = policy(self.config.replacement);
-        // Little is given back at once, so that clearing again and again keeps no addresses.
+        // A small amount is released at once, so that repeated clearing holds no addresses.
         if log.charge() > RETIRED_BYTES_MIN {
             for (mapping, end, resident_bytes) in [index.retire(), log.retire()] {
                 self.retired.add(mapping, end, resident_bytes);
@@ -218,16 +217,17 @@ impl Memory {
         }
     }
 
-    /// Sets the limits. Higher ones count at once. Lower ones are reached by [`Memory::step`] and,
-    /// a little, by every insert; until then the present size is the limit.
+    /// Sets the limits. Higher limits take effect at once. Lower ones are reached by
+    /// [`Memory::step`] and, in small steps, by every insert; until then the present size is the
+    /// limit.
     pub fn resize(&mut self, items_max: usize, bytes_max: usize) {
         self.config.items_max = items_max;
         self.config.bytes_max = bytes_max.min(Config::BYTES_MAX);
         self.lower_limits();
     }
 
-    /// Does up to `work` items' worth of shrinking, compacting and expiring, exceeding that by at
-    /// most one segment (256 KiB); true while there is more to do.
+    /// Shrinks, compacts and expires up to the work of `work` items, plus at most one segment (256
+    /// KiB); returns true while there is more to do.
     pub fn step(&mut self, work: usize, now: Duration) -> bool {
         self.upkeep(work, now)
     }
@@ -254,7 +254,7 @@ impl Memory {
         }
     }
 
-    /// 32 well-mixed bits, so that a caller's plain hash does no harm (the finalizer of
+    /// Mixes the hash to 32 bits, so that a weak hash of the caller is sufficient (the finalizer of
     /// MurmurHash3).
     fn fold(&self, hash: u64) -> u32 {
         let mixed = (hash ^ self.seed).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -344,13 +344,13 @@ impl Memory {
         self.drop_item(location);
     }
 
-    /// Forgets an item everywhere.
+    /// Removes an item from index, log and policy.
     fn drop_item(&mut self, location: Location) {
         self.policy.on_remove(&mut self.log, location);
         self.forget(location);
     }
 
-    /// Forgets an item the policy has already forgotten.
+    /// Removes an item from index and log; the policy has already removed it.
     fn forget(&mut self, location: Location) {
         let hash = self.log.header(location).hash;
         self.index.remove(hash, location, |at| self.log.header(at).hash);
@@ -358,10 +358,10 @@ impl Memory {
     }
 }
 
-/// Memory of a cleared tier is kept to be given back in portions from here on.
+/// Minimum memory of a cleared tier that is released in portions instead of at once.
 const RETIRED_BYTES_MIN: usize = 1 << 20;
 
-/// Lengths are stored in 32 bits, with room for headers and rounding.
+/// Maximum length of a value: lengths are stored in 32 bits, with room for headers and rounding.
 const VALUE_BYTES_LIMIT: usize = 1 << 31;
 
 fn is_expired(item: &Item<'_>, now: Duration) -> bool {

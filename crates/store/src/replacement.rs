@@ -1,15 +1,15 @@
-//! Replacement policies: which item leaves when there is no more room.
+//! Replacement policies: they select the item to evict when there is no room.
 //!
 //! A [`Policy`] keeps its queues as links inside the items themselves, which it reaches through an
-//! [`Arena`]; so it costs nothing beside the eight bytes of links and four bits of marks in every
-//! header, and its tests need no memory tier. One file a policy, each opening with the idea.
+//! [`Arena`]. It needs only the eight bytes of links and four bits of marks in every header, and
+//! its tests need no memory tier. Each policy is one file, which begins with the idea.
 //!
 //! Rules between a policy and its owner:
 //! - every item is announced once by [`Policy::on_insert`] and leaves once, by [`Policy::victim`]
 //!   or [`Policy::on_remove`];
 //! - writing a new value under a key that is held is a use, [`Policy::on_hit`];
-//! - `hash` is the only thing a policy knows of a key: two keys of one 32-bit hash share a ghost
-//!   and a frequency, which costs a little judgement and no correctness.
+//! - a policy knows only the `hash` of a key: two keys with the same 32-bit hash share a ghost and
+//!   a frequency, which makes decisions slightly worse and never incorrect.
 
 mod clock;
 mod fifo;
@@ -48,21 +48,21 @@ pub(crate) trait Arena {
 
 /// Orders items for eviction.
 pub(crate) trait Policy<A: Arena>: Send {
-    /// Tells how many items fit, as far as known: the limit of items, or as many of the present
-    /// mean size as the budget of bytes holds. Policies that divide the cache divide this.
+    /// Sets the number of items that fit, as far as known: the limit of items, or the byte budget
+    /// divided by the present mean size. Policies that divide the cache divide this number.
     fn set_capacity(&mut self, items: usize) {
         let _ = items;
     }
 
-    /// An item not held is about to be inserted; room is made for it next.
+    /// An item that is not stored is about to be inserted; room is made for it next.
     fn on_incoming(&mut self, hash: u32) {
         let _ = hash;
     }
 
-    /// A new item is there, its links and marks unset.
+    /// A new item was inserted; its links and marks are unset.
     fn on_insert(&mut self, arena: &mut A, id: Id);
 
-    /// An item was read, or written anew.
+    /// An item was read, or its value was replaced.
     fn on_hit(&mut self, arena: &mut A, id: Id);
 
     /// Notes that an item was removed or has expired.
@@ -80,7 +80,7 @@ pub(crate) trait Policy<A: Arena>: Send {
         false
     }
 
-    /// Bytes held beside the items.
+    /// Bytes of memory besides the items.
     fn bytes(&self) -> usize {
         0
     }

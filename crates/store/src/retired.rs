@@ -1,8 +1,8 @@
-//! Memory of a tier that was cleared, given back in portions: a gigabyte at once takes 60 ms.
+//! Memory of a cleared tier, released in portions: releasing a gigabyte at once takes 60 ms.
 
 use crate::mapping::Mapping;
 
-/// Addresses given back at a time, in about 15 microseconds.
+/// Bytes of addresses released at a time, in about 15 microseconds.
 const PORTION_BYTES: usize = 256 << 10;
 
 struct Part {

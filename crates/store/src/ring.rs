@@ -1,9 +1,9 @@
 //! Reads, and writes of table pages, of a [`FileDevice`] by io_uring, for one thread.
 //!
-//! An event loop submits all requests of a round in one call and gets completions as events, so no
-//! other thread has to be woken for a lookup, or for the page that is evicted for it. Where the
-//! kernel does not allow io_uring (containers often forbid it), and for long reads, the caller
-//! carries commands out by threads.
+//! An event loop submits all requests of a round in one call and receives completions as events, so
+//! a lookup, or the page that is evicted for it, needs no other thread. Where the kernel does not
+//! allow io_uring (containers often forbid it), and for long reads, the caller carries commands out
+//! by threads.
 //!
 //! It contains `unsafe` calls: the kernel uses a buffer until the transfer has completed, so each
 //! buffer is kept until then.
@@ -22,7 +22,7 @@ use slab::Slab;
 use crate::device::{CommandId, Completion, DeviceCommand, FileName, Operation};
 use crate::file_device::{AlignedTransfer, FileDevice};
 
-/// Reads and writes of one thread under way at once.
+/// Maximum number of concurrent reads and writes of one thread.
 const TRANSFERS_MAX: usize = 128;
 /// Maximum size of a read by a ring; longer ones, which could block, are for a thread.
 const READ_BYTES_MAX: usize = 64 << 10;
@@ -32,7 +32,7 @@ const READ_BYTES_MAX: usize = 64 << 10;
 pub struct Ring<Label> {
     ring: IoUring,
     under_way: Slab<UnderWay<Label>>,
-    /// Some are not handed over yet.
+    /// Some entries were not submitted yet.
     pushed: bool,
 }
 
@@ -70,7 +70,7 @@ impl<Label> Ring<Label> {
             Operation::Read { offset, bytes } if bytes <= READ_BYTES_MAX => {
                 (device.begin_read(file, offset, bytes), true)
             }
-            // A page of the table: nothing has to be synced, and each is short.
+            // A page of the table: it is short and need not be synced.
             Operation::Write { offset, ref bytes } if file == FileName::Spill => {
                 (device.begin_write(file, offset, bytes), false)
             }
@@ -95,7 +95,7 @@ impl<Label> Ring<Label> {
         // not touched until then.
         let pushed = unsafe { self.ring.submission().push(&operation) };
         if pushed.is_err() {
-            // Cannot happen: the ring has an entry for every transfer in flight.
+            // Cannot happen: the ring has an entry for every transfer in progress.
             self.under_way.remove(place as usize);
             return Err(command);
         }
@@ -114,7 +114,7 @@ impl<Label> Ring<Label> {
         Ok(())
     }
 
-    /// Whether any command is under way.
+    /// Whether any command is in progress.
     pub fn is_busy(&self) -> bool {
         !self.under_way.is_empty()
     }

@@ -1,9 +1,9 @@
 //! A disk with worst-case behaviour, drawn from one seed.
 //!
-//! Written bytes are guaranteed only after a sync. At a crash every sector written since then has
-//! its former or its last contents, chosen at random for each sector, whatever the order of the
-//! writes; a file whose creation or removal was under way may exist or not. Besides, reads fail,
-//! bits flip, and the disk can be full.
+//! Written bytes are guaranteed only after a sync. After a crash every sector written since the
+//! last sync has its former or its last contents, chosen at random for each sector, regardless of
+//! the order of the writes; a file whose creation or removal was in progress may exist or not.
+//! Reads can fail, bits can flip, and the disk can be full.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -16,7 +16,7 @@ use rand_xoshiro::{
 
 use crate::device::{Device, FileName};
 
-/// Bytes a crash leaves old or new as one.
+/// Unit of bytes that a crash leaves completely old or completely new.
 const SECTOR_BYTES: usize = 512;
 
 /// Faults to inject.
@@ -126,7 +126,7 @@ impl SimulatedDevice {
     pub fn restart(&self, faults: Faults) {
         let mut disk = self.disk();
         let mut files = std::mem::take(&mut disk.files);
-        // Some crashes lose everything not synced, some nothing, most a part.
+        // Some crashes lose everything that was not synced, some nothing, most a part.
         let mood = disk.random.next_u64() % 4;
         for file in files.values_mut() {
             let mut after = file.safe.clone();

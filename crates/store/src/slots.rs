@@ -1,4 +1,4 @@
-//! Which segment-sized slots of the arena are taken.
+//! Allocation of segment-sized slots of the arena.
 
 /// A bitmap of slots, lowest free slot first, so that used slots stay together.
 pub(crate) struct Slots {

@@ -3,7 +3,7 @@
 /// Counters since the start, and sizes now. All sizes are bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Items held, expired ones not yet noticed included.
+    /// Number of items, including expired ones that were not noticed yet.
     pub items: usize,
     /// Bytes of live items: header, key, value, padding.
     pub live_bytes: usize,
@@ -18,15 +18,15 @@ pub struct Stats {
     pub hits: u64,
     /// Lookups that did not.
     pub misses: u64,
-    /// Items stored under a key that held none.
+    /// Items stored under a key that had no value.
     pub inserts: u64,
     /// Items stored in place of an older value of the same key.
     pub replaces: u64,
-    /// Items that left to make room.
+    /// Items evicted to make room.
     pub evictions: u64,
-    /// Items that left because their time was over.
+    /// Items removed because they had expired.
     pub expirations: u64,
-    /// Items that left because the caller removed or cleared them, or failed to replace them. So
+    /// Items removed because the caller removed or cleared them, or failed to replace them.
     /// `inserts` is always `items + evictions + expirations + removals`.
     pub removals: u64,
     /// Inserts that stored nothing.

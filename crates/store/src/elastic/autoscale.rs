@@ -1,11 +1,11 @@
-//! Holding a latency with the least memory: a pure controller.
+//! Controller that keeps a latency target with the least memory. It is pure: no clock, no I/O.
 //!
-//! It looks at the 99th percentile and at the miss-ratio curve, and answers with a budget. The
-//! curve gives the target; the percentile decides whether to change. It grows soon and shrinks
-//! late, in steps, and learns: a size that had to be left upwards is not tried again for a time
-//! that doubles with every failure, so a target between two sizes is met from above, and never
-//! swung around. And growing after it had shrunk puts off the next way down, for a time that
-//! doubles too: a load that comes and goes faster than that has the memory of its worst moments.
+//! From the 99th percentile and the miss-ratio curve it computes a budget. The percentile decides
+//! whether to change the budget, the curve decides the size. It grows early and shrinks late, in
+//! steps. A size that was found too small is not tried again for a time that doubles with each
+//! failure, so the budget does not oscillate between two sizes. Growing after shrinking delays the
+//! next shrinking, for a time that doubles too, so a load that varies faster than that keeps the
+//! memory of its peaks.
 //!
 //! Decision: `docs/decisions/0014-memory-autoscaling.md`.
 
@@ -16,11 +16,11 @@ use super::reuse::Advice;
 /// The target, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
-    /// Lookups shall take no longer, 99 of 100.
+    /// Target for the 99th percentile of the lookup time.
     pub target_p99: Duration,
-    /// The least budget, in bytes.
+    /// Minimum budget, in bytes.
     pub min_bytes: usize,
-    /// The most, in bytes.
+    /// Maximum budget, in bytes.
     pub max_bytes: usize,
 }
 
@@ -35,23 +35,23 @@ pub struct Observation {
     pub advice: Advice,
 }
 
-/// Looks too slow in a row before growing.
+/// Number of consecutive slow reviews before growing.
 const SLOW_LOOKS: u32 = 3;
-/// Looks well below the target in a row before shrinking.
+/// Number of consecutive reviews well below the target before shrinking.
 const FAST_LOOKS: u32 = 6;
-/// Well below: this part of the target.
+/// A review is well below the target if the percentile is below this share of it.
 const FAST: f64 = 0.7;
-/// No step grows to less than this much more.
+/// Minimum growth of a step, as a share of the budget.
 const STEP: f64 = 0.2;
-/// No step shrinks by more than this.
+/// Maximum reduction of a step, as a share of the budget.
 const STEP_DOWN: f64 = 0.3;
 /// Reserve above the size from the curve.
 const MARGIN: f64 = 1.1;
-/// 99 of 100 lookups are from memory.
+/// Hit ratio at which the 99th percentile does not wait for the disk.
 const HIT_RATIO: f64 = 0.99;
 /// Number of sampled lookups before the curve is used.
 const LOOKUPS_MIN: u64 = 2_000;
-/// A size found too small is not tried again for this long at first.
+/// Time for which a size that was found too small is not tried again, the first time.
 const AVOID_FIRST: Duration = Duration::from_secs(600);
 const AVOID_MAX: Duration = Duration::from_secs(24 * 3600);
 /// After this many such periods without a reason to grow, the delay of the next shrinking is reset
@@ -64,13 +64,14 @@ pub struct Autoscale {
     config: Config,
     slow: u32,
     fast: u32,
-    /// The largest size found too small, until when it counts, and for how long it did.
+    /// The largest size found too small, the time until which it counts, and the length of that
+    /// period.
     too_small: usize,
     avoid_until: Duration,
     avoid_for: Duration,
-    /// The last change was a shrinking.
+    /// The last change reduced the budget.
     has_shrunk: bool,
-    /// No shrinking before this time, and the delay that led to it.
+    /// Earliest time of the next shrinking, and the delay that determined it.
     stay_until: Duration,
     stay_for: Duration,
 }
@@ -91,7 +92,8 @@ impl Autoscale {
         }
     }
 
-    /// Takes one look, a few seconds after the last; a new budget in bytes if it should change.
+    /// Reviews the budget, a few seconds after the last review; returns a new budget in bytes if it
+    /// should change.
     pub fn step(&mut self, seen: &Observation, now: Duration) -> Option<usize> {
         let p99 = seen.p99?;
         let current = seen.memory_bytes;
@@ -111,7 +113,7 @@ impl Autoscale {
         (next != current).then_some(next)
     }
 
-    /// Puts off the next way down if this is a way up behind one down.
+    /// Delays the next shrinking if this change grows the budget after a shrinking.
     fn note_change(&mut self, current: usize, next: usize, now: Duration) {
         if next < current {
             self.has_shrunk = true;
@@ -124,7 +126,7 @@ impl Autoscale {
     }
 
     fn grow(&mut self, current: usize, seen: &Observation, now: Duration) -> usize {
-        // Found too small again: the finding is kept for longer.
+        // Found too small again: it is avoided for longer.
         let again = current <= self.too_small;
         self.avoid_for = if again { (self.avoid_for * 2).min(AVOID_MAX) } else { AVOID_FIRST };
         self.too_small = self.too_small.max(current);
@@ -140,12 +142,12 @@ impl Autoscale {
             // At least half a step above the size that was too small.
             next = next.max((self.too_small as f64 * (1.0 + STEP / 2.0)) as usize);
         }
-        // A little is not worth the eviction, and noise in the curve must not nibble.
+        // A small reduction is not worth the evictions, and noise in the curve must not cause one.
         if next as f64 > current as f64 * 0.95 { current } else { next }
     }
 }
 
-/// The size the curve asks for.
+/// The size that the curve suggests.
 fn wanted(advice: &Advice) -> Option<usize> {
     if advice.lookups_sampled < LOOKUPS_MIN {
         return None;

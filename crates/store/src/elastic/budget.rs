@@ -1,8 +1,8 @@
 //! Divides one memory budget, which may change at any moment, among the parts of the store.
 //!
-//! The log, the device and waiting commands get what they need first. The storage table may have
-//! half of the rest, and writes out the pages beyond it one by one; values get the remainder.
-//! Memory is released in bounded steps.
+//! The log, the device and waiting commands get what they need first. The storage table may use
+//! half of the rest and writes out pages above that; values get the remainder. Memory is released
+//! in bounded steps.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use super::{Elastic, Stats};
 use crate::mapping::PAGE_BYTES;
 use crate::memory::Memory;
 
-/// Items' worth of upkeep of the memory table in one step.
+/// Number of items of the memory table that one step processes.
 const MEMORY_WORK: usize = 32;
-/// The table keeps this many pages whatever the budget.
+/// Minimum number of pages that the table keeps, regardless of the budget.
 const PAGES_MIN: usize = 16;
 
 impl Elastic {
-    /// The least budget that can be kept: below it, this much is used.
+    /// Minimum budget; a smaller one counts as this.
     pub const MEMORY_BYTES_MIN: usize =
         BUFFERED_BYTES_MIN + Memory::BASE_BYTES + PAGES_MIN * PAGE_BYTES + (1 << 20);
 
-    /// Sets the memory budget, in bytes. More counts at once; less is reached by
-    /// [`Elastic::step`] in bounded portions.
+    /// Sets the memory budget, in bytes. An increase takes effect at once; a reduction is reached
+    /// by [`Elastic::step`] in bounded portions.
     pub fn rescale(&mut self, memory_bytes: usize) {
         let grows = memory_bytes > self.config.memory_bytes;
         self.config.memory_bytes = memory_bytes;
@@ -32,12 +32,13 @@ impl Elastic {
         }
     }
 
-    /// The memory budget asked for last, in bytes.
+    /// The memory budget that was set last, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.config.memory_bytes
     }
 
-    /// Does a bounded portion of upkeep (well under a millisecond); true while there is more.
+    /// Does a bounded portion of maintenance (well under a millisecond); returns true if more
+    /// remains.
     pub fn step(&mut self, now: Duration) -> bool {
         self.recent.settle(&self.log, &mut self.memory);
         self.usage.age(now);
@@ -50,8 +51,8 @@ impl Elastic {
         retiring || shrinking || compacting || sweeping || warming || leaving
     }
 
-    /// Bytes needed whatever is cached: buffers, data that commands wait for, and memory being
-    /// returned to the system.
+    /// Bytes needed regardless of what is cached: buffers, data that commands wait for, and memory
+    /// being returned to the system.
     pub(super) fn bytes_needed(&self) -> usize {
         self.log.bytes_needed() + Memory::BASE_BYTES + self.bytes_used()
     }
@@ -61,8 +62,8 @@ impl Elastic {
         self.staging.bytes() + self.upkeep.bytes() + self.paging.bytes() + self.usage.bytes()
     }
 
-    /// Bytes that are certainly held now. Memory only reserved for buffers is not counted, so that
-    /// it is not taken for resident memory when the process is measured.
+    /// Bytes that are certainly in use now. Memory that is only reserved for buffers does not
+    /// count, because it is not resident when the process is measured.
     pub fn bytes_held(&self) -> usize {
         let memory = self.memory.stats().accounted_bytes;
         self.log.bytes() + self.bytes_used() + self.table.bytes() + memory

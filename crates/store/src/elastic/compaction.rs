@@ -1,14 +1,13 @@
 //! Compaction: reclaims the space of dead records while serving.
 //!
 //! When the files exceed the live data by about two fifths, the segment with the least live data
-//! for its length is emptied. Its lines list its records, the table tells which of them are live,
-//! and those are appended to the log again. A segment may be removed only when it no longer
-//! matters, and the records that it *kills* may matter: if a record that killed an older one
-//! vanished before the older one's segment did, a restart would find the older one alive. So kills
-//! of records that may still be on disk are carried on, sixteen bytes each, in records of kind
-//! `Kills`. The segment is removed when all of this is durable.
+//! for its length is emptied. Its lines list its records, the table shows which of them are live,
+//! and these are appended to the log again. A segment also states which older records its records
+//! *kill*. If it were removed before the segment of such an older record, a restart would find the
+//! older record alive. Kills of records that may still be on disk are therefore repeated, 16 bytes
+//! each, in records of kind `Kills`. The segment is removed when all of this is durable.
 //!
-//! Compaction works in bounded steps: one read of 256 KiB is under way at a time.
+//! Compaction works in bounded steps: at most one read of 256 KiB is in progress.
 
 mod choosing;
 
@@ -31,8 +30,8 @@ use super::table::{Slot, Table};
 use crate::device::FileName;
 use choosing::{has_slack, has_too_much_slack, victim};
 
-/// A segment is left alone with less than this dead, in thousandths; on a full disk, with less than
-/// the second.
+/// A segment whose dead share is smaller than this, in thousandths, is not compacted; on a full
+/// disk the second value applies.
 const DEAD_MIN: u64 = 50;
 pub(super) const DEAD_MIN_FULL: u64 = 10;
 /// On a full disk, minimum dead share of the best segment, in thousandths, for which writers wait
@@ -42,11 +41,11 @@ pub(super) const DEAD_AWAITED: u64 = 250;
 const REST_FULL: Duration = Duration::from_millis(10);
 /// Bytes read at once.
 const RUN_BYTES: usize = PORTION_BYTES;
-/// Dead bytes read along rather than making two reads.
+/// Maximum number of dead bytes between two live records that are read together.
 const GAP_BYTES: u64 = 4 << 10;
-/// Longest record read without asking whether it is alive.
+/// Longest record that is read without checking whether it is alive.
 const SHORT_BYTES: usize = 512;
-/// Lines looked at in one step.
+/// Number of lines examined in one step.
 const LINES_PER_STEP: usize = 512;
 /// Distance in lines at which the table's page is prefetched.
 const LINES_AHEAD: usize = 8;
@@ -62,10 +61,10 @@ struct Compaction {
     dead: u64,
     /// The lines read last.
     lines: Vec<Line>,
-    /// The records `lines` were derived from, and where they begin; nothing if a footer has the
+    /// The records from which `lines` were derived, and their offset; `None` if a footer has the
     /// lines.
     records: Option<(u64, Vec<u8>)>,
-    /// The first line not looked at.
+    /// The first line that was not examined.
     next: usize,
     /// Places in `lines` of the records being read.
     run: Vec<usize>,
@@ -84,10 +83,10 @@ impl Compaction {
     }
 }
 
-/// Owns the segment being emptied, and the time to look for the next.
+/// Owns the segment being emptied, and the time of the next search.
 ///
-/// Invariants: at most one read is under way; a segment is doomed only when everything in it that
-/// matters has been appended again.
+/// Invariants: at most one read is in progress; a segment is doomed only when everything in it that
+/// is still needed has been appended again.
 #[derive(Debug, Default)]
 pub(super) struct Compactor {
     begun: Option<Compaction>,
@@ -96,7 +95,7 @@ pub(super) struct Compactor {
     rest: (u64, Since),
     /// Amount of changes at which compaction ran out of space on a full disk.
     stuck: Option<u64>,
-    /// Writers wait for it.
+    /// Writers wait for compaction.
     is_behind: bool,
 }
 
@@ -104,7 +103,7 @@ pub(super) struct Compactor {
 pub(super) struct Borrows<'a> {
     pub(super) log: &'a mut Log,
     pub(super) table: &'a mut Table,
-    /// Brings back pages of the table that are not in memory.
+    /// Reads back pages of the table that are not in memory.
     pub(super) paging: &'a mut Paging,
     pub(super) outbox: &'a mut Outbox,
     /// Records the new locations of what moved.
@@ -114,7 +113,8 @@ pub(super) struct Borrows<'a> {
 }
 
 impl Compactor {
-    /// True if writers must wait for compaction, according to the last [`Compactor::look_behind`].
+    /// True if writers must wait for compaction, according to the last call of
+    /// [`Compactor::look_behind`].
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.is_behind
@@ -138,8 +138,8 @@ impl Compactor {
         self.begun = None;
     }
 
-    /// Whether compaction will soon free space on a full disk, if it wins at least this share of a
-    /// segment, in thousandths.
+    /// Whether compaction will soon free space on a full disk, where it must free at least this
+    /// share of a segment, in thousandths.
     pub(super) fn is_room_near(&self, log: &Log, dead_min: u64) -> bool {
         if log.is_write_refused() || self.stuck == Some(log.churn()) {
             return false;
@@ -196,7 +196,7 @@ impl Compactor {
         if log.segments.at(slot).live == 0 {
             let older = log.segments.iter().filter(|(_, other)| other.number < trailer.number);
             match older.map(|(_, other)| other.doomed.is_some()).reduce(|a, b| a && b) {
-                // Its kills count for nothing, so it need not be looked at.
+                // Its kills are not needed, so it need not be read.
                 None => return give_up_segment(log, slot),
                 // Its kills no longer count once those segments are removed.
                 Some(true) => return,
@@ -335,7 +335,7 @@ impl Compactor {
         }
     }
 
-    /// Moves the run, of which the records are among `bytes`, which begin at `base`.
+    /// Moves the records of the run, which are in `bytes`; `bytes` begins at offset `base`.
     fn move_run(
         &mut self,
         mut compaction: Compaction,
@@ -385,8 +385,8 @@ impl Compactor {
         self.begun = Some(compaction);
     }
 
-    /// Appends the remaining kills and gives the segment up; returns false if there was no room, to
-    /// be tried again.
+    /// Appends the remaining kills and gives the segment up; returns false if there was no room,
+    /// and must then be called again.
     fn finish(&mut self, mut compaction: Compaction, log: &mut Log, now: Duration) -> bool {
         while !compaction.carried.is_empty() {
             let rest = compaction.carried.len().saturating_sub(KILLS_PER_RECORD);
@@ -402,8 +402,8 @@ impl Compactor {
     }
 }
 
-/// A short record is read whether it is alive or not: that costs less than asking the table,
-/// which is asked when the record is there.
+/// A short record is read whether it is alive or not: that costs less than a lookup in the table,
+/// which follows when the record has been read.
 fn is_to_be_read(borrows: &mut Borrows<'_>, segment: usize, line: &Line) -> bool {
     line.class.is_some()
         && borrows.log.segments.at(segment).live > 0

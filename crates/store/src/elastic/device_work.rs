@@ -1,4 +1,4 @@
-//! Commands to the device, and what their ends mean.
+//! Commands to the device, and handling of their completions.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Elastic, Ticket};
 use crate::device::{Completion, DeviceCommand};
 
 impl Elastic {
-    /// The next thing the device shall do.
+    /// The next command for the device.
     pub fn poll_device(&mut self, now: Duration) -> Option<DeviceCommand> {
         let command = self.next_command(now);
         self.upkeep.compactor.look_behind(&self.log);
@@ -25,14 +25,14 @@ impl Elastic {
             self.outbox.send(file, operation, Purpose::Log(purpose));
         } else {
             self.compact_and_sweep(now);
-            // Last, so that they have looked at the pages they asked for.
+            // Last, so that they have used the pages that they requested.
             self.turn_pages(now);
         }
         self.outbox.next()
     }
 
-    /// Takes the result of a command; true if it is what upkeep waited for, so that
-    /// [`Elastic::step`] has something to do at once.
+    /// Takes the result of a command; returns true if maintenance waited for it, so that
+    /// [`Elastic::step`] can continue at once.
     pub fn complete(&mut self, completion: Completion, now: Duration) -> bool {
         self.recent.settle(&self.log, &mut self.memory);
         let Completion { id, result } = completion;
@@ -100,7 +100,7 @@ impl Elastic {
         staging.stage(key, hash, &mut borrows)
     }
 
-    /// Asks the disk again for `key`.
+    /// Reads `key` from disk again.
     pub(super) fn restart(&mut self, key: &StagedKey) {
         let (staging, mut borrows) = self.staging();
         staging.restart(key, &mut borrows);
@@ -116,7 +116,7 @@ impl Elastic {
         self.staging.poll_loaded()
     }
 
-    /// Sends pages away and reads others; true if any was sent away.
+    /// Writes pages out and reads others back; returns true if any was written out.
     pub(super) fn turn_pages(&mut self, now: Duration) -> bool {
         let max = self.pages_max();
         let turn = self.paging.turn(&mut self.table, &mut self.outbox, max, now);

@@ -37,7 +37,7 @@ impl Elastic {
         }
         let staged_key = StagedKey::Key(key.into());
         match self.staging.of_key(key) {
-            // What could not be read stays so until it is written.
+            // An entry that could not be read stays unreadable until it is written.
             Some(State::Failed { error, .. }) => return Load::Failed(error.clone()),
             // Its page or its record moved since.
             Some(state) if state.is_known() => self.restart(&staged_key),
@@ -110,8 +110,8 @@ impl Elastic {
     }
 
     fn load_hashed(&mut self, hash: u64, key: &[u8], now: Duration) -> Load {
-        // A command that resumes finds in memory what was read for it: no second lookup, and no
-        // use.
+        // A resumed command finds in memory what was read for it: this does not count as a second
+        // lookup or use.
         let is_staged = self.staging.has_key(hash, key);
         if let Some((expires_at, value_bytes)) = self.expiry_in_memory(hash, key, !is_staged) {
             if !is_staged {
@@ -204,7 +204,7 @@ fn record(body: Body<'_>) -> Record<'_> {
     Record { value: body.value, expires_at: body.expires_at.time(), version: body.version }
 }
 
-/// The memory table knows no time: expiries are in the bodies, to the millisecond.
+/// The memory table does not handle expiry: expiries are in the bodies, in milliseconds.
 pub(super) const NEVER: Duration = Duration::ZERO;
 
 /// A body as the memory table keeps it.

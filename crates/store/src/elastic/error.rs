@@ -11,7 +11,7 @@ pub enum Error {
         "disk full: no room for another segment of {segment_bytes} bytes; free space on the disk, or remove entries"
     )]
     Full {
-        /// Room asked for.
+        /// Requested space, in bytes.
         segment_bytes: u64,
     },
     /// Writes arrive faster than the device takes them; try again after the next completion.
@@ -34,8 +34,8 @@ pub enum Error {
         /// Bytes that a segment can hold.
         limit: u64,
     },
-    /// Writing or syncing failed, so nothing written since is safe; only a restart can tell what
-    /// the disk holds.
+    /// Writing or syncing failed, so nothing written since is durable; only a restart shows what is
+    /// on disk.
     #[error("{file}: {reason}; no further writes are accepted: check the disk, then restart")]
     WriteFailed {
         /// The file being written.
@@ -85,7 +85,7 @@ pub enum Error {
         /// Entries it holds.
         entries: u64,
     },
-    /// The key passes `key_bytes_max`.
+    /// The key is longer than `key_bytes_max`.
     #[error("key: expected at most {limit} bytes (key_bytes_max), got {got}")]
     KeyTooLong {
         /// Its length in bytes.
@@ -93,7 +93,7 @@ pub enum Error {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The value passes `value_bytes_max`.
+    /// The value is longer than `value_bytes_max`.
     #[error("value: expected at most {limit} bytes (value_bytes_max), got {got}")]
     ValueTooLong {
         /// Its length in bytes.
@@ -101,7 +101,7 @@ pub enum Error {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The directory holds something else, or a format this version does not know.
+    /// The directory contains something else, or a format that this version does not support.
     #[error("{file}: {found}; expected {expected}")]
     Foreign {
         /// The file.

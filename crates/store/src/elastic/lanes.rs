@@ -1,7 +1,7 @@
-//! Sixteen tags of a [page](super::page) looked at at once.
+//! Compares sixteen tags of a [page](super::page) at once.
 //!
-//! Left to the compiler this takes four times as many instructions, and a page that is nearly full
-//! has several groups looked at for a lookup.
+//! The compiler's code takes four times as many instructions, and a lookup in a nearly full page
+//! examines several groups.
 
 /// Tags of a group.
 pub(super) const LANES: usize = 16;
@@ -58,7 +58,7 @@ mod sse2 {
     #[target_feature(enable = "sse2")]
     fn vectors(tags: &[u32; LANES]) -> [__m128i; 4] {
         let tags: *const __m128i = tags.as_ptr().cast();
-        // SAFETY: sixteen tags are four vectors, which are read from wherever they lie.
+        // SAFETY: sixteen tags are four vectors, which may be read from any address.
         unsafe { [0, 1, 2, 3].map(|at| _mm_loadu_si128(tags.add(at))) }
     }
 
@@ -66,7 +66,7 @@ mod sse2 {
     #[inline]
     #[target_feature(enable = "sse2")]
     fn ends(low: __m128i, high: __m128i) -> __m128i {
-        // With their sign, so that packing them changes none.
+        // Sign-extended, so that packing does not change them.
         let (low, high) = (_mm_slli_epi32::<16>(low), _mm_slli_epi32::<16>(high));
         _mm_packs_epi32(_mm_srai_epi32::<16>(low), _mm_srai_epi32::<16>(high))
     }

@@ -1,7 +1,7 @@
 //! The lines of a segment, whether its footer lists them or not.
 //!
-//! Where records are short, lines would take more than they are worth: a segment of such records
-//! has none, and they are derived from the records, one portion after another.
+//! Lines of short records would take too much space: a segment of such records has none, and they
+//! are derived from the records, one portion after another.
 
 use super::Error;
 use super::log::kills_of;
@@ -12,7 +12,7 @@ use crate::device::FileName;
 /// Bytes of records read at once.
 pub(super) const PORTION_BYTES: usize = 256 << 10;
 
-/// Adds what a footer says of the record at `offset`.
+/// Adds the lines of a footer for the record at `offset`.
 pub(super) fn add_lines(
     lines: &mut Vec<Line>,
     record: &Record<'_>,
@@ -62,7 +62,7 @@ impl LineReader {
         self.next
     }
 
-    /// Returns the lines in the data read. There may be none although more follow.
+    /// Returns the lines in the data that was read; there may be none even if more follow.
     ///
     /// # Errors
     /// [`Error::Damaged`], with the place.
@@ -98,7 +98,7 @@ impl LineReader {
                 Err(broken) => return Err(self.damaged(place, &broken.to_string())),
             }
         }
-        // A record longer than a portion is read at once, too.
+        // A record longer than a portion is read at once.
         let length = if at == 0 { 2 * bytes.len() } else { PORTION_BYTES };
         self.next = portion(&self.trailer, offset + at as u64, length);
         Ok(lines)

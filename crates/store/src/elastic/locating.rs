@@ -1,4 +1,4 @@
-//! Where the record of a key is, as far as memory can tell.
+//! Location of the record of a key, as far as it is known in memory.
 
 use super::Elastic;
 use super::entries::NEVER;
@@ -6,7 +6,7 @@ use super::staging::State;
 use super::table::{Location, Slot};
 use crate::mapping::PAGE_BYTES;
 
-/// Location of the record of a key, as far as memory has it.
+/// Location of the record of a key, as far as it is known without reading from disk.
 pub(super) enum Located {
     At(Slot),
     Nowhere,
@@ -47,7 +47,7 @@ impl Elastic {
         }
         match self.staging.of_key(key) {
             Some(State::Body { location, .. }) => return at(*location),
-            // With several records of this hash, which one is damaged stays open.
+            // If several records have this hash, it is unknown which of them is damaged.
             Some(State::Failed { location: Some(location), .. }) if candidates.len() == 1 => {
                 return at(*location);
             }
@@ -80,11 +80,12 @@ impl Elastic {
         }
     }
 
-    /// About what reading an entry from disk takes, in bytes.
+    /// Approximate number of bytes that are read from disk for an entry.
     pub fn bytes_on_disk(&mut self, key: &[u8]) -> usize {
         let hash = self.hash(key);
         if !self.table.is_resident(self.table.page_of(hash)) {
-            // Its page tells; entries that small make a table that large.
+            // The page of the entry must be read first; entries of this size make a table of that
+            // size.
             return PAGE_BYTES;
         }
         self.table.candidates(hash).iter().map(|slot| slot.class.bytes()).sum()

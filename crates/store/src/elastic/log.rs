@@ -38,19 +38,19 @@ use spares::Spares;
 pub(super) use spares::{Spare, Who};
 use step::{Mark, Step};
 
-/// Part of the budget that may wait before it is written, if no command waits for it: each write
-/// costs the processor as much as tens of kilobytes of it. Small budgets have no room for long
-/// ones.
+/// Share of the budget that may wait to be written, if no command waits for it: the CPU cost of a
+/// write equals that of tens of kilobytes in it. Small budgets have no room for long writes.
 const WRITE_SHARE: usize = 64;
 const WRITE_BYTES_MAX: usize = 1 << 20;
 const WRITE_BYTES_MIN: usize = 256 << 10;
-/// Limit on bytes waiting for the device, beyond which compaction waits; writers wait from half of
-/// it on. It is a quarter of a small budget.
+/// Limit of bytes waiting for the device, above which compaction waits; writers wait above half of
+/// it. A quarter of a small budget.
 const BUFFERED_BYTES_MAX: usize = 4 << 20;
 pub(super) const BUFFERED_BYTES_MIN: usize = 1 << 20;
 const BUFFERED_SHARE: usize = 4;
 
-/// Removals are accepted while the open segment has room for this much of them, lines included.
+/// Removals are accepted while the open segment has room for this many bytes of them, including
+/// lines.
 const REMOVALS_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -141,15 +141,14 @@ pub(super) struct Log {
     write_bytes: usize,
     /// The version of the last entry written; records of kills carry it.
     version: u64,
-    /// A buffer and lines to be used again: fresh memory from the system costs more than filling
-    /// it.
+    /// A buffer and lines for reuse: new memory from the system costs more than filling it.
     unused: (Blocks, Vec<Line>),
 }
 
 impl Log {
     pub(super) fn new(segment_bytes: u64, floor: u64) -> Self {
         let mut spares = Spares::new();
-        // Also when nothing that has such a number is left: below the floor nothing counts.
+        // Also if no segment below the floor is left: nothing below the floor counts.
         spares.pass(floor);
         Self {
             segments: Segments::new(segment_bytes),
@@ -185,13 +184,13 @@ impl Log {
         self.spares.pass(next.saturating_sub(1));
     }
 
-    /// Takes in a segment found at the start.
+    /// Adds a segment found at the start.
     pub(super) fn adopt(&mut self, segment: Segment) -> usize {
         self.spares.pass(segment.number);
         self.segments.adopt(segment)
     }
 
-    /// An entry of this version was written.
+    /// Notes that an entry of this version was written.
     #[inline]
     pub(super) fn note_version(&mut self, version: u64) {
         self.version = version;
@@ -202,12 +201,12 @@ impl Log {
         self.spares.note_need(spares::need(bytes, LINE_BYTES));
     }
 
-    /// A segment to be made at the start, if more are needed.
+    /// A segment to be created at the start, if more are needed.
     pub(super) fn plan_spare(&mut self) -> Option<Spare> {
         self.spares.plan(self.segments.live(), self.segments.bytes_max())
     }
 
-    /// Length of segments made now.
+    /// Length of segments that are created now.
     pub(super) fn segment_bytes(&self) -> u64 {
         self.spares.length(self.segments.live(), self.segments.bytes_max())
     }
@@ -291,12 +290,12 @@ impl Log {
         due
     }
 
-    /// Lines of the open segment, of entries that expire at least.
+    /// Lines of the open segment; at least those of entries that expire.
     pub(super) fn open_lines(&self) -> Option<(usize, &[Line])> {
         self.open.as_ref().map(|open| (open.slot, &open.lines[..]))
     }
 
-    /// The record at `location` and what follows it, as long as the disk may not have it.
+    /// The record at `location` and the bytes after it, while it may not be on disk yet.
     pub(super) fn buffered(&self, location: Location) -> Option<&[u8]> {
         let number = self.segments.at(self.segments.slot(location)).number;
         let offset = self.segments.offset(location);
@@ -309,7 +308,7 @@ impl Log {
         {
             return Some(&open.buffer[start..]);
         }
-        // The newest first: the last block of an older job may have been filled up since.
+        // Newest first: the last block of an older job may have been completed since.
         self.jobs
             .iter()
             .rev()
@@ -317,7 +316,7 @@ impl Log {
             .find_map(|job| Some(&job.bytes[part(job.base, &job.bytes)?..]))
     }
 
-    /// The record at `location`, while the disk may not have it.
+    /// The record at `location`, while it may not be on disk yet.
     #[inline]
     pub(super) fn buffered_record(&self, location: Location) -> Option<Record<'_>> {
         Record::parse(self.buffered(location)?).ok()
@@ -331,7 +330,7 @@ impl Log {
         Position(self.durable)
     }
 
-    /// Asks for everything appended so far to become durable now.
+    /// Requests that everything appended so far become durable now.
     pub(super) fn want_durable(&mut self) -> Position {
         self.flush_wanted = self.appended;
         self.position()
@@ -357,7 +356,7 @@ impl Log {
         Err(self.why_not(is_behind))
     }
 
-    /// Returns the reason why nothing is accepted: the device is behind, the disk is full, or an
+    /// Returns the reason why nothing is accepted: the device is too slow, the disk is full, or an
     /// error.
     #[cold]
     fn why_not(&self, is_behind: bool) -> Error {
@@ -392,7 +391,8 @@ impl Log {
         self.write_refused.is_some()
     }
 
-    /// Bytes appended and bytes that died, together: what compaction may find changed.
+    /// Sum of the bytes appended and the bytes that died: the amount of change since compaction
+    /// looked.
     pub(super) fn churn(&self) -> u64 {
         self.appended + self.segments.killed()
     }

@@ -1,9 +1,9 @@
-//! The list of segments there are, so that one that is missing is noticed:
+//! The manifest lists the existing segments, so that a missing one is noticed:
 //! docs/formats/elastic-store.md.
 //!
-//! There are two copies, written in turn and in place, each synced before the next is written:
-//! whenever the machine stops, one of them is whole. Writing takes no room that the files do not
-//! have already, so a full disk does not keep a segment from being removed.
+//! There are two copies, written alternately and in place, each synced before the next is written:
+//! whenever the machine stops, one of them is intact. Writing needs no space beyond that of the
+//! files, so a full disk does not prevent the removal of a segment.
 //!
 //! Decision: `docs/decisions/0124-manifest-and-damage.md`.
 
@@ -13,11 +13,11 @@ use crate::blocks::Blocks;
 use crate::checksum::checksum;
 use crate::device::{Device, FileName};
 
-/// Both copies are made of this length: enough for some ten thousand segments.
+/// Initial length of both copies: enough for about ten thousand segments.
 pub(super) const FILE_BYTES: u64 = 16 << 10;
 const HEAD_BYTES: usize = 56;
 const CHECKSUM_BYTES: usize = 4;
-/// Bytes that a crash leaves old or new as one.
+/// Unit of bytes that a crash leaves completely old or completely new.
 pub(super) const SECTOR_BYTES: usize = 512;
 const MAGIC: [u8; 7] = *b"enrtman";
 const VERSION: u8 = b'1';
@@ -25,15 +25,15 @@ const VERSION: u8 = b'1';
 /// Contents of one copy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// Counts the writing of either copy.
+    /// Incremented with each write of either copy.
     pub(super) sequence: u64,
-    /// No segment of this number or a higher one was ever used.
+    /// Exclusive upper bound of all segment numbers used so far.
     pub(super) next: u64,
     /// The store was closed: every segment is sealed and synced.
     pub(super) closed: bool,
-    /// Numbers of the segments that may hold records, rising.
+    /// Numbers of the segments that may contain records, ascending.
     pub(super) segments: Vec<u64>,
-    /// Numbers of those of which nothing counts, rising; their files may be there still.
+    /// Numbers of segments without valid contents, ascending; their files may still exist.
     pub(super) given_up: Vec<u64>,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Manifest {
 pub(super) enum Wrong {
     /// No copy was written there.
     Empty,
-    /// Another version of it, by its last letter.
+    /// A manifest of another version, identified by its last letter.
     Version(u8),
-    /// A writing of it was cut off, maybe.
+    /// A write of the copy may have been interrupted.
     Torn,
     /// A complete copy that was damaged later.
     Damaged,
@@ -95,7 +95,7 @@ impl Manifest {
         if bytes.iter().all(|byte| *byte == 0) {
             return Err(Wrong::Empty);
         }
-        // A short one is written at once or not at all.
+        // A short copy is written completely or not at all.
         let broken = || {
             let list = bytes.get(8..16).map_or(0, |bytes| u64_at(bytes, 0));
             let is_short = list <= (SECTOR_BYTES - HEAD_BYTES - CHECKSUM_BYTES) as u64;
@@ -132,7 +132,7 @@ impl Manifest {
     }
 }
 
-/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+/// Seven bits per byte, lowest first; the highest bit states that more follow.
 fn write_number(mut number: u64, out: &mut Vec<u8>) {
     while number >= 1 << 7 {
         out.push(number as u8 | 1 << 7);

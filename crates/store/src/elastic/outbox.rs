@@ -24,7 +24,7 @@ pub(super) enum Purpose {
         page: u32,
         epoch: u64,
     },
-    /// A page of the table of that epoch, written away.
+    /// A page of the table of that epoch, written out.
     PageAway {
         page: u32,
         epoch: u64,
@@ -48,8 +48,8 @@ pub(super) enum Purpose {
 /// the purpose of every command that has not completed.
 ///
 /// Invariants: no two commands of a store have the same number; the purpose of a command is
-/// returned once. A segment with a read under way is not removed, so a read begins here and is
-/// counted there.
+/// returned once. A segment with a read in progress is not removed, so each read that is sent here
+/// is counted in its segment.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     commands: VecDeque<DeviceCommand>,

@@ -28,7 +28,7 @@ pub(super) struct Page {
     count: u16,
     pub(super) depth: u16,
     pub(super) prefix: u64,
-    /// Slots in use of every group: its first ones.
+    /// Number of slots in use of every group; these are its first slots.
     used: [u8; GROUPS],
     /// For each group, the number of its slots that are stored in other groups.
     elsewhere: [u8; GROUPS],
@@ -41,12 +41,13 @@ pub(super) struct Page {
 
 const _: () = assert!(size_of::<Page>() == PAGE_BYTES);
 
-/// The group a hash belongs to. Of the bits that tell pages apart it takes none.
+/// The group of a hash. It uses none of the bits that distinguish pages.
 fn group_of(hash: u64) -> usize {
     ((hash & 0xFFFF) as usize * GROUPS) >> 16
 }
 
-/// The first of the last sixteen bits of hashes that belong to a group, and how many do.
+/// The first value of the last sixteen bits of hashes that belong to a group, and the number of
+/// such values.
 fn hashes_of(group: usize) -> (u16, u16) {
     let start = |group: usize| (group << 16).div_ceil(GROUPS);
     (start(group) as u16, (start(group + 1) - start(group)) as u16)
@@ -87,7 +88,7 @@ impl Page {
         self.count += 1;
     }
 
-    /// Takes out a slot; the last one of its group takes its place.
+    /// Removes a slot; the last slot of its group moves to its place.
     pub(super) fn remove(&mut self, at: usize) {
         let (home, group) = (group_of(self.hash(at)), at / LANES);
         self.elsewhere[home] -= u8::from(group != home);

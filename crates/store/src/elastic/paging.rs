@@ -1,9 +1,9 @@
 //! Pages of the storage table between memory and the spill file.
 //!
-//! A page comes back in the place of one that leaves: what needs one waits until there is room for
-//! it, so that those in memory are never more than their share, however fast commands ask. Beside
-//! the share are only pages that waiting commands hold on to, of which there are as many as all
-//! that wait may keep, and for an instant those that writing has made.
+//! A page is read back only when another one is written out: commands wait until there is room, so
+//! the pages in memory never exceed their share, however fast commands arrive. Not included in the
+//! share are pages held by waiting commands, whose number is limited, and for a moment the pages
+//! that writes have created.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,13 +22,13 @@ use crate::device::{FileName, Operation};
 use crate::mapping::PAGE_BYTES;
 use crate::retired::Retired;
 
-/// Pages written away at once at most, and sent away in one turn.
+/// Maximum number of pages being written out at once, and of pages written out in one turn.
 const LEAVING_MAX: usize = 32;
-/// Pages looked at for one that can leave.
+/// Number of pages examined to find one that can be written out.
 pub(super) const PATIENCE: usize = 64;
-/// Pages that writing may have made beyond the share before it has to wait.
+/// Number of pages beyond the share that writes may create before writers must wait.
 const OVER_MAX: usize = 32;
-/// A spill file that took a page badly, or did not give one, is left alone for this time.
+/// Time for which a spill file is not used after a write or read of it has failed.
 const SPILL_PAUSE: Duration = Duration::from_secs(1);
 
 /// Owns the state of pages that are not in memory or are being moved, and the memory of tables that
@@ -38,27 +38,29 @@ const SPILL_PAUSE: Duration = Duration::from_secs(1);
 /// sent for a former table changes nothing in this one.
 #[derive(Default)]
 pub(super) struct Paging {
-    /// Rises when the table is replaced, to tell commands sent for the old one.
+    /// Incremented when the table is replaced, to distinguish commands sent for the old one.
     epoch: u64,
     /// Keys that wait for each page to be read back.
     awaited: HashMap<u32, Vec<StagedKey>>,
-    /// Those of them for which no memory was free yet.
+    /// The awaited pages for which no memory was free yet.
     wanted: VecDeque<u32>,
-    /// Those of them being read.
+    /// Number of awaited pages that are being read.
     reading: usize,
     /// Pages being written to the spill file.
     leaving: HashMap<u32, Arc<Blocks>>,
-    /// The table the pages leaving belong to is there no more: a new one's have the same places.
+    /// The table to which the pages in `leaving` belong was replaced; pages of the new table have
+    /// the same places.
     is_stale: bool,
     /// Time at which the spill file was full, or failed.
     refused: Since,
-    /// Pages that did not come back.
+    /// Pages that could not be read back.
     missing: HashMap<u32, Missing>,
     /// Memory of former tables that is being returned to the system.
     retired: Retired,
 }
 
-/// A page that the spill file did not give. It was reported, and is not asked for again and again.
+/// A page that could not be read from the spill file. It was reported, and is not requested
+/// repeatedly.
 #[derive(Debug)]
 pub(super) struct Missing {
     pub(super) error: Error,
@@ -113,7 +115,7 @@ impl Paging {
 
     /// Copies of pages, and memory of former tables.
     pub(super) fn bytes(&self) -> usize {
-        // Memory that begins at a whole block takes up to two.
+        // Memory that begins at a block boundary takes up to two blocks.
         (self.reading + 2 * self.leaving.len()) * PAGE_BYTES + self.retired.bytes()
     }
 
@@ -132,11 +134,11 @@ impl Paging {
             return Err(missing.error.clone());
         }
         let waiters = self.awaited.entry(page).or_default();
-        // One that is still leaving comes back when it has left.
+        // A page that is still being written out is read back after that.
         if waiters.is_empty() && !self.leaving.contains_key(&page) {
             self.wanted.push_back(page);
         }
-        // Upkeep asks again whenever it comes by.
+        // Maintenance requests it again in each step.
         if waiters.last() != Some(&waiter) {
             waiters.push(waiter);
         }
@@ -145,11 +147,11 @@ impl Paging {
 
     /// Requests that a page be read back for upkeep, which checks again in its next step.
     pub(super) fn ask_for_upkeep(&mut self, page: u32) {
-        // A page that could not be read is asked for again later.
+        // A page that could not be read is requested again later.
         let _ = self.ask(page, StagedKey::Page(page));
     }
 
-    /// Sends away pages beyond the table's share of `max` and those that make room for awaited
+    /// Writes out pages beyond the table's share of `max`, and pages that make room for awaited
     /// pages, and reads these.
     pub(super) fn turn(
         &mut self,
@@ -165,7 +167,7 @@ impl Paging {
         let epoch = self.epoch;
         let mut went = 0;
         while went < LEAVING_MAX && self.counted(table) + self.wanted.len() > max {
-            // What the spill file has needs no writing.
+            // Pages that the spill file already has need not be written.
             let clean = self.leaving.len() == LEAVING_MAX
                 || self.is_stale
                 || !self.refused.is_over(SPILL_PAUSE, now);
@@ -177,10 +179,11 @@ impl Paging {
                 outbox.send(FileName::Spill, write, Purpose::PageAway { page, epoch });
             }
         }
-        // While the share shrinks, one comes back for two that went.
+        // While the share shrinks, one page is read for two that were written out.
         let mut room = max.saturating_sub(self.counted(table)).max(went / 2);
         if room == 0 && self.reading + self.leaving.len() == 0 {
-            // No page can leave, as while the spill file cannot be written: lookups continue.
+            // If no page can be written out, for example because the spill file cannot be written,
+            // lookups continue.
             room = 1;
         }
         let mut reads = 0;

@@ -7,8 +7,8 @@
 use super::record::{Address, Record};
 use super::segment::BLOCK_BYTES;
 
-/// The exclusive or of blocks. Over all blocks of a segment, parity block included, it is zero
-/// where nothing is damaged, and elsewhere it is the correction.
+/// The exclusive or of blocks. Over all blocks of a segment, including the parity block, it is zero
+/// where nothing is damaged; elsewhere it is the correction.
 #[derive(Debug)]
 pub(super) struct Parity(Vec<u8>);
 
@@ -21,16 +21,16 @@ impl Parity {
         &self.0
     }
 
-    /// Takes in whole blocks.
+    /// Adds whole blocks.
     pub(super) fn add(&mut self, blocks: &[u8]) {
         for block in blocks.chunks_exact(BLOCK_BYTES) {
             xor(&mut self.0, block);
         }
     }
 
-    /// Mends the record at `address` in `segment`, of which everything was taken in, if all that is
-    /// wrong with it lies in one block and nothing else is wrong at the same places of other
-    /// blocks; false otherwise. The damage ends at `end` at the latest.
+    /// Repairs the record at `address` in `segment`, all of which was added, if its damage is in
+    /// one block and the same places of all other blocks are intact; returns false otherwise. The
+    /// damage ends at `end` at the latest.
     pub(super) fn mend(&mut self, address: Address, segment: &mut [u8], end: usize) -> bool {
         let at = address.offset() as usize;
         (at / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)).any(|block| {
@@ -41,7 +41,7 @@ impl Parity {
             let whole = segment[begin..begin + BLOCK_BYTES].to_vec();
             segment[begin..begin + BLOCK_BYTES].copy_from_slice(&damaged);
             let Ok(bytes) = record else { return false };
-            // Of the block only this record is known to be whole now.
+            // Only this record of the block is known to be intact now.
             for place in at.max(begin)..(at + bytes).min(begin + BLOCK_BYTES) {
                 segment[place] = whole[place - begin];
                 self.0[place - begin] = 0;

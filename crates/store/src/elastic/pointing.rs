@@ -1,4 +1,4 @@
-//! Which record an entry has.
+//! Changes the record to which an entry points.
 //!
 //! Invariant: the live bytes of every segment are those of the records that the storage table
 //! points to. Once a store is open, only these two functions change either.
@@ -25,7 +25,7 @@ pub(super) fn point_to(log: &mut Log, table: &mut Table, hash: u64, old: Option<
     log.segments.revive(new.location, new.class);
 }
 
-/// Removes an entry from the table, and records that in the log.
+/// Removes an entry from the table and appends the removal to the log.
 ///
 /// # Errors
 /// As [`Log::append`]. Then nothing changed.

@@ -9,7 +9,7 @@ use super::table::{Location, Slot};
 use crate::item;
 use crate::memory::Memory;
 
-/// Lines of memory fetched at once, before the first is used.
+/// Number of cache lines that are prefetched before the first is used.
 const FETCHED_AHEAD: usize = 16;
 
 /// A record appended since the last command batch, not yet in the memory table.
@@ -19,16 +19,16 @@ struct Fresh {
     location: Location,
 }
 
-/// Owns what is valid only until the end of a command batch: which records are in a buffer of the
-/// log and not yet in the memory table, which keys were removed, and where the last entry loaded
-/// is.
+/// Owns the state that is valid only until the end of a command batch: the records that are in a
+/// buffer of the log and not yet in the memory table, the removed keys, and the place of the last
+/// loaded entry.
 ///
 /// Invariants: the record of every location here is in a buffer of the log, so [`Recent::settle`]
 /// runs before the log may release a buffer; `known` is valid only while neither table has changed.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     fresh: HashTable<Fresh>,
-    /// Keys removed since the last command batch whose hash another key has too.
+    /// Keys removed since the last command batch whose hash another key also has.
     gone: Vec<Box<[u8]>>,
     known: Known,
 }
@@ -118,7 +118,7 @@ impl Recent {
             for &Fresh { hash, location } in fresh {
                 let Some(bytes) = log.buffered(location) else { continue };
                 let record = LogRecord::parse(bytes).expect("a buffered record is whole");
-                // Refused for its size, it is served from disk.
+                // An entry refused for its size is served from disk.
                 let body = &bytes[record.body_range()];
                 let _ = memory.insert(hash, record.key, body, None, NEVER);
             }

@@ -1,12 +1,12 @@
-//! How one record lies in a segment: docs/formats/elastic-store.md.
+//! Format of a record in a segment: docs/formats/elastic-store.md.
 //!
 //! ```text
 //! 0      4      5      6      8       12        16       24    24+k     +8        +8      padding
 //! | crc  | kind | more | key  | value | durable | kills | key | version | expires | value | to 16
 //! ```
 //!
-//! The last three fields, the *body*, are what the memory table keeps, so that an entry goes from
-//! one to the other by one copy.
+//! The memory table keeps the last three fields, the *body*, so that an entry moves between the two
+//! by one copy.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const HEADER_BYTES: usize = 24;
 pub(super) const BODY_BYTES: usize = 16;
 
 /// Permanent address of a record: segment number, and units from the segment's start in 24 bits. 0
-/// is no address, as every segment begins with a header.
+/// means no address, because every segment begins with a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Address(pub(super) u64);
 
@@ -50,15 +50,15 @@ pub(super) enum Kind {
     Kills = 2,
 }
 
-/// A record to be written, or read and found whole.
+/// A record to be written, or one that was read and verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) kind: Kind,
     /// The next record belongs to the same step.
     pub(super) more: bool,
-    /// The segment was durable up to here when this was appended, in units.
+    /// Position up to which the segment was durable when this record was appended, in units.
     pub(super) durable: u32,
-    /// The record that is dead because of this one.
+    /// Address of the record that this one kills.
     pub(super) kills: Address,
     pub(super) key: &'a [u8],
     /// Version, expiry and value.
@@ -132,7 +132,7 @@ impl<'a> Record<'a> {
         HEADER_BYTES + self.key.len() + BODY_BYTES + self.body.value.len()
     }
 
-    /// Appends the record, to lie at `address`.
+    /// Appends the record, which will be at `address`.
     pub(super) fn write(&self, address: Address, out: &mut Blocks) {
         let mut header = [0; HEADER_BYTES];
         header[4] = self.kind as u8;
@@ -142,8 +142,8 @@ impl<'a> Record<'a> {
         header[12..16].copy_from_slice(&self.durable.to_le_bytes());
         header[16..].copy_from_slice(&self.kills.0.to_le_bytes());
         let body = self.body.head();
-        // Computed from the parts and not from the written bytes: those are still on their way to
-        // memory, and reading them back would wait.
+        // Computed from the parts, not from the written bytes: those are not in memory yet, and
+        // reading them back would wait.
         let place = address.0.to_le_bytes();
         let crc = checksum(&[&place, &header[4..], self.key, &body, self.body.value]);
         header[..4].copy_from_slice(&crc.to_le_bytes());
@@ -193,7 +193,7 @@ impl<'a> Record<'a> {
         (end <= bytes.len()).then_some(end)
     }
 
-    /// Reads a record known to be whole, as it never left memory.
+    /// Reads a record that is known to be intact because it never left memory.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Broken> {
         if bytes.len() < HEADER_BYTES {
             return Err(Broken::Short { got: bytes.len() });
@@ -220,7 +220,7 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The key of the record at the start of `bytes`, which need not be whole.
+    /// The key of the record at the start of `bytes`, which may be incomplete.
     pub(super) fn name(bytes: &'a [u8]) -> Option<&'a [u8]> {
         let header = bytes.get(..HEADER_BYTES)?;
         let key_bytes = u16::from_le_bytes([header[6], header[7]]) as usize;
@@ -245,7 +245,8 @@ pub(super) enum Broken {
     Checksum { stored: u32, computed: u32 },
 }
 
-/// The checksum covers where the record lies, so that one written to the wrong place is found.
+/// The checksum covers the address of the record, so that a record written to the wrong place is
+/// detected.
 fn whole_checksum(address: Address, bytes: &[u8]) -> u32 {
     checksum(&[&address.0.to_le_bytes(), bytes])
 }

@@ -3,12 +3,12 @@
 //! Every record names the record it kills, so the live records are those that no record kills, in
 //! any order of reading segments. Sealed segments list this in their footers, 24 bytes a record, or
 //! are read if their records are short. The segment that was open is read record by record, and cut
-//! where the crash tore it.
+//! at the place where the crash tore it.
 //!
-//! Torn or damaged? Every record states up to where its segment was durable when it was appended.
-//! Invalid bytes below such a mark were durable once: that is damage, which is reported with file
-//! and offset, and reading continues after it. Otherwise none of these writes was acknowledged as
-//! durable, and the log ends.
+//! Torn or damaged: every record states the position up to which its segment was durable when it
+//! was appended. Invalid bytes below such a position were durable once: this is damage, which is
+//! reported with file and offset, and reading continues after it. Otherwise none of these writes
+//! was acknowledged as durable, and the log ends there.
 
 mod beginning;
 mod filling;
@@ -39,11 +39,11 @@ use crate::memory::Memory;
 /// Findings of opening a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// Entries there are.
+    /// Number of entries.
     pub entries: u64,
     /// Segments read.
     pub segments: usize,
-    /// Records read one by one, as their segment was not sealed or is damaged.
+    /// Records read one by one, because their segment was not sealed or is damaged.
     pub records_scanned: u64,
     /// Place at which the log was cut, if the last crash tore it: file, offset in bytes.
     pub cut: Option<(FileName, u64)>,
@@ -64,8 +64,8 @@ enum Lines {
     Kept(Vec<Line>),
 }
 
-/// Lines worked on at once for every byte of the budget: the killed addresses and the pages made of
-/// them take about 32 bytes each, and may have a quarter of it.
+/// Bytes of the budget per line that is processed at once: killed addresses and the pages made from
+/// the lines take about 32 bytes each, and may use a quarter of the budget.
 const BUDGET_BYTES_PER_LINE: usize = 128;
 
 struct Opening<'a, D: Device + ?Sized> {
@@ -76,9 +76,9 @@ struct Opening<'a, D: Device + ?Sized> {
     manifest: Option<Manifest>,
     /// The store was closed, so no end of a segment is torn.
     was_closed: bool,
-    /// Segments of which nothing counts, to be removed once no manifest lists them.
+    /// Segments without valid contents, to be removed once no manifest lists them.
     removals: Vec<u64>,
-    /// Lines worked on at once, and of those derived from records, lines kept.
+    /// Number of lines processed at once, and of derived lines that are kept.
     lines_max: u64,
     lines_kept: u64,
     recovery: Recovery,
@@ -134,7 +134,7 @@ impl Elastic {
         Ok(elastic)
     }
 
-    /// A store that has answered nothing yet.
+    /// Creates a store that has not answered anything yet.
     fn new(
         config: Config,
         superblock: &Superblock,
@@ -187,11 +187,11 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         removals.into_iter().try_for_each(|number| self.remove(number))
     }
 
-    /// Makes the segments that are written to next, and has the manifest list them.
+    /// Creates the segments that are written next, and lists them in the manifest.
     fn prepare(&self, log: &mut Log) -> Result<(), Error> {
         while let Some(spare) = log.plan_spare() {
             if self.device.create(FileName::Segment(spare.number), spare.bytes).is_err() {
-                // Asked for again when the store runs.
+                // Requested again when the store runs.
                 break;
             }
             log.add_spare(spare);

@@ -1,11 +1,11 @@
-//! How much memory would help: the miss-ratio curve, sampled (SHARDS, Waldspurger et al., FAST
+//! Sampled miss-ratio curve: the effect of more or less memory (SHARDS, Waldspurger et al., FAST
 //! 2015).
 //!
 //! A lookup hits in an LRU memory of `m` bytes if at most `m` bytes of other entries were looked up
-//! since its key was last. Those distances are measured for a sample of keys, chosen by their hash
-//! so that every lookup of a chosen key is seen, and scaled up. At most [`SAMPLES_MAX`] keys are
-//! kept: when more come, fewer hashes are chosen. Between one lookup in sixteen and one in
-//! thousands pays for it; the others pay one comparison.
+//! since its key was last. These distances are measured for a sample of keys and scaled up. Keys
+//! are selected by their hash, so that every lookup of a selected key counts. At most
+//! [`SAMPLES_MAX`] keys are kept: if there are more, fewer hashes are selected. One lookup in
+//! sixteen to one in thousands has this cost; the others cost one comparison.
 //!
 //! Decision: `docs/decisions/0014-memory-autoscaling.md`.
 
@@ -15,27 +15,28 @@ use hashbrown::HashMap;
 
 use super::since::Since;
 
-/// Keys followed at most.
+/// Maximum number of sampled keys.
 const SAMPLES_MAX: usize = 8192;
-/// A hash is chosen if its lower bits are below a threshold out of this.
+/// A hash is selected if its lower bits, modulo this number, are below a threshold.
 const MODULUS: u64 = 1 << 24;
-/// One in sixteen at first: few keys are followed well enough, and cheaply.
+/// Initially one in sixteen: with few keys this is accurate enough, and cheap.
 const THRESHOLD_MAX: u64 = MODULUS / 16;
 /// Buckets of the histogram for every doubling of the distance.
 const BUCKETS_PER_DOUBLING: u32 = 8;
 const BUCKETS: usize = 48 * BUCKETS_PER_DOUBLING as usize;
-/// Sampled lookups after which older ones count half, and the time after which they do. By the
-/// number alone a load that falls would be remembered for hours.
+/// Number of sampled lookups after which older ones count half, and the time after which they do.
+/// With the number alone, an earlier load would be remembered for hours when the load falls.
 const HALF_LIFE: f64 = 200_000.0;
 const HALF_LIFE_TIME: Duration = Duration::from_secs(60);
-/// So many sampled lookups are remembered however old they are: fewer say nothing.
+/// Number of sampled lookups that are always remembered, regardless of age: fewer are not
+/// significant.
 const REMEMBERED_MIN: f64 = 4_000.0;
-/// Slots of time for each sample; renumbered when used up. Of few samples few, so that what every
-/// one looks at is near.
+/// Slots of time per sample; renumbered when used up. Few samples have few slots, so that the
+/// memory read for each sample is close together.
 const SLOTS_PER_SAMPLE: usize = 4;
 const SLOTS_MIN: usize = 1024;
 const SLOTS: usize = SLOTS_PER_SAMPLE * SAMPLES_MAX;
-/// A size is enough when more would win less than this.
+/// A size is sufficient if more memory would increase the hit ratio by less than this.
 const ENOUGH: f64 = 0.001;
 
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +45,7 @@ struct Sample {
     bytes: u64,
 }
 
-/// Follows a sample of keys.
+/// Sampled keys and their reuse distances.
 #[derive(Debug)]
 pub(super) struct Reuse {
     threshold: u64,
@@ -52,7 +53,7 @@ pub(super) struct Reuse {
     /// Sums of bytes by slot of last use (a Fenwick tree).
     sums: Vec<u64>,
     next_slot: usize,
-    /// How many there are now.
+    /// Number of slots in use.
     slots: usize,
     histogram: Vec<f64>,
     /// Sampled lookups of keys not seen before.
@@ -60,7 +61,7 @@ pub(super) struct Reuse {
     sampled: f64,
     /// All lookups, sampled or not.
     lookups: f64,
-    /// When lookups were last made to count less for their age.
+    /// Time of the last aging.
     aged: Since,
 }
 
@@ -80,7 +81,7 @@ impl Reuse {
         }
     }
 
-    /// Makes old lookups count less.
+    /// Reduces the weight of old lookups.
     pub(super) fn age(&mut self, now: Duration) {
         if !self.aged.is_over(HALF_LIFE_TIME / 8, now) {
             return;
@@ -164,7 +165,7 @@ impl Reuse {
         self.next_slot = order.len();
     }
 
-    /// Lets go of the eighth of the keys with the highest hashes.
+    /// Drops the eighth of the keys with the highest hashes.
     fn choose_fewer(&mut self) {
         let threshold = self.threshold - self.threshold / 8;
         let share = threshold as f64 / self.threshold as f64;
@@ -174,7 +175,7 @@ impl Reuse {
         for (_, sample) in gone {
             self.add(sample.slot, sample.bytes.wrapping_neg());
         }
-        // What was counted at the higher rate counts as if it had been at this one.
+        // Counts made at the higher sampling rate are scaled to this one.
         self.scale(share);
         self.lookups /= share;
     }
@@ -190,11 +191,11 @@ impl Reuse {
         self.lookups *= factor;
     }
 
-    /// The curve; `fixed_bytes` are needed whatever is kept.
+    /// The curve; `fixed_bytes` are needed regardless of what is kept.
     pub(super) fn advice(&self, fixed_bytes: usize) -> Advice {
-        // Hot keys are in the sample or not, as luck has it; how many lookups there should have
-        // been tells, and what is missing was near (the paper's adjustment).
-        // What is too many may be anywhere, so it is left.
+        // Hot keys are in the sample by chance. The expected number of sampled lookups shows how
+        // many are missing; these had short distances (the paper's adjustment). Lookups in excess
+        // may have any distance, so they are left.
         let expected = self.lookups * self.threshold as f64 / MODULUS as f64;
         let near = (expected - self.sampled).max(0.0);
         let total = (self.sampled + near).max(1.0);
@@ -226,18 +227,18 @@ fn bucket_bytes(bucket: usize) -> f64 {
 pub struct Point {
     /// The memory budget, in bytes.
     pub memory_bytes: usize,
-    /// The part of lookups answered from memory with it, of those that find an entry.
+    /// Share of lookups that this budget answers from memory, of lookups that find an entry.
     pub hit_ratio: f64,
 }
 
-/// What every memory size would give, as measured lately.
+/// Effect of each memory size, as measured recently.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Advice {
-    /// Needed whatever is kept: buffers and the storage table, in bytes.
+    /// Bytes needed regardless of what is kept: buffers and the storage table.
     pub fixed_bytes: usize,
-    /// The curve, sizes rising.
+    /// The curve, by ascending size.
     pub points: Vec<Point>,
-    /// Lookups it rests on.
+    /// Number of lookups on which the curve is based.
     pub lookups_sampled: u64,
 }
 
@@ -252,14 +253,14 @@ impl Advice {
         before.hit_ratio + part * (after.hit_ratio - before.hit_ratio)
     }
 
-    /// The size beyond which more memory is wasted: it would win less than one lookup in a
-    /// thousand.
+    /// The size above which more memory has no effect: it would answer less than one more lookup in
+    /// a thousand.
     pub fn enough_bytes(&self) -> usize {
         let best = self.points.last().map_or(0.0, |point| point.hit_ratio);
         self.smallest_for(best - ENOUGH).unwrap_or(self.fixed_bytes)
     }
 
-    /// The smallest size with at least this hit ratio; nothing if no size has it.
+    /// The smallest size with at least this hit ratio; `None` if no size has it.
     pub fn smallest_for(&self, hit_ratio: f64) -> Option<usize> {
         self.points
             .iter()
@@ -267,14 +268,14 @@ impl Advice {
             .map(|point| point.memory_bytes)
     }
 
-    /// The mean latency of a lookup with that budget, from those of the two kinds of lookups, in
-    /// any unit.
+    /// The mean latency of a lookup with that budget, from the latencies of hits and misses, in any
+    /// unit.
     pub fn mean_latency(&self, memory_bytes: usize, from_memory: f64, from_disk: f64) -> f64 {
         let hits = self.hit_ratio(memory_bytes);
         hits * from_memory + (1.0 - hits) * from_disk
     }
 
-    /// Both curves as one: of shards among which memory is divided evenly.
+    /// Merges the curves of shards among which memory is divided evenly.
     pub fn merge(shards: &[Self]) -> Self {
         let count = shards.len().max(1);
         let mut sizes: Vec<usize> =

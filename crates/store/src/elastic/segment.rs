@@ -1,4 +1,4 @@
-//! What a segment says about itself: its header, its footer, its trailer; and the superblock.
+//! Header, footer and trailer of a segment; the superblock.
 //!
 //! ```text
 //! 0          4096                     data end, rounded up          length - 4096
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A segment with a trailer is sealed. The footer repeats what recovery needs of every record, so
-//! that a restart reads 24 bytes a record, not the records. Where records are short, it is a parity
-//! block, and the records are read.
+//! that a restart reads 24 bytes per record instead of the records. If records are short, the
+//! footer is a parity block, and the records are read.
 
 use super::parity::Parity;
 use super::record::{Address, Class, Expiry, u32_at, u64_at};
@@ -17,15 +17,16 @@ use crate::checksum::checksum;
 use crate::device::{Device, FileName};
 use crate::elastic::Error;
 
-/// Unit of log writes, and of what a disk is taken to write at once or not at all.
+/// Unit of log writes, and of bytes that a disk is assumed to write completely or not at all.
 pub(super) const BLOCK_BYTES: usize = 4096;
-/// Segments are of one length in these limits, a power of two: below, footers would fill them;
-/// above, an address could not reach their end.
+/// Limits of the length of a segment, a power of two: footers would fill a shorter one, and an
+/// address could not reach the end of a longer one.
 pub(super) const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 pub(super) const SEGMENT_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of one footer line.
 pub(super) const LINE_BYTES: usize = 24;
-/// Records shorter than this on average have no footer lines, which would be more than 3 % of them.
+/// Records shorter than this on average have no footer lines, which would take more than 3 % of
+/// their length.
 const LISTED_RECORD_BYTES: u64 = 32 * LINE_BYTES as u64;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"enrtlog1");
@@ -44,7 +45,7 @@ pub(super) enum Footer {
 }
 
 impl Footer {
-    /// Returns the form that suits records of `record_bytes` bytes with `lines` lines.
+    /// Returns the form of footer for records of `record_bytes` bytes with `lines` lines.
     pub(super) fn of(record_bytes: u64, lines: usize) -> Self {
         if record_bytes < lines as u64 * LISTED_RECORD_BYTES { Self::Parity } else { Self::Lines }
     }
@@ -69,9 +70,9 @@ pub(super) struct Line {
     pub(super) hash: u64,
     /// Offset of the record in its segment.
     pub(super) offset: u64,
-    /// Length of the record; nothing for a line that only kills.
+    /// Length of the record; `None` for a line that only kills.
     pub(super) class: Option<Class>,
-    /// The record that is dead because of this one.
+    /// Address of the record that this one kills.
     pub(super) kills: Address,
     /// Expiry in seconds, rounded up; `u32::MAX` is never.
     pub(super) expires_s: u32,
@@ -123,14 +124,13 @@ pub(super) fn write_footer(
     checksum
 }
 
-/// The bytes of a footer that are as its trailer says, of those that were read; nothing if it is
-/// damaged.
+/// The bytes of the footer, if they match the trailer; `None` if the footer is damaged.
 pub(super) fn whole_footer<'a>(bytes: &'a [u8], trailer: &Trailer) -> Option<&'a [u8]> {
     let bytes = bytes.get(..trailer.footer_bytes())?;
     (crc32c::crc32c(bytes) == trailer.footer_checksum).then_some(bytes)
 }
 
-/// The lines of a footer of lines; nothing if it is damaged.
+/// The lines of the footer; `None` if it is damaged.
 pub(super) fn read_footer(bytes: &[u8], trailer: &Trailer) -> Option<Vec<Line>> {
     let bytes = whole_footer(bytes, trailer)?;
     Some(bytes.chunks_exact(LINE_BYTES).map(Line::read).collect())
@@ -140,7 +140,7 @@ pub(super) fn read_footer(bytes: &[u8], trailer: &Trailer) -> Option<Vec<Line>> 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) number: u64,
-    /// Segments of lower number count for nothing: the store was cleared.
+    /// Segments with lower numbers are ignored: the store was cleared.
     pub(super) floor: u64,
 }
 
@@ -175,7 +175,7 @@ impl Trailer {
         self.data_end.next_multiple_of(BLOCK_BYTES as u64)
     }
 
-    /// True if everything it refers to is within a segment of that length.
+    /// True if all its offsets are within a segment of that length.
     pub(super) fn fits(&self, segment_bytes: u64) -> bool {
         let limit = segment_bytes - BLOCK_BYTES as u64;
         self.data_end >= BLOCK_BYTES as u64
@@ -225,7 +225,7 @@ impl Superblock {
         write_block(&[magic, segment_bytes, hash_key[0], hash_key[1]], out);
     }
 
-    /// Reads it, and whether it is of the former format.
+    /// Reads the superblock; returns also whether it has the former format.
     pub(super) fn read(bytes: &[u8]) -> Result<(Self, bool), Error> {
         let file = FileName::Superblock;
         let foreign = |found: &str| Error::Foreign {
@@ -253,13 +253,13 @@ impl Superblock {
         Ok((Self { segment_bytes, hash_key: [first, second] }, format == FORMAT_FORMER))
     }
 
-    /// Tells the store from others, and nothing of the key.
+    /// Identifies the store without revealing the key.
     pub(super) fn identity(&self) -> u32 {
         let [first, second] = self.hash_key.map(u64::to_le_bytes);
         checksum(&[&first, &second])
     }
 
-    /// Writes it in place, and makes it safe.
+    /// Writes it in place and syncs it.
     pub(super) fn store(self, device: &(impl Device + ?Sized)) -> Result<(), Error> {
         let (file, mut bytes) = (FileName::Superblock, Blocks::default());
         self.write(&mut bytes);

@@ -1,12 +1,12 @@
-//! Pauses by a clock that may be set back.
+//! Pauses measured by a clock that may be set back.
 
 use std::time::Duration;
 
 /// The moment a pause began.
 ///
-/// The times of a store are those of a wall clock, as expiries outlive the process. Pauses are not:
-/// a clock that is set back by an hour must not keep a write from the disk for an hour. So a pause
-/// that begins in the future is over.
+/// The times of a store are wall-clock times, because expiries outlive the process. If the clock is
+/// set back by an hour, a write must not be delayed by an hour, so a pause that begins in the
+/// future has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Since(Duration);
 

@@ -1,7 +1,7 @@
 //! Entries and table pages that are read from disk, and the commands that wait for them.
 //!
-//! A staged entry stays readable until its last ticket is released, however little memory is free;
-//! so a command whose keys do not fit memory together still runs.
+//! A staged entry stays readable until its last ticket is released, even if memory is short, so a
+//! command whose keys do not fit into memory together still runs.
 
 mod hashes;
 mod state;
@@ -32,8 +32,8 @@ pub(super) use state::State;
 pub(super) enum StagedKey {
     /// The entry of a key.
     Key(Box<[u8]>),
-    /// The key of a record, as for a scan. Its address tells it from another at the same location
-    /// later, which may be of the same hash.
+    /// The key of a record, for a scan. The address distinguishes it from a later record at the
+    /// same location, which may have the same hash.
     Slot { hash: u64, location: Location, address: Address },
     /// A page of the storage table.
     Page(u32),
@@ -48,11 +48,11 @@ struct Staged {
     pinned: Option<u32>,
 }
 
-/// Owns the tickets that are held, and what is known of the entries that they wait for.
+/// Owns the held tickets, and the state of the entries that they wait for.
 ///
-/// Invariants: an entry is here while a ticket for it is held, with all that is known of it; once
-/// its page of the storage table is in memory the page is pinned, until the last ticket is
-/// released; `bytes` is the sum over all states.
+/// Invariants: an entry is here while a ticket for it is held; once its page of the storage table
+/// is in memory, the page is pinned until the last ticket is released; `bytes` is the sum over all
+/// states.
 #[derive(Debug, Default)]
 pub(super) struct Staging {
     staged: HashMap<StagedKey, Staged>,
@@ -67,11 +67,11 @@ pub(super) struct Staging {
 pub(super) struct Borrows<'a> {
     /// Records are read from it.
     pub(super) log: &'a mut Log,
-    /// Lists the records that a key may have.
+    /// Contains the candidate records of a key.
     pub(super) table: &'a mut Table,
     /// Entries that were read are inserted.
     pub(super) memory: &'a mut Memory,
-    /// Brings back pages of the table that are not in memory.
+    /// Reads back pages of the table that are not in memory.
     pub(super) paging: &'a mut Paging,
     pub(super) outbox: &'a mut Outbox,
     /// Counts the lookups that wait for a record.
@@ -204,7 +204,7 @@ impl Staging {
                     return self.await_page(page, key, borrows);
                 }
                 let tried = tried.clone();
-                // It must not leave again while the record is read.
+                // The page must not be written out again while the record is read.
                 self.pin(key, borrows.table);
                 let candidates = borrows.table.candidates(hash);
                 let segments = &borrows.log.segments;
@@ -292,8 +292,8 @@ impl Staging {
                         borrows.table,
                     );
                 }
-                // The hash decides whose record it was: another key with the same forty bits has a
-                // chance of one in a million.
+                // The hash decides whose record it was: the probability of another key with the
+                // same forty bits is one in a million.
                 let location = Some(slot.location);
                 return self.resolve(key, State::Failed { error, location }, borrows.table);
             }
@@ -309,7 +309,7 @@ impl Staging {
                 for _ in 0..self.staged.get(key).map_or(0, |staged| staged.waiting.len()) {
                     borrows.usage.note(hash, range.len(), borrows.table, borrows.memory);
                 }
-                // Refused for its size, it is read from disk again.
+                // An entry refused for its size is read from disk again.
                 let _ = borrows.memory.insert(hash, wanted, &bytes[range.clone()], None, NEVER);
                 let bytes = BodyBytes::new(bytes, range);
                 self.resolve(key, State::Body { bytes, location: slot.location }, borrows.table);

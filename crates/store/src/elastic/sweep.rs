@@ -1,8 +1,8 @@
 //! Finds expired entries that are not looked up.
 //!
-//! Every segment has the time of its first expiry, and its lines tell which entries expire. So
-//! expired entries are removed without reading their records, unless these are short. Expiry here
-//! has a resolution of a second; a load compares milliseconds.
+//! Every segment has the time of its first expiry, and its lines state which entries expire.
+//! Expired entries are therefore removed without reading their records, unless these are short.
+//! Expiry here has a resolution of a second; a load compares milliseconds.
 
 use std::io;
 use std::time::Duration;
@@ -23,12 +23,12 @@ use super::table::Table;
 use crate::device::FileName;
 use crate::memory::Memory;
 
-/// Lines looked at in one step.
+/// Number of lines examined in one step.
 const LINES_PER_STEP: usize = 512;
-/// A segment is looked through again after this time at the earliest, in seconds.
+/// Minimum time between two searches of a segment, in seconds.
 const REST_S: u32 = 1;
 
-/// A segment being looked through.
+/// A segment being searched.
 #[derive(Debug)]
 struct Sweep {
     slot: usize,
@@ -54,8 +54,8 @@ fn seconds(now: Duration) -> u32 {
 
 /// Owns the segment being searched.
 ///
-/// Invariants: at most one read is under way; an entry is removed only if no other entry has its
-/// hash, as its key is not read.
+/// Invariants: at most one read is in progress; an entry is removed only if no other entry has its
+/// hash, because its key is not read.
 #[derive(Debug, Default)]
 pub(super) struct Sweeper {
     begun: Option<Sweep>,
@@ -69,7 +69,7 @@ pub(super) struct Borrows<'a> {
     pub(super) memory: &'a mut Memory,
     pub(super) recent: &'a mut Recent,
     pub(super) staging: &'a mut Staging,
-    /// Brings back pages of the table that are not in memory.
+    /// Reads back pages of the table that are not in memory.
     pub(super) paging: &'a mut Paging,
     pub(super) outbox: &'a mut Outbox,
     pub(super) ledger: &'a mut Ledger,
@@ -87,7 +87,7 @@ impl Sweeper {
         self.begun = None;
     }
 
-    /// Time of the earliest expiry, if no sweep is under way.
+    /// Time of the earliest expiry, if no sweep is in progress.
     pub(super) fn timeout(&self, log: &Log) -> Option<Duration> {
         let due = log.segments.expires_s();
         (due != u32::MAX && self.begun.is_none()).then(|| Duration::from_secs(due.into()))
@@ -109,7 +109,7 @@ impl Sweeper {
 
     fn begin(&mut self, log: &mut Log, now: Duration) {
         let Some(slot) = log.due_segment(seconds(now)) else { return };
-        // Records appended from here on count anew.
+        // Records appended from now on are counted from zero.
         log.segments.at_mut(slot).expires_s = u32::MAX;
         let open = log.open_lines().filter(|(open, _)| *open == slot);
         let lines = open.map(|(_, lines)| lines.to_vec());
@@ -119,7 +119,7 @@ impl Sweeper {
             return;
         }
         let number = segment.number;
-        // The first lines are none.
+        // The first call has no lines.
         let lines = Some(lines.unwrap_or_default());
         self.begun = Some(Sweep { slot, number, reader, lines, next: 0, expires_s: u32::MAX });
     }
@@ -148,7 +148,7 @@ impl Sweeper {
                 self.begun = Some(sweep);
             }
             Err(error) => {
-                // The rest of its entries expires when it is looked up.
+                // The rest of its entries expire when they are looked up.
                 borrows.ledger.report(error);
             }
         }
@@ -219,7 +219,7 @@ fn expire_line(borrows: &mut Borrows<'_>, segment: usize, line: &Line, now: Dura
     let Some(slot) = borrows.table.find(line.hash, location) else { return true };
     debug_assert_ne!(borrows.log.segments.address(location), Address::NONE);
     if borrows.table.candidates(line.hash).len() > 1 {
-        // Only a load can tell which of the keys with this hash has expired.
+        // Only a load shows which of the keys with this hash has expired.
         return true;
     }
     borrows.recent.forget_known();

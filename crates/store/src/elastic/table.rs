@@ -3,11 +3,11 @@
 //! A table of [pages](super::page) of 336 slots, found by the first bits of the key's hash
 //! (extendible hashing): a full page splits in two, independently of the others, so growing never
 //! stalls. A slot keeps 40 bits of the hash and no byte of the key; only the record itself proves
-//! that it has the key. Pages stay in the order of hashes, which a scan follows.
+//! that it has the key. Pages are in the order of hashes, which a scan follows.
 //!
-//! Twelve bytes a slot, and pages two thirds full: about 18 bytes an entry, the directory included.
-//! Pages can leave memory for the spill file one by one ([`Table::send_away`]); only operations on
-//! an absent page wait for it.
+//! A slot takes twelve bytes, and pages are two thirds full: about 18 bytes per entry, including
+//! the directory. Pages can be moved to the spill file one by one ([`Table::send_away`]); only
+//! operations on an absent page wait for it.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -25,7 +25,7 @@ const PAGES_MAX: usize = 1 << DEPTH_MAX;
 
 /// The page is in memory.
 const RESIDENT: u8 = 1;
-/// The spill file does not have it as it is.
+/// The spill file does not have the present contents of the page.
 const DIRTY: u8 = 2;
 /// Used since the clock hand last passed.
 const USED: u8 = 4;
@@ -91,7 +91,7 @@ impl Table {
         self.pages_resident() * PAGE_BYTES + self.bytes_fixed()
     }
 
-    /// The part of [`Table::bytes`] that no spilling saves.
+    /// The part of [`Table::bytes`] that cannot be moved to the spill file.
     pub(super) fn bytes_fixed(&self) -> usize {
         let pages = crate::mapping::pages;
         let residents = self.residents.capacity() * size_of::<u32>();
@@ -213,7 +213,7 @@ impl Table {
         true
     }
 
-    /// Takes out the slot of the record at `location`, if there is one.
+    /// Removes the slot of the record at `location`, if there is one.
     pub(super) fn remove(&mut self, hash: u64, location: Location) -> Option<Slot> {
         let (home, at) = self.place(hash, location)?;
         self.seen = None;
@@ -237,8 +237,8 @@ impl Table {
         entries
     }
 
-    /// The first hash after those of the page `hash` belongs to, which may be away; nothing after
-    /// the last.
+    /// The first hash after those of the page of `hash`, which may not be in memory; `None` after
+    /// the last page.
     pub(super) fn next_page_hash(&self, hash: u64) -> Option<u64> {
         let shift = HASH_BITS - self.depth;
         let place = (hash >> shift) as usize;
@@ -267,8 +267,8 @@ impl Table {
             self.double();
         }
         let new = self.add_page(prefix << 1 | 1, depth + 1);
-        // Both are filled anew: slots of a full page that lie in other groups than their own would
-        // stay there permanently, and lookups would continue to search there.
+        // Both pages are filled again: otherwise slots that lie in other groups than their own
+        // would stay there, and lookups would continue to search them.
         let full = std::mem::replace(&mut self.pages[old], Page::new(prefix << 1, depth + 1));
         for at in full.places() {
             let hash = full.hash(at);
@@ -340,8 +340,8 @@ impl Table {
         bytes
     }
 
-    /// Takes a page back; false if these bytes are not the page that was written. With `dirty` the
-    /// spill file does not have it.
+    /// Puts a page back into memory; returns false if these bytes are not the page that was
+    /// written. With `dirty` the spill file does not have it.
     pub(super) fn returned(&mut self, page: u32, bytes: &[u8], dirty: bool) -> bool {
         let at = page as usize;
         debug_assert!(!self.is_resident(page), "page {page} was not away");

@@ -7,7 +7,7 @@ use super::sweep::Sweeper;
 use super::warming::Warmer;
 use super::{Elastic, compaction, sweep, warming};
 
-/// Owns the three kinds of upkeep. They share nothing.
+/// Owns the three kinds of maintenance. They share no state.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
     pub(super) compactor: Compactor,
@@ -16,7 +16,7 @@ pub(super) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Abandons all work under way, as all entries were removed.
+    /// Abandons all work in progress, because all entries were removed.
     pub(super) fn stop(&mut self) {
         self.compactor.stop();
         self.sweeper.stop();

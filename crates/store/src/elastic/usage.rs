@@ -1,4 +1,4 @@
-//! Statistics of recent lookups: how often an entry is used, and how much memory would help.
+//! Statistics of recent lookups: use counts of entries, and the effect of more memory.
 
 use std::time::Duration;
 
@@ -32,9 +32,9 @@ impl Usage {
     pub(super) fn note(&mut self, hash: u64, value_bytes: usize, table: &Table, memory: &Memory) {
         self.reuse.note(hash, value_bytes + ENTRY_BYTES);
         self.counted += 1;
-        // One in four, but not every fourth: lookups may come in rounds.
+        // One in four at random, not every fourth: lookups may be periodic.
         if self.counted.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0 {
-            // Entries that may come into memory have to be distinguished, not only those in it.
+            // The sketch must distinguish all entries, not only those in memory.
             let entries = usize::try_from(table.len()).unwrap_or(usize::MAX);
             self.uses.add(hash as u32, entries.min(8 * memory.items()));
         }
@@ -45,7 +45,7 @@ impl Usage {
         self.uses.estimate(hash as u32)
     }
 
-    /// Makes old lookups count less.
+    /// Reduces the weight of old lookups.
     pub(super) fn age(&mut self, now: Duration) {
         self.reuse.age(now);
     }

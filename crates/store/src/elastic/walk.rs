@@ -1,8 +1,8 @@
-//! Walking over the keys: scans and random draws, in the order of hashes.
+//! Walks over the keys: scans and random draws, in the order of hashes.
 //!
-//! Hashes do not change as the table grows or shrinks, so a cursor is simply the next hash, and a
-//! scan returns every key that is there from its beginning to its end. What the disk does not give
-//! as it was written does not stop a walk: it is reported like all damage, and skipped.
+//! Hashes do not change as the table grows or shrinks, so a cursor is the next hash, and a scan
+//! returns every key that exists from its beginning to its end. Damaged data does not stop a walk:
+//! it is reported like all damage, and skipped.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::staging::{StagedKey, State};
 use super::table::{HASH_BITS, Slot};
 use super::{Elastic, RandomKey, Scan, Ticket};
 
-/// Keys of one step of a scan at most, as each may have to be read from disk.
+/// Maximum number of keys of one step of a scan, because each may have to be read from disk.
 const SCAN_MAX: usize = 512;
 
 /// State of the key of a slot.
@@ -86,7 +86,7 @@ impl Elastic {
         }
     }
 
-    /// A key drawn by `random`, about evenly, expired ones possible.
+    /// A key selected by `random`, approximately uniformly; it may have expired.
     pub fn random_key(&mut self, random: u64, _now: Duration) -> RandomKey {
         if self.is_empty() {
             return RandomKey::Ready(None);
@@ -143,7 +143,7 @@ impl Elastic {
             Some(State::Found { key, over_at }) => SlotKey::Known(key.clone(), *over_at),
             Some(State::Failed { .. }) => SlotKey::Lost,
             Some(State::Absent) => {
-                // It was not there when it was looked for.
+                // The page was not in memory when it was looked up.
                 self.restart(&staged_key);
                 SlotKey::Pending(self.stage(&staged_key, hash))
             }

@@ -1,6 +1,6 @@
 //! Fills newly granted memory (dReDBox key server, §6.1.2).
 //!
-//! Without warming, grown memory fills with requested entries, each at the price of a disk read.
+//! Without warming, new memory fills with requested entries, each of which costs a disk read.
 //! Warming reads ahead while there is room and the disk is idle: the most used entries first,
 //! according to a sketch of recent lookups; or, as in the paper, sequentially through the storage
 //! table. It never evicts anything, and stops when memory is full.
@@ -32,25 +32,25 @@ pub enum Warming {
     Sequential,
 }
 
-/// Reads under way at most, so that those of clients find the disk free.
+/// Maximum number of reads in progress, so that the disk is free for those of clients.
 const READS_MAX: usize = 4;
-/// Begun at once at most, and how long until there may be more: read as fast as the disk gives
-/// them, they leave lookups neither disk nor processors.
+/// Maximum number of reads started at once, and the pause until the next. Without pauses they would
+/// leave neither disk nor CPU time for lookups.
 const READS_AT_ONCE: usize = 2;
 const PAUSE: Duration = Duration::from_millis(1);
 /// Minimum number of recent lookups of an entry, in the rounds of the walk.
 const ROUNDS: [u8; 4] = [8, 4, 2, 1];
-/// Room left free, in parts of the budget: what clients ask for comes first.
+/// Memory left free for requests of clients, as a fraction 1/N of the budget.
 const ROOM_LEFT: usize = 32;
 
-/// A walk under way.
+/// A walk in progress.
 #[derive(Debug)]
 struct Walk {
-    /// Entries seen less often are passed over.
+    /// Entries looked up less often are skipped.
     seen_min: u8,
     /// Start of the first page that was not examined.
     next: u64,
-    /// Entries of the last one that are worth reading, the first of them last.
+    /// Entries of the last examined page that are to be read, in reverse order.
     found: Vec<(u64, Slot)>,
     reads: usize,
     /// Number of reads that may still be started, and the time of that grant.
@@ -71,7 +71,7 @@ impl Walk {
 
 /// Owns the walk over the storage table.
 ///
-/// Invariants: at most four reads are under way; nothing is evicted for what it reads.
+/// Invariants: at most four reads are in progress; nothing is evicted for what they read.
 #[derive(Debug, Default)]
 pub(super) struct Warmer {
     walk: Option<Walk>,
@@ -83,10 +83,10 @@ pub(super) struct Borrows<'a> {
     pub(super) table: &'a mut Table,
     /// The memory to fill.
     pub(super) memory: &'a mut Memory,
-    /// Brings back pages of the table that are not in memory.
+    /// Reads back pages of the table that are not in memory.
     pub(super) paging: &'a mut Paging,
     pub(super) outbox: &'a mut Outbox,
-    /// Tells which entries were looked up most.
+    /// Estimates which entries were looked up most.
     pub(super) usage: &'a Usage,
     pub(super) ledger: &'a mut Ledger,
     pub(super) hasher: &'a KeyHasher,
@@ -116,7 +116,7 @@ impl Warmer {
         self.walk = None;
     }
 
-    /// Time at which a walk under way may continue.
+    /// Time at which a walk in progress may continue.
     pub(super) fn timeout(&self) -> Option<Duration> {
         self.walk.as_ref().map(Walk::timeout)
     }

@@ -31,8 +31,8 @@ impl Elastic {
         }
     }
 
-    /// Whether removals are accepted now: on a full disk they are for as long as can be, as they
-    /// are what frees it.
+    /// Whether removals are accepted now: on a full disk they are accepted as long as possible,
+    /// because they free space.
     ///
     /// # Errors
     /// As [`Elastic::accepts_writes`].
@@ -84,8 +84,8 @@ impl Elastic {
         self.ledger.stats.written_bytes += record.bytes() as u64;
         self.recent.forget_known();
         point_to(&mut self.log, &mut self.table, hash, old, Slot { location, class });
-        // A value in memory is overwritten at once if the new one has the same length; and from the
-        // parts, as reading back the appended record would wait for it.
+        // A value in memory is overwritten at once if the new one has the same length, from its
+        // parts, because reading back the appended record would wait for memory.
         let is_overwritten = known.is_some_and(|known| {
             self.memory.overwrite_at(known.memory, [&body.head(), body.value])
         });
@@ -97,8 +97,8 @@ impl Elastic {
     }
 
     /// Reserves room for a step that writes and removes at most `entries`, with keys and values of
-    /// `bytes` together, and `clears` the store, any number of times; `frees` if it only removes.
-    /// Nothing is written before the step begins.
+    /// `bytes` in total, and with `clears` clears the store, any number of times; `frees` if it
+    /// only removes. Nothing is written before the step begins.
     ///
     /// # Errors
     /// [`Error::StepTooLong`] if it can never be written as a whole;
@@ -110,7 +110,7 @@ impl Elastic {
         clears: bool,
         frees: bool,
     ) -> Result<(), Error> {
-        // A removal's list of one; an entry's header and padding are less.
+        // A removal takes a list with one element; header and padding of an entry are shorter.
         let each = record_bytes(0, 16);
         let who = if frees { Who::Remover } else { Who::Writer };
         self.log.reserve_step(who, entries, entries * each + bytes, clears)

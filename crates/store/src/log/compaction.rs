@@ -1,13 +1,14 @@
-//! Survivors of the segment with the most holes move elsewhere.
+//! Compaction: moves the live items of the segment with the most holes.
 
 use super::{Location, Log, Segment, Stream, UNIT_BYTES, location_at};
 use crate::mapping::{PAGE_BYTES, pages};
 
-/// Compact when more than one part in this many is dead. Lower wastes memory, higher copies more:
-/// at 8 and uniformly random deaths each byte is copied about three times, at 5 twice.
+/// Compaction starts when more than 1/N of the bytes are dead. A smaller N wastes memory, a larger
+/// one copies more: with uniformly random deaths each byte is copied about three times at 8, and
+/// twice at 5.
 const DEAD_SHARE: usize = 8;
 
-/// The segment being compacted and how far.
+/// The segment being compacted, and the progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scan {
     pub(super) slot: usize,
@@ -15,8 +16,9 @@ pub(super) struct Scan {
 }
 
 impl Log {
-    /// Chooses the segment with the most dead bytes for compaction, if enough of everything is
-    /// dead and at least one page would be won. Not while one is being compacted.
+    /// Selects the segment with the most dead bytes for compaction, if the dead share is large
+    /// enough and at least one page would be freed. Does nothing while a segment is being
+    /// compacted.
     pub(crate) fn begin_compaction(&mut self) -> bool {
         debug_assert!(self.compacting.is_none());
         if (self.filled - self.live.min(self.filled)) * DEAD_SHARE <= self.filled {
@@ -27,7 +29,7 @@ impl Log {
             _ => 0,
         };
         let best = (0..self.slots_end).max_by_key(|&slot| gain(&self.segments[slot]));
-        // One page may be lost again where the survivors go.
+        // The survivors may start one more page at their new place.
         let Some(slot) = best.filter(|&slot| gain(&self.segments[slot]) > PAGE_BYTES) else {
             return false;
         };

@@ -1,4 +1,4 @@
-//! Freeing memory: eviction, compaction, expiry, shrinking; each in bounded portions.
+//! Frees memory by eviction, compaction, expiry and shrinking, each in bounded portions.
 
 use std::time::Duration;
 
@@ -9,11 +9,12 @@ use crate::item::Location;
 use crate::log::SEGMENT_BYTES;
 use crate::mapping::PAGE_BYTES;
 
-/// Kept free below the limit: the pages that index and segment table may begin, and that
-/// compaction may begin at the place it fills, before the next insert looks.
+/// Bytes kept free below the limit: for pages that index, segment table and compaction may start
+/// before the next insert checks.
 const MARGIN_BYTES: usize = 6 * PAGE_BYTES;
-/// Bytes compaction looks at for every byte inserted. With an eighth of everything dead, a segment
-/// compacted wins about a quarter of itself, so this ends it well before it is needed.
+/// Bytes that compaction examines for every byte inserted. If an eighth of all bytes is dead,
+/// compacting a segment frees about a quarter of it, so compaction ends well before the space is
+/// needed.
 const COMPACTED_PER_INSERTED: usize = 8;
 /// Items' worth of shrinking done by every insert.
 const SHRINK_WORK_PER_INSERT: usize = 16;
@@ -39,7 +40,7 @@ impl Memory {
         self.items_limit.min(self.bytes_limit / mean.max(1))
     }
 
-    /// Makes room for an item of `bytes`; returns how many items had to go.
+    /// Makes room for an item of `bytes`; returns the number of evicted items.
     pub(super) fn make_room_for_bytes(
         &mut self,
         bytes: usize,
@@ -71,7 +72,8 @@ impl Memory {
         evicted
     }
 
-    /// Appends, evicting further while the arena's addresses are too broken up for a large item.
+    /// Appends an item; evicts more items while the free addresses of the arena are too fragmented
+    /// for a large item.
     pub(super) fn append(
         &mut self,
         item: &Item<'_>,
@@ -130,13 +132,13 @@ impl Memory {
         self.index.len() > self.config.items_max || self.accounted_bytes() > self.config.bytes_max
     }
 
-    /// True while there is more of it to do.
+    /// Returns true while there is more to do.
     fn shrink(&mut self, work: &mut usize, now: Duration) -> bool {
         let mut is_done = false;
         while *work > 0 && self.is_over() {
             let bytes_over = self.accounted_bytes() > self.config.bytes_max;
             if !(bytes_over && (self.reclaim(BYTES_PER_WORK, now) || self.trim()) || self.evict()) {
-                // Nothing is left but tables that shrink with the index.
+                // Only tables that shrink with the index are left.
                 is_done = true;
                 break;
             }
@@ -162,7 +164,7 @@ impl Memory {
         }
     }
 
-    /// Continues or begins compaction; false if there is too little to win.
+    /// Continues or begins compaction; returns false if it would free too little.
     fn reclaim(&mut self, bytes: usize, now: Duration) -> bool {
         let worth_it = self.log.is_compacting() || self.log.begin_compaction();
         if worth_it {
@@ -171,7 +173,7 @@ impl Memory {
         worth_it
     }
 
-    /// Makes the policy release its state for more items than fit now.
+    /// Lets the policy release state for more items than fit now.
     fn trim(&mut self) -> bool {
         self.policy.set_capacity(self.capacity());
         self.policy.trim()

@@ -1,13 +1,13 @@
-//! Clock: oldest first, but an item read since gets another round.
+//! Clock: oldest first; an item that was read since the last pass stays for another round.
 //!
-//! **Idea.** LRU's judgement at FIFO's price: a hit sets one bit. When room is needed the hand
-//! passes over the items in the order they came; one whose bit is set loses the bit and stays for
-//! another round, the first without it leaves, and the new item takes its place.
+//! **Idea.** Nearly the decisions of LRU at the cost of FIFO: a hit sets one bit. When room is
+//! needed, the hand passes over the items in the order of insertion; an item whose bit is set loses
+//! the bit and stays for another round, the first item without it is evicted.
 //!
 //! **Source.** Corbató, "A paging experiment with the Multics system", MIT, 1968.
 //!
-//! **Deviations.** The ring is written as a queue (FIFO-reinsertion): what the hand passes over
-//! moves from the tail to the head, and the hand is the tail. The sequence of victims is the
+//! **Deviations.** The ring is implemented as a queue (FIFO-reinsertion): an item that the hand
+//! passes moves from the tail to the head, and the hand is the tail. The sequence of victims is the
 //! same. A new item's bit is clear.
 
 use super::queue::Queue;

@@ -1,10 +1,10 @@
-//! FIFO: the item that came first leaves first.
+//! FIFO: the item that was inserted first is evicted first.
 //!
-//! **Idea.** No bookkeeping on a hit at all, and items die in the order they were stored, which
-//! suits the log below. It evicts popular items as fast as the rest, so it is the floor the other
-//! policies are measured from, not a good default.
+//! **Idea.** No bookkeeping on a hit, and items are evicted in the order of insertion, which suits
+//! the log. It evicts popular items as fast as the rest, so it is the baseline for the other
+//! policies, not a good default.
 //!
-//! **Source.** Folklore; measured against by every paper named in this directory.
+//! **Source.** Folklore; the baseline of every paper named in this directory.
 //!
 //! **Deviations.** None.
 

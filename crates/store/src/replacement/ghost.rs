@@ -3,20 +3,21 @@
 use crate::index::Index;
 use crate::mapping::{Mapping, PAGE_BYTES, pages};
 
-/// Every place of a queue that walks through 32 bits of numbers and around.
+/// Number of places of a queue whose 32-bit numbers wrap around.
 const PLACES: usize = 1 << 32;
 /// Number of places whose memory is released together: a page.
 const RELEASE_PLACES: usize = PAGE_BYTES / size_of::<u32>();
-/// Old places forgotten at most for one new, so that a limit lowered is reached step by step.
+/// Maximum number of old places dropped per new one, so that a lowered limit is reached step by
+/// step.
 const FORGOTTEN_PER_PUSH: usize = 4;
-/// The same for one call that is about nothing else.
+/// The same for one call of `trim`.
 const FORGOTTEN_PER_TRIM: usize = 32;
 
-/// The hashes of the last items pushed, up to a fixed number, less those taken back. About eleven
-/// bytes each.
+/// The hashes of the last items pushed, up to a fixed number, without those that were taken. About
+/// eleven bytes each.
 pub(super) struct Ghost {
     hashes: Mapping<u32>,
-    /// Hash to place, for those not taken back.
+    /// Hash to place, for hashes that were not taken.
     index: Index,
     oldest: u32,
     next: u32,
@@ -29,7 +30,7 @@ impl Default for Ghost {
 }
 
 impl Ghost {
-    /// Remembers `hash` as the latest of at most `limit`.
+    /// Adds `hash` as the newest of at most `limit`.
     pub(super) fn push(&mut self, hash: u32, limit: usize) {
         for _ in 0..FORGOTTEN_PER_PUSH {
             if self.span() >= limit && self.span() > 0 {
@@ -44,7 +45,7 @@ impl Ghost {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Forgets `hash`; true if it was remembered.
+    /// Removes `hash`; returns true if it was present.
     pub(super) fn take(&mut self, hash: u32) -> bool {
         let found = self.index.find(hash, |place| self.hashes[place as usize] == hash);
         if let Some(place) = found {
@@ -53,7 +54,7 @@ impl Ghost {
         found.is_some()
     }
 
-    /// Forgets some of what passes `limit`; false if nothing did.
+    /// Removes some hashes beyond `limit`; returns false if there were none.
     pub(super) fn trim(&mut self, limit: usize) -> bool {
         let excess = self.span().saturating_sub(limit).min(FORGOTTEN_PER_TRIM);
         for _ in 0..excess {

@@ -1,7 +1,7 @@
 //! LRU: the item unused for the longest time is evicted first.
 //!
-//! **Idea.** What was used lately will be used soon. Adapts at once when popularity moves, but a
-//! single scan, or a loop a little larger than the cache, washes everything out; and every hit
+//! **Idea.** Recently used items will be used soon. It adapts at once when popularity changes, but
+//! a single scan, or a loop slightly larger than the cache, evicts everything; and every hit
 //! rewrites the links of four items, three of them cold.
 //!
 //! **Source.** Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for storage hierarchies",

@@ -1,10 +1,11 @@
-//! S3-FIFO: three queues; most new items must prove themselves in a small one.
+//! S3-FIFO: three queues; a new item enters the main queue only if it is read in a small one.
 //!
-//! **Idea.** In most traces most items are asked for once while they could be held. So new items
-//! go through a small queue of a tenth of the cache; what is not read more than once there leaves
-//! early, and only its hash stays, in a ghost queue. What is read more, or comes back while its
-//! ghost is there, goes to the main queue, which works as Clock with a counter up to three. Scans
-//! pass through the small queue and leave the main one alone.
+//! **Idea.** In most traces most items are requested only once during their time in the cache. New
+//! items therefore enter a small queue of a tenth of the cache. An item that is not read more than
+//! once there is evicted early, and only its hash stays, in a ghost queue. An item that is read
+//! more often, or requested again while its hash is in the ghost queue, enters the main queue,
+//! which works as Clock with a counter up to three. Scans pass through the small queue and do not
+//! affect the main one.
 //!
 //! **Source.** Yang, Zhang, Qiu, Yue, Rashmi, "FIFO queues are all you need for cache eviction",
 //! SOSP 2023, algorithm 1.
@@ -12,10 +13,10 @@
 //! **Deviations.**
 //! - Shares are of items, not bytes: a tenth of the items that fit.
 //! - The ghost queue holds the last evictions from the small queue, up to the number of items that
-//!   the main queue may have; one that comes back leaves a hole that is not filled again. This
-//!   bounds its memory. It knows items by 32-bit hash.
-//! - One call finds one victim. Where algorithm 1, filling the main queue past its share, evicts
-//!   there and then goes on to evict from the small queue too, this stops at the first.
+//!   the main queue may have; the place of a hash that was requested again is not reused. This
+//!   bounds its memory. It identifies items by a 32-bit hash.
+//! - One call finds one victim. If algorithm 1 fills the main queue beyond its share, it evicts
+//!   there and then also from the small queue; this implementation stops after the first eviction.
 
 use super::ghost::Ghost;
 use super::queue::Queue;
@@ -107,7 +108,7 @@ impl<A: Arena> Policy<A> for S3Fifo {
 
     fn victim(&mut self, arena: &mut A) -> Option<Id> {
         if self.small.len() >= self.capacity.div_ceil(10) || self.main.len() == 0 {
-            // All of the small queue may earn its place in the main one.
+            // All items of the small queue may move to the main one.
             self.evict_small(arena).or_else(|| self.evict_main(arena))
         } else {
             self.evict_main(arena)

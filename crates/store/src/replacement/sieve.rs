@@ -1,13 +1,12 @@
-//! SIEVE: like Clock, but survivors stay where they are, so new items are judged quickly.
+//! SIEVE: like Clock, but items that stay keep their place, so new items are examined soon.
 //!
-//! **Idea.** A hit sets one bit. The hand wanders from the tail to the head and around again; what
-//! it finds read loses the bit and keeps its place, the first unread item leaves. As new items
-//! enter at the head while the hand stands somewhere behind, old popular items gather at the tail
-//! and items that are requested only once are evicted soon after their insertion. The authors find
-//! it better than LRU on most web and key-value traces, most clearly where many items are read only
-//! once, and call it not scan-resistant, for block traces. A plain scan does it no harm: while
-//! nothing else is read the hand keeps its distance from the head and sifts out one scanned item
-//! for each that comes.
+//! **Idea.** A hit sets one bit. The hand moves from the tail to the head and around again; an item
+//! whose bit is set loses the bit and keeps its place, the first item without it is evicted. New
+//! items enter at the head, so old popular items collect at the tail, and items that are requested
+//! only once are evicted soon after their insertion. The authors find it better than LRU on most
+//! web and key-value traces, most clearly if many items are read only once, and call it not
+//! scan-resistant, for block traces. A plain scan has no effect: while nothing else is read, the
+//! hand keeps its distance from the head and evicts one scanned item for each new one.
 //!
 //! **Source.** Zhang, Yang, Yue, Vigfusson, Rashmi, "SIEVE is simpler than LRU: an efficient
 //! turn-key eviction algorithm for web caches", NSDI 2024, algorithm 1.
@@ -22,7 +21,7 @@ const READ: u8 = 1;
 #[derive(Debug)]
 pub(super) struct Sieve {
     queue: Queue,
-    /// The next item to judge; `NONE` starts again at the tail.
+    /// The next item to examine; `NONE` starts again at the tail.
     hand: Id,
 }
 

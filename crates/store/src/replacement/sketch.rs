@@ -1,31 +1,31 @@
 //! Approximate recent access counts of items: a four-bit count-min sketch with aging, behind a
 //! doorkeeper.
 //!
-//! The first time an item is seen only the doorkeeper, a Bloom filter, remembers it, so the many
-//! items seen once take no counters. Later times raise the smallest of its four counters (Einziger,
-//! Friedman, Manes, "TinyLFU: a highly efficient cache admission policy", ACM ToS 13(4), 2017,
-//! sections 3.2 to 3.4). After ten times as many sightings as there are items all counters are
-//! halved and the doorkeeper cleared, so that old fame fades.
+//! The first access to an item is recorded only in the doorkeeper, a Bloom filter, so the many
+//! items with one access use no counters. Later accesses increment the smallest of its four
+//! counters (Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy", ACM
+//! ToS 13(4), 2017, sections 3.2 to 3.4). After ten times as many accesses as there are items, all
+//! counters are halved and the doorkeeper is cleared, so that old accesses lose weight.
 //!
-//! Aging, and widening or narrowing the sketch when the cache has grown or shrunk, run over the
-//! table in portions, a few words with every sighting: so no request waits for them. A place is a
-//! hash modulo the width, so widening copies the lower half to the upper and narrowing keeps the
-//! larger of two counters: what was counted stays counted.
+//! Aging, and widening or narrowing the sketch when the cache grows or shrinks, run over the table
+//! in portions, a few words with every access, so no request waits for them. A place is a hash
+//! modulo the width, so widening copies the lower half to the upper and narrowing keeps the larger
+//! of two counters: no count is lost.
 
 use crate::mapping::{Mapping, PAGE_BYTES, pages};
 
-/// Sightings between two agings, for every item.
+/// Accesses per item between two agings.
 const SAMPLES_PER_ITEM: usize = 10;
-/// Counters are four to an item, sixteen to a word.
+/// Items per word: four counters per item, sixteen per word.
 const ITEMS_PER_WORD: usize = 4;
-/// Words of counters to one word of the doorkeeper: eight bits to an item.
+/// Words of counters per word of the doorkeeper, which has eight bits per item.
 const WORDS_PER_DOOR: usize = 2;
 const WORDS_MIN: usize = 16;
 const WORDS_MAX: usize = 1 << 28;
-/// Words swept with each sighting. A sweep ends long before the next is due.
+/// Words processed with each access. A pass ends long before the next is due.
 const SWEPT_PER_SIGHTING: usize = 64;
 const ROWS: usize = 4;
-/// Odd numbers without a pattern, one a row and one for the doorkeeper (digits of SplitMix64).
+/// Odd numbers without a pattern, one per row and one for the doorkeeper (digits of SplitMix64).
 const MIXERS: [u64; ROWS + 1] = [
     0xe220_a839_7b1d_cdaf,
     0x6e78_9e6a_a1b9_65f5,
@@ -66,7 +66,7 @@ impl Default for Sketch {
 }
 
 impl Sketch {
-    /// Counts one sighting of `hash`, while `items` are held.
+    /// Counts one access to `hash`, while `items` are stored.
     pub(crate) fn add(&mut self, hash: u32, items: usize) {
         self.items = items;
         self.sweep_some();
@@ -80,13 +80,13 @@ impl Sketch {
         let counts = places.map(|place| self.count(place));
         let least = counts.into_iter().min().unwrap_or(0);
         for ((word, shift), count) in places.into_iter().zip(counts) {
-            // Without a branch, as the smallest counters are unpredictable.
+            // Without a branch, because the smallest counters are unpredictable.
             self.counters[word] += u64::from((count == least) & (least < 15)) << shift;
         }
     }
 
-    /// Returns an estimate of the recent number of times that `hash` was seen, up to 16; rather too
-    /// large than too small.
+    /// Returns an estimate of the recent number of accesses to `hash`, up to 16; errors are
+    /// upwards.
     pub(crate) fn estimate(&self, hash: u32) -> u8 {
         let least = (0..ROWS).map(|row| self.count(self.place(hash, row))).min().unwrap_or(0);
         let (door, bits) = self.door(hash);
@@ -231,7 +231,7 @@ fn give_up(words: &mut Mapping<u64>, word: usize) {
     }
 }
 
-/// 64 bits of which the lower 32 choose a word, and the top ones a place in it.
+/// 64 bits: the lower 32 select a word, the highest ones a place in it.
 fn mix(hash: u32, row: usize) -> u64 {
     let mixed = (u64::from(hash) ^ MIXERS[row] >> 32).wrapping_mul(MIXERS[row]);
     mixed ^ mixed >> 32

@@ -1,21 +1,22 @@
-//! W-TinyLFU: a small window before a main part that admits only items requested more often.
+//! W-TinyLFU: a small window in front of a main part, which admits an item only if it is requested
+//! more often than the one it would evict.
 //!
-//! **Idea.** Recency and frequency, each where it is good. New items enter a window of a hundredth
-//! of the cache, kept as LRU. What falls out of it must beat, in a sketch of recent frequencies,
-//! the item the main part would evict next, or leave. The main part is a segmented LRU: a hit moves
-//! an item from probation to protection, which holds at most four fifths. Scans and items read once
-//! lose against everything popular, so the main part does not notice them; a sudden change of
-//! popularity is noticed late.
+//! **Idea.** Combines recency and frequency. New items enter a window of a hundredth of the cache,
+//! an LRU queue. An item that leaves the window enters the main part only if, in a sketch of recent
+//! frequencies, it has a higher count than the item that the main part would evict next. The main
+//! part is a segmented LRU: a hit moves an item from probation to protection, which holds at most
+//! four fifths. Scans and items that are read once do not enter the main part; it adapts late to a
+//! sudden change of popularity.
 //!
 //! **Source.** Einziger, Friedman, Manes, "TinyLFU: a highly efficient cache admission policy",
 //! ACM Transactions on Storage 13(4), 2017, section 4 (shares of 1 %, and 20 % to 80 %); the order
 //! of events is that of its author's library Caffeine.
 //!
 //! **Deviations.**
-//! - Shares are of items, not bytes. The sketch is sized for the items held, not for a capacity
-//!   that a budget of bytes does not tell, and it ages in portions (`sketch.rs`).
-//! - A miss is counted when the item is inserted, as in Caffeine: a key asked for and not found is
-//!   unknown here.
+//! - Shares are of items, not bytes. The sketch is sized for the stored items, because a budget of
+//!   bytes does not determine a capacity, and it ages in portions (`sketch.rs`).
+//! - A miss is counted when the item is inserted, as in Caffeine: a key that was requested and not
+//!   found is unknown here.
 //! - The window's share does not adapt.
 
 use super::queue::Queue;

@@ -1,19 +1,19 @@
-//! Which segment is emptied, and when.
+//! Selects the segment to empty, and the time.
 
 use std::cmp::Reverse;
 
 use crate::elastic::log::{Log, Segment};
 use crate::elastic::segment::Trailer;
 
-/// Files may be this much more than live data, in hundredths, before a segment is emptied: the more
-/// of it is dead then, the less is copied.
+/// Share by which files may exceed live data, in hundredths, before a segment is emptied. The
+/// larger it is, the more of that segment is dead and the less is copied.
 const SLACK: u64 = 40;
-/// From this much on writers wait for compaction, which needs room for the records that it moves
+/// Share from which writers wait for compaction, which needs room for the records that it moves
 /// before it removes their segment.
 const SLACK_MAX: u64 = 46;
-/// Limits for a small store, where a few segments, spares included, exceed the limits above: this
-/// much, in hundredths, and a number of segments besides. Most segments of such a store are dead
-/// before they are chosen.
+/// Limits for a small store, in which a few segments, including spares, exceed the limits above:
+/// this share, in hundredths, plus a number of segments. Most segments of such a store are dead
+/// before they are selected.
 const SLACK_SMALL: u64 = 15;
 const SEGMENTS_SLACK: u64 = 9;
 const SEGMENTS_SLACK_MAX: u64 = 11;
@@ -32,9 +32,9 @@ pub(super) fn has_slack(log: &Log) -> bool {
     passes(log, bytes, SLACK, SEGMENTS_SLACK)
 }
 
-/// The segment of which most is dead, in thousandths.
+/// The segment with the largest dead share, in thousandths.
 pub(super) fn victim(log: &Log) -> Option<(u64, usize, Trailer)> {
-    // On a full disk a compaction that is begun must end with the room available, or the disk stays
+    // On a full disk a compaction must be able to finish with the room available, or the disk stays
     // full.
     let can_end = |segment: &Segment| {
         let need = segment.live + segment.kill_bytes() + segment.bytes / 4;
@@ -47,7 +47,7 @@ pub(super) fn victim(log: &Log) -> Option<(u64, usize, Trailer)> {
         .filter_map(|(slot, segment)| {
             Some((log.segments.dead_share(segment), slot, segment.trailer?))
         })
-        // Of those that are dead the oldest, as nothing older keeps its kills.
+        // Of completely dead segments the oldest, because no older segment needs its kills.
         .max_by_key(|(dead, _, trailer)| (*dead, Reverse(trailer.number)))
 }
 

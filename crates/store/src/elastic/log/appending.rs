@@ -1,4 +1,4 @@
-//! Records put into the open segment, and segments opened and sealed.
+//! Appends records to the open segment; opens and seals segments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::mapping::prefetch;
 
 /// Lines of the processor's cache fetched before records are written to them.
 const LINES_AHEAD: usize = 4;
-/// Zeroes written along rather than making two writes.
+/// Maximum number of zeroes between two pieces that are written together.
 const GAP_BYTES: usize = 64 << 10;
 
 impl Log {
@@ -54,8 +54,8 @@ impl Log {
         let record = Record { more: self.step.is_open, durable, ..record };
         self.step.last = self.step.is_open.then_some(offset);
         record.write(Address::new(open.number, offset), &mut open.buffer);
-        // Where the next ones will be written. Later writes, and reads of them, are delayed while
-        // these wait for memory.
+        // Where the next records will be written. Their writes and reads would be delayed by
+        // waiting for this memory.
         let ahead = open.buffer.ahead();
         ahead.iter().step_by(item::LINE_BYTES).take(LINES_AHEAD).for_each(prefetch);
         let slot = open.slot;
@@ -74,7 +74,7 @@ impl Log {
         Ok((self.segments.location(slot, offset), Class::of(record.bytes())))
     }
 
-    /// Appends that these records are dead, each with the hash of its key.
+    /// Appends a list of dead records, each with the hash of its key.
     ///
     /// # Errors
     /// As [`Log::append`].
@@ -115,7 +115,7 @@ impl Log {
         let Some(spare) = self.spares.take(who) else { return Err(self.no_spare()) };
         self.seal();
         let Spare { number, bytes } = spare;
-        // A file that is too short grows as it is written.
+        // A file that is too short grows while it is written.
         let bytes = bytes.max(need);
         let slot = self.segments.adopt(Segment::new(number, bytes));
         let mut buffer = std::mem::take(&mut self.unused.0);
@@ -141,7 +141,7 @@ impl Log {
         Ok(())
     }
 
-    /// Drops all segments there are, in favour of a new one.
+    /// Drops all segments and opens a new one.
     pub(in crate::elastic) fn clear(&mut self, now: Duration) -> Result<(), Error> {
         if self.has_step_cleared() {
             self.forget_step();
@@ -151,8 +151,8 @@ impl Log {
             // A sync that ends before the clearing does not cover it.
             self.seal();
             self.floor = number;
-            // It frees everything, so it may have the last. The rest of a step after it has to fit,
-            // too.
+            // Clearing frees everything, so it may use the last spare. The rest of its step must
+            // fit, too.
             self.rotate(Who::Mover, self.step.need)?;
             self.hold_header();
         }

@@ -1,4 +1,4 @@
-//! The end of the log: its last segment is sealed, and the manifest says that all are.
+//! Closes the log: its last segment is sealed, and the manifest states that all are.
 
 use super::Log;
 use crate::elastic::Error;

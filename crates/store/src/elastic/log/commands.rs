@@ -11,7 +11,7 @@ use crate::device::{FileName, Operation};
 use crate::elastic::since::Since;
 use crate::elastic::{Error, Sync};
 
-/// Written after this time, however little waits.
+/// Time after which bytes are written, however few wait.
 const WRITE_AFTER: Duration = Duration::from_millis(50);
 const SYNC_AFTER: Duration = Duration::from_secs(1);
 
@@ -35,7 +35,7 @@ pub(in crate::elastic) enum Purpose {
 }
 
 impl Log {
-    /// The next thing to do for the log, in the order it must be done.
+    /// The next command of the log, in the required order.
     pub(in crate::elastic) fn poll(
         &mut self,
         sync: Sync,
@@ -150,7 +150,7 @@ impl Log {
             }
             Purpose::Listing | Purpose::ListingSync => self.listing_done(purpose, result, now),
             Purpose::Remove { slot } => {
-                // A file that cannot be removed only takes room; it counts for nothing.
+                // A file that cannot be removed only takes space; its contents do not count.
                 if result.is_err() {
                     self.leave([self.segments.at(slot).number]);
                 }
@@ -172,7 +172,7 @@ impl Log {
                     self.sync_first = Some(job.number);
                 }
             }
-            // Room was taken for all but what passes the end of its file.
+            // Space is allocated for everything except bytes beyond the end of the file.
             Err(error) if is_full(&error) => self.write_refused = Some(Since::new(now)),
             Err(error) => {
                 let number = self.jobs.front().map_or(0, |job| job.number);
@@ -182,7 +182,7 @@ impl Log {
     }
 
     fn keep_buffer(&mut self, bytes: Arc<Blocks>) {
-        // The writer may still hold it. That of a trailer is no use.
+        // The writer may still hold the buffer. That of a trailer is not reused.
         if let Ok(mut bytes) = Arc::try_unwrap(bytes)
             && (self.unused.0.capacity()..=4 * self.write_bytes).contains(&bytes.capacity())
         {

@@ -1,9 +1,9 @@
-//! Keeping the manifest true while the store runs.
+//! Keeps the manifest correct while the store runs.
 //!
-//! A segment is listed before anything is written to it, and is listed no more before its file
-//! goes: so a file that is listed and not there was lost, wherever the machine stopped. A change is
-//! a write and a sync of one block, beside those of the log and not before them: spares are made
-//! and listed ahead of time.
+//! A segment is listed before anything is written to it, and is removed from the list before its
+//! file is removed. A file that is listed and missing was therefore lost, wherever the machine
+//! stopped. A change is a write and a sync of one block, concurrent with those of the log: spares
+//! are created and listed ahead of time.
 
 use std::io;
 use std::sync::Arc;
@@ -31,21 +31,21 @@ pub(super) struct Listing {
     /// Sequence number of the copy written last.
     sequence: u64,
     progress: Progress,
-    /// Spares made that are not listed.
+    /// Spares that were created and are not listed yet.
     made: Vec<Spare>,
     /// Number of them that the copy being written lists, and the slots that it no longer lists, in
     /// ascending order.
     listed: usize,
     dropped: Vec<usize>,
-    /// Segments of which nothing counts, and the files of which could not be removed.
+    /// Segments without valid contents whose files could not be removed.
     left: Vec<u64>,
     /// The copy being written marks the store as closed.
     closes: bool,
     closed: bool,
-    /// Time at which the disk had no room for it.
+    /// Time at which the disk had no space for it.
     refused: Option<Since>,
-    /// The bytes of the copy written last, kept for the next: a block of memory that is taken
-    /// between the pieces of the log's writes would leave gaps that none of these fits into.
+    /// The bytes of the copy written last, kept for the next: a block of memory allocated between
+    /// those of the log's writes would leave gaps into which none of them fits.
     blocks: Arc<Blocks>,
 }
 

@@ -1,4 +1,4 @@
-//! The segments there are: where their records lie, and how much of each is alive.
+//! The existing segments: where their records are, and how much of each is alive.
 
 use hashbrown::HashMap;
 
@@ -6,7 +6,7 @@ use crate::elastic::record::{Address, Class, UNIT_BYTES};
 use crate::elastic::segment::{BLOCK_BYTES, LINE_BYTES, Trailer};
 use crate::elastic::table::Location;
 
-/// Bytes that compaction needs to carry on the mark of one dead record.
+/// Bytes that compaction needs to repeat the kill of one record.
 pub(in crate::elastic) const KILL_BYTES: u64 = 16;
 
 /// One existing segment.
@@ -17,14 +17,14 @@ pub(in crate::elastic) struct Segment {
     pub(in crate::elastic) bytes: u64,
     /// Bytes of records the table points to.
     pub(in crate::elastic) live: u64,
-    /// No entry here expires before, in seconds.
+    /// Earliest expiry of an entry here, in seconds.
     pub(in crate::elastic) expires_s: u32,
-    /// Holds damage, so it stays.
+    /// Contains damage, so it is kept.
     pub(in crate::elastic) damaged: bool,
-    /// Reads under way.
+    /// Number of reads in progress.
     reads: u32,
-    /// Records in older segments that it makes dead, and how many of those segments there were
-    /// when that was counted.
+    /// Number of records in older segments that it kills, and the number of those segments when
+    /// this was counted.
     kills: u64,
     older: usize,
     /// The trailer, once the segment is sealed.
@@ -32,7 +32,7 @@ pub(in crate::elastic) struct Segment {
     /// The segment can be removed once the log is durable up to this position.
     pub(in crate::elastic) doomed: Option<u64>,
     pub(super) removing: bool,
-    /// The manifest lists it no more.
+    /// The manifest no longer lists it.
     pub(super) is_unlisted: bool,
 }
 
@@ -54,7 +54,7 @@ impl Segment {
         }
     }
 
-    /// Upper bound of the bytes needed to carry its kills on, footer lines included.
+    /// Upper bound of the bytes needed to repeat its kills, including footer lines.
     pub(in crate::elastic) fn kill_bytes(&self) -> u64 {
         self.kills * (KILL_BYTES + LINE_BYTES as u64)
     }
@@ -68,22 +68,22 @@ impl Segment {
 /// All segments, each in a slot that its records' locations name.
 #[derive(Debug)]
 pub(in crate::elastic) struct Segments {
-    /// No segment is longer; a slot has room for as much. A power of two.
+    /// Maximum length of a segment, and length of a slot. A power of two.
     bytes_max: u64,
-    /// Bits of a location that tell where in its slot it is.
+    /// Number of bits of a location that give the place in its slot.
     unit_bits: u32,
     slots: Vec<Option<Segment>>,
     slot_of: HashMap<u64, usize>,
-    /// Numbers of all, rising.
+    /// Numbers of all segments, ascending.
     numbers: Vec<u64>,
     /// Bytes of their files.
     file_bytes: u64,
     live: u64,
     /// Bytes of records that died since the start.
     killed: u64,
-    /// Slots of segments that are.
+    /// Slots of doomed segments.
     doomed: Vec<usize>,
-    /// No entry expires before, in seconds.
+    /// Earliest expiry of any entry, in seconds.
     expires_s: u32,
 }
 
@@ -103,7 +103,7 @@ impl Segments {
         }
     }
 
-    /// Takes in a segment found at the start, or made there.
+    /// Adds a segment that was found or created at the start.
     pub(super) fn adopt(&mut self, segment: Segment) -> usize {
         let slot = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
         if slot == self.slots.len() {
@@ -153,10 +153,10 @@ impl Segments {
         self.numbers.partition_point(|&other| other < number)
     }
 
-    /// Approximate share of a sealed segment's file that compaction would win, in thousandths:
-    /// bytes that are neither alive nor kill records of segments that still exist. The whole file
-    /// if there are none of these, however few records it has: while it exists, segments after it
-    /// have to keep kills.
+    /// Approximate share of a sealed segment's file that compaction would free, in thousandths:
+    /// bytes that are neither alive nor kill records of segments that still exist. Without such
+    /// bytes it is the whole file, however few records it has, because later segments must keep
+    /// their kills while it exists.
     pub(in crate::elastic) fn dead_share(&self, segment: &Segment) -> u64 {
         let left = self.older(segment.number) as u64;
         if left == 0 && segment.live == 0 {
@@ -217,14 +217,14 @@ impl Segments {
         self.slot_of.contains_key(&number)
     }
 
-    /// Counts a record the table points to from now on.
+    /// Counts a record to which the table now points.
     pub(in crate::elastic) fn revive(&mut self, location: Location, class: Class) {
         let slot = self.slot(location);
         self.at_mut(slot).live += class.bytes() as u64;
         self.live += class.bytes() as u64;
     }
 
-    /// Counts a record the table points to no more.
+    /// Counts a record to which the table no longer points.
     pub(in crate::elastic) fn kill(&mut self, location: Location, class: Class) {
         let slot = self.slot(location);
         self.at_mut(slot).live -= class.bytes() as u64;
@@ -250,7 +250,7 @@ impl Segments {
 
     /// Computes the first expiry of any entry, given that nothing readable is due at `now_s`.
     pub(super) fn recount_expiry(&mut self, now_s: u32) {
-        // One still being written is due when it is there.
+        // A segment that is still being written is due when it is complete.
         let counting = self.iter().filter(|(_, segment)| segment.doomed.is_none());
         let next = counting.map(|(_, segment)| segment.expires_s).min().unwrap_or(u32::MAX);
         self.expires_s = if next == u32::MAX { next } else { next.max(now_s + 1) };

@@ -2,8 +2,8 @@
 //!
 //! A segment's room on the disk is allocated when it is created, so a full disk refuses writes and
 //! never loses one already accepted. Some spares are not for writers: removals and compaction must
-//! continue when the disk is full, because they free it; and the last ones are for compaction
-//! alone, which can then always complete the segment that it is emptying.
+//! continue when the disk is full, because they free space. The last ones are for compaction alone,
+//! which can then always finish emptying a segment.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,21 +11,22 @@ use std::time::Duration;
 use crate::elastic::segment::BLOCK_BYTES;
 use crate::elastic::since::Since;
 
-/// Spare segments that writers find.
+/// Number of spare segments for writers.
 const FOR_WRITERS: usize = 2;
-/// Spare segments for compaction alone: emptying one that is all but full may need more than one.
+/// Number of spare segments for compaction alone: emptying an almost full segment may need more
+/// than one.
 const FOR_MOVERS: usize = 2;
-/// Spares for removals are this part of the live data, so that removals anywhere in the store free
-/// enough for compaction to win space.
+/// Spares for removals, as a fraction 1/N of the live data, so that removals anywhere in the store
+/// free enough for compaction to gain space.
 const REMOVERS_SHARE: u64 = 64;
-/// On a full disk room is requested again after this time, or for segments that were removed.
+/// On a full disk, space is requested again after this time, or as much as removed segments had.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// A new segment is at most this part of the live data, so that spares and the like are a small
-/// part of a small store, too.
+/// A new segment is at most 1/N of the live data, so that spares are a small part of a small store,
+/// too.
 const LIVE_SHARE: u64 = 64;
-/// A segment is at least this part of the longest.
+/// A segment is at least 1/N of the longest.
 const LENGTHS: u64 = 8;
-/// Shorter ones would be all header and footer.
+/// Minimum length; a shorter segment would consist of header and footer.
 const BYTES_MIN: u64 = 32 << 10;
 
 /// The appending component.
@@ -33,7 +34,7 @@ const BYTES_MIN: u64 = 32 << 10;
 pub(in crate::elastic) enum Who {
     /// A client's new data.
     Writer,
-    /// Compaction, which reclaims space in the end.
+    /// Compaction, which finally reclaims space.
     Mover,
     /// Removals, which let compaction reclaim space.
     Remover,
@@ -56,9 +57,8 @@ pub(super) struct Spares {
     next_number: u64,
     /// Time at which the disk was reported full.
     refused: Option<Since>,
-    /// Bytes removed since then and not used again. On a full disk no more than this is requested:
-    /// otherwise this shard would take the space that another shard has just freed and needs to
-    /// continue.
+    /// Bytes removed since then and not reused. On a full disk no more than this is requested:
+    /// otherwise this shard would take the space that another shard has just freed and needs.
     won: u64,
     /// Length of the segment to be made next.
     bytes_next: u64,
@@ -105,7 +105,7 @@ impl Spares {
         self.next_number = self.next_number.max(number + 1);
     }
 
-    /// A record needs a segment of that length: later ones shall be no shorter.
+    /// Notes that a record needs a segment of that length; later segments are not shorter.
     pub(super) fn note_need(&mut self, bytes: u64) {
         self.need_max = self.need_max.max(bytes);
     }
@@ -162,7 +162,7 @@ impl Spares {
         Some(Spare { number: self.next_number - 1, bytes })
     }
 
-    /// The next to be made, if one is missing and the disk may have room.
+    /// The next spare to create, if one is missing and the disk may have space.
     pub(super) fn missing(&mut self, live: u64, bytes_max: u64, now: Duration) -> Option<Spare> {
         if self.refused.is_some_and(|since| since.is_over(RETRY_AFTER, now)) {
             self.refused = None;

@@ -1,12 +1,12 @@
 //! Records that are recovered together or not at all.
 //!
 //! Each record of a step except the last states that another one follows. They lie in one segment,
-//! one after another, and go to the device together. A log that ends after one of them was
-//! therefore torn within the step, and recovery cuts it where the step began. The segment's room
-//! for all of them is reserved before the first is appended.
+//! one after another, and go to the device together. If the log ends after such a record, it was
+//! torn within the step, and recovery cuts it at the start of the step. The segment's room for all
+//! of them is reserved before the first is appended.
 //!
-//! A step may also clear the store. Its earlier records are dropped then, because none of them is
-//! valid any longer. Its later records go to the new segment without the segment's header, and the
+//! A step may also clear the store. Its earlier records are then dropped, because they are no
+//! longer valid. Its later records go to the new segment without the segment's header, and the
 //! header is written once they are durable: the segment is unused until its header exists, so its
 //! records and the floor take effect at the same moment.
 
@@ -105,7 +105,8 @@ impl Log {
         self.open.as_ref().is_some_and(|open| open.header.is_some())
     }
 
-    /// Takes back what the open step has written to the open segment: the device has none of it.
+    /// Removes what the open step has written to the open segment; nothing of it was sent to the
+    /// device.
     pub(super) fn forget_step(&mut self) {
         if !self.step.is_open {
             return;
@@ -119,7 +120,7 @@ impl Log {
         }
     }
 
-    /// Keeps back the header of the segment that the open step clears the log by.
+    /// Holds back the header of the segment with which the open step clears the log.
     pub(super) fn hold_header(&mut self) {
         let Some(open) = self.open.as_mut().filter(|_| self.step.is_open) else { return };
         open.note_blocks(BLOCK_BYTES);
@@ -138,7 +139,7 @@ impl Log {
             let before = self.jobs.back().map_or(self.written, |job| job.position);
             self.cut_job();
             let records = self.jobs.back_mut().expect("it was just cut");
-            // As long as there is no header, nothing of this counts.
+            // While there is no header, none of these records counts.
             (records.position, records.syncs) = (before, true);
         }
         self.push_job(number, 0, header, true);

@@ -1,4 +1,4 @@
-//! Metadata of a store that is read before its segments: superblock and manifest. Making them where
+//! Metadata of a store that is read before its segments: superblock and manifest. Creates both if
 //! there is no store.
 
 use std::io::ErrorKind;
@@ -25,11 +25,11 @@ pub(super) struct Begun {
 struct Copies {
     newest: Option<Manifest>,
     damage: Vec<Error>,
-    /// Files there are.
+    /// Which of the files exist.
     files: [bool; 2],
 }
 
-/// Reads superblock and manifest, or makes both.
+/// Reads superblock and manifest, or creates both.
 pub(super) fn begin(
     config: &Config,
     device: &(impl Device + ?Sized),
@@ -38,7 +38,7 @@ pub(super) fn begin(
     let mut copies = read_copies(device, files)?;
     let lists_any = copies.newest.as_ref().is_some_and(|newest| !newest.segments.is_empty());
     let has_segments = files.iter().any(|(name, _)| matches!(name, FileName::Segment(_)));
-    // A store that is being made when the crash comes has no segment yet.
+    // A store that was being created when the machine crashed has no segment yet.
     let is_begun = lists_any || has_segments;
     let sequence = copies.newest.as_ref().map_or(0, |newest| newest.sequence);
     let Some((superblock, is_former)) = read_superblock(device, files, is_begun)? else {
@@ -131,7 +131,7 @@ fn make(
     let segment_bytes = config.segment_bytes.next_power_of_two();
     let segment_bytes = segment_bytes.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
     let superblock = Superblock { segment_bytes, hash_key: config.hash_key };
-    // Before the superblock, which says that there is one.
+    // Before the superblock, whose presence means that the store exists.
     make_copies(device, copies)?;
     let manifest = Manifest { sequence, next: 1, ..Manifest::default() };
     manifest.store(device)?;
@@ -142,7 +142,7 @@ fn make(
     Ok(Begun { superblock, is_former: false, manifest, sequence, damage: Vec::new() })
 }
 
-/// Makes the files that are missing.
+/// Creates the missing files.
 fn make_copies(device: &(impl Device + ?Sized), copies: &Copies) -> Result<(), Error> {
     for copy in 0..2u8 {
         let file = FileName::Manifest(copy);

@@ -47,7 +47,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     found.push(segment);
                 }
                 None if is_last => self.removals.push(number),
-                // It was durable before any byte after it was written.
+                // The header was durable before any byte after it was written.
                 None => self.damaged(number, 0, "nothing that was written is left"),
             }
         }
@@ -89,7 +89,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             self.floor = self.floor.max(trailer.floor);
             segment.trailer = Some(trailer);
         }
-        // The last may have been sealed and not synced: what its footer lists may be torn.
+        // The last segment may have been sealed and not synced: records that its footer lists may
+        // be torn.
         if !is_last {
             let Some(trailer) = trailer else {
                 self.damaged(number, bytes, "no trailer");
@@ -143,8 +144,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         match Header::read(&bytes).filter(|header| header.number == number) {
             Some(header) => self.floor = self.floor.max(header.floor),
             None if behind_damage(number, &bytes, 0, !is_last).is_none() => {
-                // Never used, or torn at its very beginning: the rest was never acknowledged as
-                // durable.
+                // Never used, or torn at its beginning: nothing in it was acknowledged as durable.
                 return Ok(None);
             }
             None => self.damaged(number, 0, "a header with a wrong checksum"),
@@ -176,7 +176,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         Ok(whole)
     }
 
-    /// Reads records one by one, to where they end.
+    /// Reads records one by one until they end.
     fn scan(
         &mut self,
         number: u64,
@@ -190,7 +190,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         let mut parity = sealed.and_then(|trailer| self.parity(bytes, &trailer));
         let mut scanned = Scanned { lines: Vec::new(), end: BLOCK_BYTES as u64, version_max: 0 };
         let mut at = BLOCK_BYTES;
-        // Lines and place at the beginning of the step that is not over.
+        // Lines and offset at the beginning of the incomplete step.
         let mut step = None;
         while at < limit {
             match Record::read(Address::new(number, at as u64), &bytes[at..]) {
@@ -219,10 +219,10 @@ impl<D: Device + ?Sized> Opening<'_, D> {
                     let mut by_parity = |bytes: &mut [u8]| {
                         parity.as_mut().is_some_and(|parity| parity.mend(address, bytes, next))
                     };
-                    // One that is mended is read as any other.
+                    // A repaired record is read like any other.
                     if !by_parity(bytes) && !mending::mend_byte(address, bytes, next) {
                         let begun = step.unwrap_or((scanned.lines.len(), at as u64));
-                        // Without a header the step goes on if it had begun.
+                        // Without a header, a step that had begun continues.
                         let more = self.name_damaged(&mut scanned.lines, address, &bytes[..next]);
                         step = more.map_or(step, |more| more.then_some(begun));
                         at = next;
@@ -239,9 +239,9 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         scanned
     }
 
-    /// Adds what the header of a damaged record says, if the record ends where it should: then a
-    /// lookup of its key reports the damage. Returns whether its step goes on, if the header says
-    /// so.
+    /// Adds the line of a damaged record from its header, if the record ends where it should: a
+    /// lookup of its key then reports the damage. Returns whether its step continues, if the header
+    /// states it.
     fn name_damaged(&self, lines: &mut Vec<Line>, address: Address, bytes: &[u8]) -> Option<bool> {
         let at = address.offset() as usize;
         let record = Record::parse(&bytes[at..]).ok();
@@ -299,7 +299,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             footer_checksum: 0,
             version_max: scanned.version_max,
         };
-        // It may have been filled without keeping room for lines.
+        // It may have been filled without room for lines.
         if !trailer.fits(segment.bytes) {
             trailer.footer = Footer::Parity;
         }
@@ -333,8 +333,9 @@ impl<D: Device + ?Sized> Opening<'_, D> {
 /// Returns the offset at which the log continues after a damaged record that reached the disk
 /// completely; `None` if a crash may have torn the record, or if the log ends there.
 ///
-/// A segment is made of zeroes and every place is written once, so a sector that a crash lost is
-/// zero where the record should be. One that is not was written, and what is wrong in it is damage.
+/// A segment is created with zeroes and every place is written once, so a sector that a crash lost
+/// is zero where the record should be. Any other sector was written, and wrong bytes in it are
+/// damage.
 fn behind_whole(number: u64, bytes: &mut [u8], at: usize) -> Option<usize> {
     let next = behind_damage(number, bytes, at, true);
     // The footer of a segment whose trailer was lost begins at a block boundary, and no record
@@ -357,8 +358,8 @@ fn behind_whole(number: u64, bytes: &mut [u8], at: usize) -> Option<usize> {
     Some(end)
 }
 
-/// Returns the offset of the next record after bytes that are no record; `None` if the log ends
-/// there. `promised` means that it does not end there.
+/// Returns the offset of the next record after bytes that are not a record; `None` if the log ends
+/// there. With `promised`, the log is known to continue.
 fn behind_damage(number: u64, bytes: &[u8], damage: usize, promised: bool) -> Option<usize> {
     let mut first = None;
     let mut at = damage + UNIT_BYTES;

@@ -1,4 +1,4 @@
-//! Identifies a record of which one byte is wrong.
+//! Identifies a record in which one byte is wrong.
 //!
 //! A checksum of 32 bits does more than detect damage: for a single wrong byte it determines which
 //! byte it is and its right value. That yields the key of the damaged record and the record that it
@@ -6,8 +6,8 @@
 
 use crate::elastic::record::{Address, Record, UNIT_BYTES};
 
-/// Mends the record at `address` in `segment` if one byte of it is wrong; false otherwise. The next
-/// record begins at `next`.
+/// Repairs the record at `address` in `segment` if one byte of it is wrong; returns false
+/// otherwise. The next record begins at `next`.
 pub(super) fn mend_byte(address: Address, segment: &mut [u8], next: usize) -> bool {
     let at = address.offset() as usize;
     let record = &mut segment[at..next];
@@ -28,11 +28,12 @@ pub(super) fn mend_byte(address: Address, segment: &mut [u8], next: usize) -> bo
     is_whole
 }
 
-/// Where in `segment` the record at `address` ends, with padding: as its lengths state, with one
-/// byte of them changed if that makes the record whole. `None` if that is beyond the segment.
+/// End of the record at `address` in `segment`, with padding, according to its lengths, with one
+/// byte of them changed if that makes the checksum correct. `None` if the end is beyond the
+/// segment.
 pub(super) fn stated_end(address: Address, segment: &mut [u8]) -> Option<usize> {
     let at = address.offset() as usize;
-    // What is zero to the end was not written, or is padding.
+    // Zeroes up to the end were not written, or are padding.
     let written = segment.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let written = (written + UNIT_BYTES).min(segment.len());
     let record = segment.get_mut(at..written)?;
@@ -45,11 +46,11 @@ pub(super) fn stated_end(address: Address, segment: &mut [u8]) -> Option<usize> 
     Record::parse_any(&segment[at..]).map(|end| at + end.next_multiple_of(UNIT_BYTES))
 }
 
-/// The byte that is wrong in a record of that length, checksum included, and by what, if changing
-/// one byte makes that `difference` in its checksum; nothing if several might do.
+/// The wrong byte in a record of that length, including the checksum, and its correction, if
+/// changing one byte causes that `difference` in the checksum; `None` if several bytes could.
 fn changed_byte(bytes: usize, difference: u32) -> Option<(usize, u8)> {
     let mut found = None;
-    // False if it is not the only one.
+    // False if there was another candidate.
     let mut candidate = |place: usize, change: u8| found.replace((place, change)).is_none();
     // In the stored checksum itself.
     for (place, change) in difference.to_le_bytes().into_iter().enumerate() {
@@ -57,8 +58,8 @@ fn changed_byte(bytes: usize, difference: u32) -> Option<(usize, u8)> {
             return None;
         }
     }
-    // The checksum goes over a byte by a step that can be undone: from the end, the first place at
-    // which the difference is that of a single byte.
+    // The checksum processes each byte by an invertible step: going back from the end, the first
+    // place at which the difference is that of a single byte.
     let mut left = difference;
     for place in (CHECKSUM_BYTES..bytes).rev() {
         let change = BY_HIGH_BYTE[(left >> 24) as usize];
@@ -71,8 +72,8 @@ fn changed_byte(bytes: usize, difference: u32) -> Option<(usize, u8)> {
     found
 }
 
-/// The same if the byte is one of a length, so that the record seems to end elsewhere than where
-/// `is_end`.
+/// The same for a byte of a length, for which the record seems to end elsewhere than at a place
+/// that `is_end` accepts.
 fn changed_length(
     address: Address,
     record: &mut [u8],

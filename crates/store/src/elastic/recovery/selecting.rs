@@ -1,4 +1,4 @@
-//! Comparing the segments that are there with those that the manifest lists.
+//! Compares the existing segments with those that the manifest lists.
 
 use hashbrown::HashSet;
 
@@ -32,7 +32,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             let number = segment.number;
             let is_listed = manifest.has(number);
             let is_given_up = manifest.given_up.binary_search(&number).is_ok();
-            // A spare that the machine stopped before listing has nothing in it.
+            // A spare that was not listed before the machine stopped is empty.
             if is_listed || (!is_given_up && self.is_used(number)) {
                 if !is_listed && !accept_data_loss {
                     return Err(Error::Foreign {

@@ -1,4 +1,4 @@
-//! Hashes of staged entries, counted: most lookups of other keys need not search by name.
+//! Counts staged entries by hash, so that most lookups of other keys need no search by key.
 
 /// Counters, by the last bits of the hash.
 const COUNTERS: usize = 1024;

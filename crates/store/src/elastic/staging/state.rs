@@ -1,4 +1,4 @@
-//! What is known of an entry that commands wait for.
+//! State of an entry that commands wait for.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::elastic::entries::body_bytes;
 use crate::elastic::record::{Address, Body, Expiry};
 use crate::elastic::table::Location;
 
-/// A body inside the bytes it was read with.
+/// A body within the bytes that were read.
 #[derive(Debug)]
 pub(in crate::elastic) struct BodyBytes {
     bytes: Vec<u8>,
@@ -31,9 +31,9 @@ impl BodyBytes {
 
 #[derive(Debug)]
 pub(in crate::elastic) enum State {
-    /// The disk is being asked; these records were not it.
+    /// A record is being read; the records in `tried` were not those of the key.
     Reading { tried: Vec<Address> },
-    /// The entry, and which record it is.
+    /// The entry, and the location of its record.
     Body { bytes: BodyBytes, location: Location },
     /// The key of a record.
     Found { key: Box<[u8]>, over_at: Expiry },
