@@ -54,8 +54,8 @@ pub(crate) enum Action {
         /// Time at which it was asked.
         asked_at: Duration,
     },
-    /// Kept aside: the connection is not logged in, so a refusal is expected. If the reply is none,
-    /// the request may have changed anything.
+    /// Kept aside: the connection is not logged in, so a refusal is expected. If the reply is not a
+    /// refusal, the request may have changed anything.
     Refused {
         /// Replies cannot be matched to requests after it.
         streams: bool,
@@ -69,16 +69,17 @@ pub(crate) enum Action {
     /// The reply to a request that the cache sent after one that is not answered, or whose reply
     /// has no end of its own; not forwarded.
     Fence {
-        /// The request is one of the protocol, so an origin that ends the connection may have
-        /// carried it out.
+        /// The protocol has this request, so an origin that ends the connection may have executed
+        /// it.
         known: bool,
     },
-    /// The reply to a request that the cache sent after a write to learn whether the write was
-    /// refused; not forwarded. The write moves here once its own reply has claimed it.
+    /// The reply to a request that the cache sent after a write to find out whether the write was
+    /// refused; not forwarded. The write moves here if its own reply is an error that a script may
+    /// have chosen.
     Proof,
     /// Number of confirming messages still to come, or one reply, which is passed on.
     Confirmed(usize),
-    /// From here on the origin sends messages at any time.
+    /// After this the origin sends messages at any time.
     Stream,
     /// No reply: an answer of the cache that waits for earlier replies.
     Local(Vec<u8>),
@@ -93,18 +94,18 @@ pub(crate) struct Fill {
     pub(crate) variant: SmallVec<[u8; 16]>,
     /// The reply as it will be stored, while a probe is awaited.
     pub(crate) packed: Vec<u8>,
-    /// A probe follows that decides.
+    /// A probe follows, whose reply decides.
     pub(crate) probed: bool,
     pub(crate) asked_at: Duration,
 }
 
-/// An answer of several parts, in the order asked for.
+/// An answer of several parts, in the requested order.
 #[derive(Debug)]
 pub(crate) struct Merge {
     pub(crate) parts: Vec<Part>,
-    /// The stored parts, ready to be sent, one behind the other.
+    /// The stored parts, concatenated, ready to be sent.
     pub(crate) stored: Vec<u8>,
-    /// The reply is long, and is sent as it comes.
+    /// The reply is long, and is sent as it arrives.
     pub(crate) splice: Option<Splice>,
 }
 
@@ -162,7 +163,7 @@ pub(crate) struct OwnedKey {
 }
 
 impl OwnedKey {
-    /// Bytes it takes beside its record.
+    /// Bytes of memory besides its record.
     fn held_bytes(&self) -> usize {
         if self.bytes.spilled() { self.bytes.len() } else { 0 }
     }
@@ -258,7 +259,7 @@ impl<T> Expected<T> {
         Self { tag, action, writes: SmallVec::new(), name: "", ends: Ends::Nothing, partial: false }
     }
 
-    /// The reply is lost: gives back its leases, and hands its writes over.
+    /// The reply is lost: returns its leases to storage and its writes to the caller.
     pub(crate) fn abandon<S: Storage>(self, storage: &mut S) -> SmallVec<[Write; 1]> {
         match self.action {
             Action::Fill(fill) => fill.lease.into_iter().for_each(|lease| storage.release(lease)),

@@ -1,8 +1,9 @@
-//! Why a read is a hit or not, for people: what a filter makes of the request, and what storage
-//! holds for it. Nothing is forwarded, stored or counted, and no value is shown.
+//! Explains why a read is a hit or not: how a filter interprets the request, and what storage has
+//! for it. Nothing is forwarded, stored or counted, and no value is shown.
 //!
-//! The read is judged for a connection that has logged in, outside a transaction. What depends on
-//! more (WATCH, causal reads, rights that the origin has not reported yet) is counted in `why-not`.
+//! The read is explained for a connection that has logged in, outside a transaction. Reasons that
+//! depend on more (WATCH, causal reads, rights that the origin has not reported yet) are counted in
+//! `why-not`.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -61,7 +62,7 @@ impl fmt::Debug for Place<'_> {
     }
 }
 
-/// A form in which a client can ask, and the variant that its answers are stored under.
+/// A form of the read, and the variant under which its answers are stored.
 struct Form {
     name: &'static str,
     variant: Vec<u8>,

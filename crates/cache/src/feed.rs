@@ -1,15 +1,15 @@
 //! Feed: reports of an origin about writes that bypass the cache.
 //!
-//! One connection of our own asks the origin to report every write, by any client: Redis by `CLIENT
-//! TRACKING` ([`redis`]), MongoDB by a change stream ([`mongo`]). Each report is an invalidation
-//! like any write that passed: it drops what it names and revokes the leases there, so a reply that
-//! was read before it and arrives after it is not stored.
+//! A connection of the cache requests a report of every write by any client: from Redis by `CLIENT
+//! TRACKING` ([`redis`]), from MongoDB by a change stream ([`mongo`]). Each report is an
+//! invalidation like a forwarded write: it drops the entries that it names and revokes their
+//! leases, so a reply that was read before it and arrives after it is not stored.
 //!
-//! **Fail closed.** While there is no feed – before the first, after a loss, when it falls silent
-//! or behind – the origin is closed as by an unsettled write: nothing is stored, everything is
-//! asked of the origin.
+//! **Fail closed.** While there is no feed – before the first connection, after a loss, when it is
+//! silent or late – the origin is closed as by an unsettled write: nothing is stored, and all
+//! requests are forwarded.
 //!
-//! The lag of a feed is how much later a bypassing write is seen.
+//! A write that bypasses the cache stays unseen for the delay of the feed.
 //!
 //! Decision: `docs/decisions/0005-changes-at-the-origin.md`.
 

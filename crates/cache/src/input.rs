@@ -35,7 +35,8 @@ impl Input {
         if all.taken >= all.bytes.len() {
             return;
         }
-        // Moving what waits only when it is the smaller half keeps the cost of all moves linear.
+        // Moving the waiting bytes only if they are the smaller half keeps the total cost of moves
+        // linear.
         if all.taken * 2 >= all.bytes.len() {
             all.bytes.drain(..all.taken);
             all.taken = 0;

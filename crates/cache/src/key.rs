@@ -13,9 +13,10 @@ pub fn origin(secret: u64, name: &str) -> u64 {
 
 /// Namespace of a key, outermost part first, as 64-bit hashes of the full names.
 ///
-/// A collision of two namespaces merges them for invalidation only: a write to one then also
-/// drops the other's entries. It can never make one answer for the other, because stored keys carry
-/// the namespace's generation, and generations are never shared (see [`crate::lease`]).
+/// If two namespaces collide, they are merged for invalidation only: a write to one also drops the
+/// entries of the other. An entry of one never answers a read of the other, because stored keys
+/// contain the generation of the namespace, and generations are never shared (see
+/// [`crate::lease`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Namespace {
     /// The origin, as [`origin`] names it.

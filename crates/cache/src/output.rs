@@ -1,6 +1,6 @@
-//! Bytes on their way to one side.
+//! Bytes to be written to one side.
 
-/// Bytes on their way to one side, written as far as the socket takes them.
+/// Bytes to be written to one side, as far as the socket accepts them.
 #[derive(Debug, Default)]
 pub struct Output {
     bytes: Vec<u8>,
@@ -46,7 +46,7 @@ impl Output {
         self.bytes.len() - self.written
     }
 
-    /// Bytes of memory it takes; about, where that is little: its buffer may be lent.
+    /// Bytes of memory in use; approximate if small, because its buffer may be lent.
     #[inline]
     #[must_use]
     pub fn held_bytes(&self) -> usize {
@@ -69,8 +69,8 @@ impl Output {
         if self.is_empty() {
             self.clear();
         } else if self.written >= MOVED_BYTES_MIN && self.written * 2 >= self.bytes.len() {
-            // A side that always has more to read must not keep all it has read. Moving only the
-            // smaller half keeps the cost of all moves linear.
+            // Written bytes must not accumulate for a side that always has more to read. Moving
+            // only the smaller half keeps the total cost of moves linear.
             self.bytes.drain(..self.written);
             self.written = 0;
             if self.bytes.capacity() > KEPT_BYTES && self.bytes.len() < self.bytes.capacity() / 4 {

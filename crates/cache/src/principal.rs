@@ -56,7 +56,7 @@ impl Principal {
         let mut mark = SmallVec::new();
         let (mut lives, mut combines) = (None, true);
         match proof {
-            // What nearly every stored answer is for takes no room.
+            // The mark of nearly all stored answers takes no space.
             Proof::Unrestricted => {}
             Proof::Unauthenticated => mark.push(UNAUTHENTICATED),
             Proof::Rights { digest, combines: may } => {
@@ -103,7 +103,7 @@ impl Principal {
 /// Whether the origin considers the connection logged in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Login {
-    /// Not asked since the login could last have changed.
+    /// Not checked since the login may have changed.
     #[default]
     Unknown,
     /// Yes.
@@ -125,8 +125,8 @@ pub enum Finding<'a> {
     AskAgain,
 }
 
-/// For which principals an answer is stored, as far as people are told: names and digests of
-/// rights are hashed.
+/// The principals for which an answer is stored, in a form for display: names and digests of rights
+/// are hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Identity {
     /// All with every right.
@@ -183,11 +183,11 @@ pub struct Standing {
     until: Duration,
     /// A check is under way.
     asked: bool,
-    /// Its answer is about the earlier identity of the connection.
+    /// Its answer concerns the earlier identity of the connection.
     outdated: bool,
     /// The proof was given on an origin connection that is lost.
     detached: bool,
-    /// Taken for logged in, because nothing can be asked.
+    /// Assumed to be logged in, because no check can be sent.
     presumed: bool,
 }
 

@@ -67,7 +67,7 @@ impl Pattern {
         glob::matches(&self.0, subject)
     }
 
-    /// What everything that matches begins with.
+    /// The prefix of everything that matches.
     fn literal_prefix(&self) -> Vec<u8> {
         let (mut prefix, mut bytes) = (Vec::new(), self.0.iter().copied());
         while let Some(byte) = bytes.next() {

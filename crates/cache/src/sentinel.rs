@@ -1,10 +1,10 @@
-//! Sentinel: which node is the primary of a replicated Redis.
+//! Sentinel: finds the primary of a replicated Redis.
 //!
 //! The monitor asks every listed Sentinel at an interval, and all of them at once when one
 //! publishes `+switch-master`. **A node is the primary if more than half of the listed Sentinels
-//! name it and it says itself that it is a master.** One Sentinel that is stale, cut off or wrong
-//! therefore decides nothing, and a primary that was demoted is left even if Sentinels still name
-//! it. A failover needs a majority of the Sentinels too, so none is missed for lack of one.
+//! name it and its reply to `ROLE` is `master`.** One Sentinel that is stale, cut off or wrong
+//! therefore decides nothing, and a demoted primary is left even if Sentinels still name it. A
+//! failover needs a majority of the Sentinels too, so none is missed for lack of one.
 //!
 //! A primary that is no longer named is left before the next one is checked ([`Action::Leave`]), so
 //! that nothing of it is stored or served afterwards. While Sentinels are silent, the primary
@@ -84,12 +84,12 @@ pub struct Monitor {
     peers: Vec<Peer>,
     /// In use.
     primary: Option<String>,
-    /// The one that was used before.
+    /// The primary that was used before.
     left: Option<String>,
-    /// Whose role is asked: the primary, or the node that is named and not in use yet.
+    /// The node whose role is checked: the primary, or the node that is named and not in use yet.
     target: Option<String>,
     node: Line,
-    /// What was told last of the target.
+    /// The last log line about the target.
     told_of_node: Option<Told>,
     /// More than half of the Sentinels answer, as last told.
     quorate: Option<bool>,
@@ -329,7 +329,7 @@ impl Monitor {
                 let address = self.target.clone().unwrap_or_default();
                 self.tell_of_node(Told::NotPrimary { address, found: why.to_owned() });
             }
-            // Clients are told by their own connections.
+            // Clients notice it by their own connections.
             End::Node => {}
         }
     }
@@ -378,7 +378,7 @@ impl Monitor {
         }
     }
 
-    /// Connects, asks and gives up what is due.
+    /// Makes connections, sends requests and closes silent connections that are due.
     fn advance(&mut self, now: Duration) {
         let ends = (0..self.peers.len()).map(End::Sentinel);
         for end in ends.chain(self.target.is_some().then_some(End::Node)) {

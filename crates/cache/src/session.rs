@@ -62,7 +62,7 @@ pub struct Session<F: Filter> {
     pub(crate) hush: Hush,
     /// The client has sent QUIT: no origin reads what the client sends after it.
     pub(crate) ended: bool,
-    /// How the client has broken its protocol; it is told after the replies to earlier requests.
+    /// The protocol error of the client, which is sent after the replies to earlier requests.
     pub(crate) broken: Option<wire::Error>,
     /// The client has disconnected: replies of the origin settle writes and are then discarded.
     pub(crate) deserted: bool,
@@ -84,17 +84,17 @@ pub struct Session<F: Filter> {
     pub(crate) streams: bool,
     /// A stream is at the front of the queue: the origin's bytes pass unchanged.
     pub(crate) streaming: bool,
-    /// The rest of a request is passing on.
+    /// The rest of a request is being forwarded.
     pub(crate) passing: bool,
     /// Bytes to be sent after the rest of that request.
     pub(crate) behind: Vec<u8>,
     /// Bytes that may wait to be written to one side now.
     room: usize,
-    /// Requests have arrived that there was no room for.
+    /// Requests have arrived for which there was no room.
     held_up: bool,
     from_client: Input,
     from_server: Input,
-    /// The command of the current request, if the log wants it.
+    /// The command of the current request, if it is logged.
     pub(crate) command: &'static str,
 }
 
@@ -103,7 +103,7 @@ pub struct Session<F: Filter> {
 pub(crate) enum Hold {
     No,
     Waits,
-    /// The origin has said it.
+    /// The origin has reported it.
     Judged,
 }
 
@@ -169,7 +169,7 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// Takes bytes that one side sent. What follows from them is in [`Self::output`].
+    /// Takes bytes that one side sent. The resulting output is in [`Self::output`].
     ///
     /// # Errors
     /// That side broke its protocol or a limit: write out what is in [`Self::output`], then close
@@ -218,7 +218,7 @@ impl<F: Filter> Session<F> {
     #[must_use]
     pub fn wants(&self, side: Side) -> bool {
         match side {
-            // Behind a request that waits, the client is read for its end.
+            // While a request waits, the client is read to find the end of the request.
             Side::Client => {
                 self.may_take_request() || (self.is_blocked() && self.from_client.len() < self.room)
             }
@@ -265,7 +265,8 @@ impl<F: Filter> Session<F> {
         self.parked
     }
 
-    /// Time has passed: a client that has waited long enough for another's fill asks for itself.
+    /// Handles elapsed time: the request of a client that has waited too long for another's fill is
+    /// forwarded.
     ///
     /// # Errors
     /// As [`Self::receive`].
@@ -281,7 +282,7 @@ impl<F: Filter> Session<F> {
     }
 
     fn may_take_request(&self) -> bool {
-        // The rest of a request goes where its beginning went.
+        // The rest of a request is sent to the same place as its beginning.
         let may_begin = self.passing
             || (self.parked.is_none()
                 && !self.is_blocked()

@@ -1,4 +1,4 @@
-//! What happened, as plain counters.
+//! Counters of events.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,7 +6,8 @@ use crate::key::Scope;
 
 /// A counter with one writer and any number of readers.
 ///
-/// The single writer is what makes a plain load and store enough; it costs no more than `+= 1`.
+/// Because of the single writer a plain load and store are sufficient; it costs no more than `+=
+/// 1`.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -65,9 +66,9 @@ pub enum WhyNot {
     Stream,
     /// The connection is changing its user, database or protocol.
     Unsettled,
-    /// The origin has not said, or not lately enough, what this connection may read.
+    /// The origin has not reported the rights of this connection within the lease.
     Unproven,
-    /// The user may not ask when keys expire.
+    /// The user may not run PTTL.
     Expiry,
     /// The client's TLS is relayed unread; counted once for each connection.
     PassThrough,
@@ -138,19 +139,20 @@ pub enum NotFilled {
     Revoked,
     /// The reply is an error.
     ErrorReply,
-    /// The reply passes the largest value.
+    /// The reply is longer than the largest value.
     TooLarge,
     /// The reply leaves a cursor open, is partial or has more than one record.
     Incomplete,
     /// The record is not the one that was asked for (a collation, most likely).
     OtherKey,
-    /// The namespace is a view, has a collation or is a time series, or the origin will not say.
+    /// The namespace is a view, has a collation or is a time series, or the origin does not report
+    /// it.
     Derived,
-    /// The origin did not say when the key expires, or it has expired.
+    /// The origin did not report when the key expires, or it has expired.
     Expiry,
     /// The memory refused it.
     Refused,
-    /// The origin has not said what the connection may read.
+    /// The origin has not reported the rights of the connection.
     Unproven,
 }
 

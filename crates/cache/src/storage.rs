@@ -25,7 +25,7 @@ mod inspection;
 use generation::Generation;
 pub use inspection::{Inspection, Stored};
 
-/// Locks of the shards, under the name by which their test runs them in a model of threads.
+/// Locks of the shards; a test replaces this module by a model of threads.
 mod sync {
     pub(super) use parking_lot::Mutex;
 }
@@ -36,7 +36,8 @@ pub enum Population {
     /// The reply of every read that missed is stored.
     #[default]
     OnMiss,
-    /// As on miss; besides, a write that contains the whole value stores it when it is answered.
+    /// As on miss; in addition, a write that contains the whole value stores it when it is
+    /// answered.
     OnWrite,
     /// Only keys that were read at least `threshold` times in the current period are stored.
     Hot {
@@ -423,7 +424,7 @@ impl Storage for MemoryStorage {
             && self.config.population == Population::OnWrite
             && let Some(generation) = self.leases.generation(given.key.namespace)
         {
-            // Not stored is no harm: the next read fills it.
+            // If it is not stored, the next read fills it.
             let _ = self.store(generation, given, now);
         }
     }

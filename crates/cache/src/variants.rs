@@ -68,8 +68,8 @@ fn find<'a>(value: &'a [u8], mark: &[u8], variant: &[u8]) -> Option<&'a [u8]> {
     records(value).find(|record| record.is(mark, variant)).map(|record| record.answer)
 }
 
-/// Writes to `out` what `value` becomes when `variant` gets `answer`: replaced where it stood,
-/// older answers kept while they fit `bytes_max`.
+/// Writes to `out` the new value after `variant` gets `answer`: the answer is replaced in place,
+/// and older answers are kept while they fit into `bytes_max`.
 pub(crate) fn put(
     value: &[u8],
     variant: &[u8],
@@ -93,7 +93,7 @@ pub(crate) fn put(
     }
 }
 
-/// The most that a record takes beside variant and answer.
+/// Maximum number of bytes of a record besides variant and answer.
 const FRAMING_BYTES_MAX: usize = 20;
 
 struct Record<'a> {
@@ -102,9 +102,9 @@ struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The empty variant is nearly every one, and comparing nothing with nothing is worth a look:
-    /// C's `memcmp` loads from both addresses, and where an empty buffer points there is no memory;
-    /// the processor takes 40 ns to forgive that.
+    /// Nearly all variants are empty, and comparing two empty ones is a special case: C's `memcmp`
+    /// loads from both addresses, an empty buffer points to no memory, and the processor takes 40
+    /// ns to recover.
     #[inline]
     fn is(&self, mark: &[u8], variant: &[u8]) -> bool {
         self.variant.len() == mark.len() + variant.len()

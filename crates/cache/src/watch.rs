@@ -230,7 +230,7 @@ impl Watch {
     }
 }
 
-/// Process, history and how far it goes, from the lines of INFO.
+/// Process, history and offset, from the lines of INFO.
 fn redis_identity(info: &[u8]) -> Identity {
     let field = |name: &[u8]| {
         let mut lines = info.split(|&byte| byte == b'\n');

@@ -4,11 +4,11 @@
 //! for batch after batch with `getMore`. Each event drops what it names.
 //!
 //! **Confirmation.** A stream that is silent may be complete or late: it reports only what a
-//! majority of the replica set has. So the feed asks with `hello` how far the origin itself has
-//! come, and compares that with the stream's position, its `postBatchResumeToken` ([`marks`]). Once
-//! the stream has reached that point, everything that was written before the question was asked has
-//! been reported. Only while the last such confirmation is younger than `silence_max` is anything
-//! stored or served. An origin that does not state both gets no feed.
+//! majority of the replica set has. The feed therefore asks by `hello` for the position of the
+//! origin, and compares it with that of the stream, its `postBatchResumeToken` ([`marks`]). Once
+//! the stream has reached the origin's position, everything written before the question has been
+//! reported. Entries are stored and served only while the last such confirmation is younger than
+//! `silence_max`. An origin that does not state both positions gets no feed.
 //!
 //! **Losses.** The position is kept. If the next connection reaches the same process and the stream
 //! resumes there, nothing was missed: what was stored before is served again once the stream is
@@ -51,14 +51,14 @@ mod marks;
 pub struct Feed {
     settings: Arc<Settings>,
     config: Config,
-    /// Names what events report.
+    /// Determines the scopes of events.
     filter: Mongo,
     scratch: Scratch,
     input: Input,
     output: Output,
     /// Everything of the origin, closed while the feed is not confirmed.
     closed: Option<Write>,
-    /// Something may not have been reported: what is stored is dropped before the next is served.
+    /// Something may not have been reported: all entries are dropped before the next is served.
     missed: bool,
     login: Option<scram::Client>,
     /// The replies that must come, in their order.
@@ -80,13 +80,13 @@ enum Step {
     Login,
     /// The `aggregate` that opens the stream.
     Open,
-    /// A `hello` sent at this time: how far has the origin come?
+    /// A `hello` sent at this time, for the position of the origin.
     Position(Duration),
     /// A `getMore`.
     Batch,
 }
 
-/// What the origin said of itself.
+/// What the origin reported about itself.
 #[derive(Debug, Default)]
 struct Origin {
     /// Process and election.
@@ -234,7 +234,7 @@ impl Feed {
             return self.close(storage);
         }
         if let Some(write) = self.closed.take() {
-            // What was stored before is right if everything since has been reported.
+            // Earlier entries are valid if everything since has been reported.
             let missed = std::mem::take(&mut self.missed);
             let outcome = if missed { Outcome::Applied } else { Outcome::Refused };
             storage.write_settled(write, outcome);
@@ -309,7 +309,7 @@ impl Feed {
         self.origin.expands = version.is_some_and(|version| version >= EXPANDED_WIRE_VERSION);
         let identity = mongo_identity(&hello.body);
         if identity.is_none() || identity != self.origin.identity {
-            // A token of another history may resume, and says nothing of what differs.
+            // A token of another history may resume without reporting the differences.
             self.forget();
         }
         self.origin.identity = identity;
@@ -355,7 +355,7 @@ impl Feed {
         self.cursor.token = token;
     }
 
-    /// Asks for the next batch, and from time to time how far the origin has come.
+    /// Requests the next batch, and regularly the position of the origin.
     fn go_on(&mut self, now: Duration) {
         let pause = self.config.ping_interval / MARKS_PER_PING;
         if self.asked_at.is_none_or(|at| now >= at + pause) && self.marks.has_room() {
@@ -368,7 +368,7 @@ impl Feed {
         self.cursor.collection = collection;
     }
 
-    /// Notes how far the origin had come at `asked_at`.
+    /// Notes the position of the origin at `asked_at`.
     fn positioned<S: Storage>(
         &mut self,
         hello: &Response<'_>,
@@ -377,7 +377,7 @@ impl Feed {
     ) -> Result<(), Ended> {
         let identity = mongo_identity(&hello.body);
         if identity != self.origin.identity {
-            // An election may have undone writes that were read, which no event reports.
+            // An election may have undone writes that were read; no event reports this.
             self.origin.identity = identity;
             dropped(self.everything(), storage);
         }
@@ -422,15 +422,16 @@ impl Feed {
         self.cursor.collection = collection(cursor.namespace).to_owned();
         self.cursor.token = Some(token.bytes().to_vec());
         let time = change::token_time(&token)?;
-        // A transaction has many events of one time, and any of them may be the last of a batch. An
-        // empty batch of one server says that there are no more; several may still have some.
+        // All events of a transaction have the same time, and any of them may be the last of a
+        // batch. An empty batch of a single server means that there are no more; several servers
+        // may still have some.
         let is_event = self.cursor.event.as_deref() == Some(token.bytes());
         let may_have_more = is_event && (events > 0 || self.origin.sharded);
         Ok(if may_have_more { time.saturating_sub(1) } else { time })
     }
 }
 
-/// Questions how far the origin has come, in one `ping_interval` at most.
+/// Maximum number of requests for the position of the origin per `ping_interval`.
 const MARKS_PER_PING: u32 = 4;
 
 /// The collection of `database.collection`.

@@ -1,4 +1,4 @@
-//! What the log says of messages. It decides nothing.
+//! Names of messages for the log. They affect no decision.
 
 /// Names for people.
 pub trait Described {

@@ -31,7 +31,7 @@ pub use reply::{Cut, Hush, Kept, Probed, Reply};
 /// shorter.
 pub const VERDICT_BYTES: usize = 4 << 10;
 
-/// Room for what a filter builds while it looks at one request: canonical keys, variants.
+/// Buffer for data that a filter constructs from a request: canonical keys, variants.
 pub type Scratch = Vec<u8>;
 
 /// Error for a client that is closed to free buffer memory.
@@ -90,8 +90,8 @@ impl<'a, T> Request<'a, T> {
 
 /// The three flows of the paper; manipulation is divided further.
 ///
-/// Its tag takes a word, so that it moves as words. Behind a tag of one byte the compiler moves it
-/// at odd offsets, and the processor waits for what was stored just before: 20 ns a request.
+/// Its tag takes a word, so that it is moved in words. After a tag of one byte the compiler moves
+/// it at odd offsets, and the processor waits for the preceding store: 20 ns per request.
 #[derive(Debug)]
 #[repr(u64)]
 pub enum Flow<'a> {
@@ -106,8 +106,8 @@ pub enum Flow<'a> {
     /// A request that may be sent only on a connection known to be logged in. It waits until that
     /// is known.
     NeedsLogin,
-    /// A request that can be interpreted only after the origin has answered the requests under way
-    /// on this connection. It waits for those replies.
+    /// A request that can be interpreted only after the origin has answered the outstanding
+    /// requests of this connection. It waits for those replies.
     NeedsReplies,
     /// Coordination.
     Coordination,
@@ -147,12 +147,12 @@ pub struct Read<'a> {
 /// A read of several keys.
 #[derive(Debug)]
 pub struct ReadMany<'a> {
-    /// The keys in the order asked for.
+    /// The keys in the requested order.
     pub keys: Vec<Key<'a>>,
     /// Selects one of each key's answers.
     pub variant: &'a [u8],
-    /// The same for a principal without all rights: the right to read one key is not that to read
-    /// many.
+    /// The same for a principal without all rights: the right to read one key does not include the
+    /// right to read several at once.
     pub restricted: &'a [u8],
 }
 
@@ -161,7 +161,7 @@ pub struct ReadMany<'a> {
 pub struct Write<'a> {
     /// The command, for the log; "" if it is not known.
     pub name: &'static str,
-    /// All it can touch.
+    /// All scopes that it can touch.
     pub scopes: SmallVec<[Scope<'a>; 1]>,
     /// The whole values that the write gives to its scopes, which are keys, in their order, if it
     /// contains them. Boxed, as are all rare fields: requests are passed by value, and most are
@@ -299,7 +299,7 @@ pub trait Filter: Described {
         asked_at: Duration,
     ) -> Result<Probed, NotFilled>;
 
-    /// Did the origin accept the write of `tag`?
+    /// Whether the origin accepted the write of `tag`.
     fn accepts(&self, tag: &Self::Tag, reply: &[u8]) -> bool;
 
     /// Judges from a reply whether the writes of `tag` were applied. `reply` has at least the first
@@ -324,7 +324,8 @@ pub trait Filter: Described {
     /// write proves that.
     fn proof(&mut self, tag: &Self::Tag, out: &mut Vec<u8>) -> Option<Self::Tag>;
 
-    /// Writes the request that goes to the origin instead of one behind which it would answer less.
+    /// Writes the request that is sent to the origin instead of one after which the origin would
+    /// not answer all requests.
     fn keep_answering(&self, out: &mut Vec<u8>);
 
     /// Writes an identity check of the connection, and returns its tag; `None` if it would separate
@@ -345,7 +346,7 @@ pub trait Filter: Described {
     /// Sees a reply that changes the connection's state ([`Reply::Observed`]).
     fn observe(&mut self, tag: &Self::Tag, reply: &[u8], standing: &mut Standing);
 
-    /// Writes to `out` what the client is to see instead of `reply` ([`Reply::Rewritten`]).
+    /// Writes to `out` what the client receives instead of `reply` ([`Reply::Rewritten`]).
     fn rewrite(
         &mut self,
         tag: &Self::Tag,

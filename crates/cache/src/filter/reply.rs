@@ -29,7 +29,7 @@ pub enum Reply {
     /// This many pushes of the origin, which [`super::Filter::confirms`] recognises, or one reply,
     /// which is an error.
     Confirmed(usize),
-    /// From here on the origin sends messages at any time; replies can no longer be matched.
+    /// After this the origin sends messages at any time; replies can no longer be matched.
     Stream,
 }
 

@@ -27,8 +27,8 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// A request that leaves only once the origin has said whether the connection is logged in;
-    /// `false` if it has to come again.
+    /// Handles a request that may be sent only once the origin has reported whether the connection
+    /// is logged in; returns `false` if it must be repeated.
     pub(crate) fn await_login<S: Storage>(
         &mut self,
         request: Request<'_, F::Tag>,
@@ -67,16 +67,16 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// The origin cannot be reached, and a request of this flow was held back: if it is answered
-    /// here, why that is. What changes the connection's state goes the usual way.
+    /// Returns the reason for answering a held-back request of this flow here because the origin
+    /// cannot be reached. Requests that change the state of the connection are handled as usual.
     #[cold]
     pub(crate) fn answers_held(&mut self, flow: &Flow<'_>) -> Option<String> {
         self.standing.presume(self.streams);
         self.unreachable.take().filter(|_| matches!(flow, Flow::Write(_)))
     }
 
-    /// The origin cannot be reached, and a request was held back: it is answered like any other
-    /// that could not be sent, and has touched nothing.
+    /// Answers a held-back request while the origin cannot be reached, like any other that could
+    /// not be sent; it has touched nothing.
     pub(crate) fn answer_held(&mut self, request: &Request<'_, F::Tag>, why: &str, now: Duration) {
         if matches!(request.reply, Reply::Never | Reply::Unknown) {
             return;
@@ -98,8 +98,8 @@ impl<F: Filter> Session<F> {
         let finding = self.filter.checked(tag, reply);
         let again = finding == Finding::AskAgain;
         self.standing.settle(finding, asked_at);
-        // Nothing is sent behind a request that waits, nor inside one: the next is due for a check
-        // then.
+        // Nothing is sent after a request that waits, nor within one: the check then precedes the
+        // next request.
         if again && !self.is_blocked() && !self.passing {
             self.check(true, now);
         }

@@ -1,4 +1,4 @@
-//! Client Manager: the manipulation flow meets storage; the rest is forwarded.
+//! Client Manager: answers the manipulation flow from storage; forwards the rest.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl<F: Filter> Session<F> {
-    /// May storage answer reads now?
+    /// Whether storage may answer reads now.
     #[inline]
     pub(crate) fn may_answer(&self) -> bool {
         !self.streams && self.hush == Hush::Off && self.unreachable.is_none()
@@ -79,7 +79,7 @@ impl<F: Filter> Session<F> {
             Question { key: read.key, variant: read.variant, principal: Some(principal) };
         // Not `has_turn`, which would borrow the principal too.
         let first = self.expected.is_empty() && self.reading == Reading::Boundary;
-        // A client with other replies outstanding does not wait: it would hold those up.
+        // A client with other outstanding replies does not wait, because that would delay them.
         let ticket = (first && !self.waited).then_some(self.ticket);
         let mut later = Vec::new();
         let out = if first { self.to_client.buffer() } else { &mut later };
@@ -162,8 +162,8 @@ impl<F: Filter> Session<F> {
         }
     }
 
-    /// A read by a connection of which the origin has not said what it may read. If it is being
-    /// asked, it says so before it answers the read, whose answer can then be stored.
+    /// Handles a read by a connection whose rights the origin has not reported. If a check was
+    /// sent, its reply arrives before that of the read, which can then be stored.
     #[cold]
     fn read_unproven<S: Storage>(
         &mut self,
@@ -206,8 +206,8 @@ impl<F: Filter> Session<F> {
         let Request { flow, tag, reply, ends } = request;
         let mut expected = Expected::new(tag, Action::of(reply));
         (expected.ends, expected.partial) = (ends, self.passing);
-        // The scope is closed before the bytes leave: the origin must not apply what storage still
-        // answers.
+        // The scope is closed before the bytes are sent: the origin must not apply a write whose
+        // old value storage still serves.
         if let Flow::Write(write) = flow {
             expected.name = write.name;
             expected.writes = self.send_writes(&write, storage);
@@ -233,7 +233,7 @@ impl<F: Filter> Session<F> {
             self.forward(original);
         }
         if self.streams || !self.is_answered(reply, &mut expected) {
-            // Nothing will say when it is done.
+            // Nothing will show when it is done.
             for write in expected.writes {
                 self.lose(expected.name, write, storage, now);
             }
@@ -266,7 +266,7 @@ impl<F: Filter> Session<F> {
         if expected.writes.is_empty() {
             return false;
         }
-        // Behind the whole request, of which only the beginning may have come.
+        // After the whole request, of which only the beginning may have arrived.
         let out = if self.passing { &mut self.behind } else { self.to_server.buffer() };
         let Some(tag) = self.filter.fence(out) else { return false };
         expected.tag = tag;

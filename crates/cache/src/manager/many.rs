@@ -1,4 +1,4 @@
-//! Reads of several keys: what is stored is put together with what the origin adds.
+//! Reads of several keys: stored answers are combined with those of the origin.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use crate::{
 };
 
 impl<F: Filter> Session<F> {
-    /// Asks storage for every key; what is missing is fetched alone, and put in its place.
+    /// Asks storage for every key; only missing keys are fetched, and their answers inserted in
+    /// place.
     pub(super) fn read_many<S: Storage>(
         &mut self,
         read: &ReadMany<'_>,
@@ -43,7 +44,7 @@ impl<F: Filter> Session<F> {
                 hits += 1;
                 merge.parts.push(Part::Stored(start..merge.stored.len()));
                 if merge.stored.len() > self.config.buffered_bytes_max {
-                    // More than the client may have waiting: the origin paces it better.
+                    // More than the client may keep waiting: the origin paces it better.
                     storage.stats().why_not(WhyNot::Option);
                     return self.pass_whole(merge, tag, original, storage);
                 }

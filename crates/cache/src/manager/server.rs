@@ -1,4 +1,4 @@
-//! Server Manager: the response flow is forwarded first and fills storage second.
+//! Server Manager: forwards responses first, then fills storage.
 
 use std::{mem, time::Duration};
 
@@ -18,7 +18,7 @@ impl<F: Filter> Session<F> {
     /// Handles a piece of the origin's byte stream.
     ///
     /// # Errors
-    /// A reply that must be withheld until all of it is there passes the limit.
+    /// A reply that must be withheld until it is complete exceeds the limit.
     pub(crate) fn handle_part<S: Storage>(
         &mut self,
         part: &[u8],
@@ -371,7 +371,7 @@ impl Action {
         )
     }
 
-    /// Whether its reply says if the write before it was refused.
+    /// Whether its reply shows if the write before it was refused.
     pub(crate) fn is_proof(&self) -> bool {
         matches!(self, Self::Proof)
     }

@@ -12,7 +12,7 @@ use crate::{
     storage::Storage,
 };
 
-/// A reply that is put in its place as it comes.
+/// A reply that is inserted while it arrives.
 #[derive(Debug)]
 pub(crate) enum Splice {
     Elements {
@@ -52,7 +52,7 @@ impl<F: Filter> Session<F> {
     /// Notes that the reply is longer than the limit: from now on it passes, with stored parts
     /// inserted.
     pub(crate) fn begin_to_splice(&mut self, part: &[u8]) {
-        // Its first part alone may be longer than what may be held.
+        // Its first part alone may be longer than the limit for held bytes.
         let mut begun = std::mem::take(&mut self.captured.bytes);
         begun.extend_from_slice(part);
         self.captured.overflowed = true;

@@ -16,14 +16,14 @@ pub struct Config {
     pub login: Option<Login>,
     /// Logs in at the nodes, to ask for their role.
     pub node_login: Option<Login>,
-    /// Interval of the questions to each Sentinel, and to the primary for its role.
+    /// Interval of requests to each Sentinel, and to the primary for its role.
     pub poll_interval: Duration,
     /// The same for [`Self::hurry_time`] after a change was reported or a Sentinel changed its
     /// answer.
     pub hurry_interval: Duration,
     /// See [`Self::hurry_interval`].
     pub hurry_time: Duration,
-    /// Time without a reply after which a connection is given up.
+    /// Time without a reply after which a connection is closed.
     pub silence_max: Duration,
     /// Pause before a connection is made again; it doubles up to [`Self::retry_max`].
     pub retry: Duration,

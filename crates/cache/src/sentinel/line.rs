@@ -16,7 +16,7 @@ enum State {
 pub(super) struct Line {
     state: State,
     pub(super) input: Input,
-    /// Replies to what was sent first, before any question.
+    /// Number of outstanding replies to the commands sent first, before any question.
     greetings: usize,
     /// A question is unanswered.
     asked: bool,

@@ -1,4 +1,4 @@
-//! What the operator is told of Sentinels and the primary.
+//! Log lines about Sentinels and the primary.
 
 use std::fmt;
 
@@ -11,21 +11,21 @@ pub enum Told {
         name: String,
         /// The node.
         primary: String,
-        /// The one of before.
+        /// The previous one.
         before: Option<String>,
         /// Number of Sentinels that name it.
         named_by: usize,
         /// Number of Sentinels that are listed.
         of: usize,
     },
-    /// The node that is named does not tell its role.
+    /// The named node does not report its role.
     Unverified {
         /// The node.
         address: String,
         /// Its error.
         why: String,
     },
-    /// The node that is named is not a primary.
+    /// The named node is not a primary.
     NotPrimary {
         /// The node.
         address: String,
@@ -41,7 +41,7 @@ pub enum Told {
         /// The primary in use.
         primary: Option<String>,
     },
-    /// A Sentinel is of no use now.
+    /// A Sentinel cannot be used now.
     Trouble {
         /// The Sentinel.
         sentinel: String,

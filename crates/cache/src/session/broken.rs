@@ -1,5 +1,5 @@
-//! A client that breaks its protocol: as at a server, the requests before that are answered, then
-//! the error is sent, then the connection ends.
+//! A client that breaks its protocol: as at a server, earlier requests are answered, then the error
+//! is sent, then the connection is closed.
 
 use super::{Reading, Session};
 use crate::{Error, filter::Filter};
@@ -7,9 +7,9 @@ use crate::{Error, filter::Filter};
 impl<F: Filter> Session<F> {
     /// Whether the client has broken its protocol and has the replies to its earlier requests.
     pub(super) fn owes_refusal(&self) -> bool {
-        // Of a request that will never be complete there is no reply.
+        // An incomplete request has no reply.
         let answered = self.expected.front().is_none_or(|expected| expected.partial);
-        // Nothing says when all that was asked of a stream has been answered.
+        // In a stream it is unknown when all requests have been answered.
         let answered = (answered && self.reading == Reading::Boundary) || self.streams;
         self.broken.is_some() && answered
     }

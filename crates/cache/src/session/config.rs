@@ -5,14 +5,15 @@ use std::time::Duration;
 /// Limits of one session: what one client can claim of memory and time.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Requests forwarded and not yet answered; beyond, the client is not read.
+    /// Maximum number of outstanding requests; above it, the client is not read.
     pub pipeline_max: usize,
-    /// Bytes waiting to be written to one side; beyond, the other side is not read.
+    /// Maximum number of bytes waiting to be written to one side; above it, the other side is not
+    /// read.
     pub buffered_bytes_max: usize,
     /// Largest reply that is kept aside to be stored.
     pub captured_bytes_max: usize,
-    /// Largest reply that is withheld until all of it is there, because it must be understood or
-    /// changed before the client sees it; a larger one ends the session. As much as a client can
+    /// Largest reply that is withheld until it is complete, because it must be read or changed
+    /// before it is forwarded; a larger one ends the session. This is the maximum that a client can
     /// claim by one request.
     pub withheld_bytes_max: usize,
     /// A longer request is not held: it passes as it arrives and is interpreted by its beginning;
@@ -20,7 +21,7 @@ pub struct Config {
     pub request_held_bytes_max: usize,
     /// The same for a client that the origin has not accepted yet.
     pub stranger_held_bytes_max: usize,
-    /// Writes held back by MULTI; beyond, they count as one write to everything.
+    /// Maximum number of writes held back by MULTI; more count as one write to everything.
     pub held_writes_max: usize,
     /// Longest wait for another client's fill.
     pub coalesce_wait_max: Duration,

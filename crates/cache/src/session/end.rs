@@ -103,8 +103,8 @@ impl<F: Filter> Session<F> {
         let held = mem::replace(&mut self.hold, Hold::No) != Hold::No;
         self.unreachable = held.then(|| why.to_owned());
         self.standing.presume(held);
-        // The origin lacks state that the client has set up; and what came behind the start of a
-        // stream has no place in the queue.
+        // The origin lacks state that the client has set up, and messages after the start of a
+        // stream have no place in the queue.
         let keeps = self.filter.is_stateless() && !self.streams && !self.passing;
         (self.streams, self.streaming) = (false, false);
         if keeps { Afterlife::Continue } else { Afterlife::Close }

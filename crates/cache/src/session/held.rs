@@ -1,12 +1,12 @@
-//! What a session keeps in memory, and how it gives it up.
+//! Memory of a session, and how it is released.
 
 use std::mem;
 
 use super::Session;
 use crate::{filter::Filter, input::Input};
 
-/// A request under way, with its records in the lease table: about this many bytes beside the keys
-/// and answers that are counted one by one.
+/// Approximate bytes of an outstanding request with its records in the lease table, besides keys
+/// and answers, which are counted individually.
 const EXPECTED_BYTES: usize = 512;
 
 impl<F: Filter> Session<F> {
@@ -28,8 +28,8 @@ impl<F: Filter> Session<F> {
         self.room = bytes.min(self.config.buffered_bytes_max);
     }
 
-    /// Releases the session's buffers, because all clients together keep too much. Writes only an
-    /// error, and only where the client would take it for one. Close the session afterwards.
+    /// Releases the session's buffers, because all clients together use too much. Writes only an
+    /// error, and only if the client would recognize it as one. Close the session afterwards.
     pub fn shed(&mut self) {
         let at_start = self.has_turn() && self.to_client.is_empty();
         self.from_client = Input::default();

@@ -1,5 +1,5 @@
-//! Requests that are too long to be held: looked at from their beginning, and passed on as they
-//! come.
+//! Requests that are too long to be held: interpreted by their beginning, and forwarded as they
+//! arrive.
 
 use std::time::Duration;
 
@@ -50,14 +50,15 @@ impl<F: Filter> Session<F> {
         };
         let original = bytes.get(..taken).unwrap_or_default();
         if self.streams && matches!(request.flow, Flow::Write(_)) {
-            // When it will have left whole is not known, and nothing would say when it is done.
+            // It is unknown when it will have been sent completely, and nothing would show when it
+            // is done.
             return Err(Error::Stream);
         }
         self.passing = true;
         if self.handle_request(request, original, storage, now) {
             return Ok(Passage::Taken(taken));
         }
-        // It comes again once the origin has said whether the client is logged in.
+        // It is repeated once the origin has reported whether the client is logged in.
         self.passing = false;
         Ok(Passage::Wait)
     }

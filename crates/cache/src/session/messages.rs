@@ -1,4 +1,4 @@
-//! The messages of both sides: cut off what has arrived, named, and handed to the Managers.
+//! Messages of both sides: cut from the received bytes, classified, and passed to the Managers.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl<F: Filter> Session<F> {
-    /// Handles what `side` has sent: `bytes` behind what waits of it.
+    /// Handles bytes that `side` has sent: those that wait, followed by `bytes`.
     #[inline]
     pub(super) fn take<S: Storage>(
         &mut self,
@@ -78,8 +78,8 @@ impl<F: Filter> Session<F> {
                 }
                 continue;
             }
-            // What a hit needs is looked at where it is: each move of a message or a request costs
-            // as much as a lookup.
+            // A hit reads its data in place: each move of a message or a request costs as much as a
+            // lookup.
             let found = self.filter.message(rest);
             let (message, length) = match &found {
                 Ok(Some((message, length))) => (message, *length),

@@ -1,4 +1,4 @@
-//! When a session waits for nothing, or for what may never come.
+//! Whether a session waits for nothing, or for a reply that may never arrive.
 
 use super::{Reading, Session};
 use crate::{expected::Action, filter::Filter};

@@ -1,5 +1,5 @@
-//! What storage holds under one key, for people. Looking changes nothing: it is no use of the
-//! entry, takes no lease and counts no read.
+//! Contents of storage under one key, for display. Inspecting changes nothing: it does not count as
+//! a use of the entry, takes no lease and counts no read.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Storage shared by the workers: shards of [`MemoryStorage`], each behind a lock.
 //!
-//! A lock is held for one storage call, so for the copying of one value; the bytes of a key's hash
-//! choose the shard, so two workers rarely meet. Writes to more than a key visit every shard before
-//! they are sent, which is what the lease contract asks for.
+//! A lock is held for one storage call, so for the copy of one value; the hash of the key selects
+//! the shard, so two workers rarely use the same shard. Writes to more than a key visit every shard
+//! before they are sent, as the lease contract requires.
 
 use std::{
     sync::{
@@ -48,13 +48,13 @@ impl StorageLimits {
     }
 }
 
-/// Below this many items one shard is used: every policy then behaves exactly as its paper says,
-/// down to a capacity of ten. Above, an uneven spread of keys over shards costs a few per cent of
-/// the capacity at most.
+/// Below this number of items one shard is used: every policy then behaves exactly as in its paper,
+/// down to a capacity of ten. Above it, an uneven distribution of keys over shards costs a few per
+/// cent of the capacity at most.
 const ITEMS_FOR_SHARDS: usize = 16_384;
 /// Below this memory one shard is used, because each shard fills and empties its own segments.
 const BYTES_FOR_SHARDS: usize = 64 << 20;
-/// Enough that two of the workers of a large machine rarely want the same lock.
+/// Maximum number of shards: enough that two workers of a large machine rarely need the same lock.
 const SHARDS_MAX: usize = 16;
 
 impl Shards {
@@ -128,7 +128,7 @@ impl Shards {
         }
     }
 
-    /// Forgets every stored answer.
+    /// Drops every stored answer.
     pub fn clear(&self) {
         for shard in &self.shards {
             shard.lock().clear();
@@ -160,7 +160,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// A way to `shards` for one worker, which alone counts on `stats`.
+    /// Creates the handle of one worker, which alone counts in `stats`.
     pub fn new(shards: Arc<Shards>, stats: Arc<Stats>) -> Self {
         Self { shards, stats, woken: Vec::new() }
     }

@@ -27,8 +27,8 @@ pub(super) fn sasl_continue(conversation: i32, answer: &str, body: &mut Writer<'
     body.binary("payload", answer.as_bytes());
 }
 
-/// Opens the stream, or resumes it behind `token`. Of each event only what names the record is
-/// asked for, so that no event is too large to be reported.
+/// Opens the stream, or resumes it after `token`. Only the fields that name the record are
+/// requested, so that no event is too large to be reported.
 pub(super) fn open(token: Option<Document<'_>>, expands: bool, body: &mut Writer<'_>) {
     body.i32("aggregate", 1);
     body.array("pipeline", |stages| {

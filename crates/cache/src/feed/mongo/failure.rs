@@ -4,7 +4,7 @@ use wire::mongo::response::Response;
 
 use super::Step;
 
-/// Why a connection cannot go on.
+/// Reason why a connection cannot continue.
 pub(super) struct Ended {
     pub(super) error: wire::Error,
     /// The stream can be resumed where it was.

@@ -1,4 +1,4 @@
-//! Until when a stream is known to have reported everything.
+//! Time up to which a stream is known to have reported everything.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,10 +9,11 @@ use wire::mongo::{
 
 use super::refused;
 
-/// Marks that wait for the stream. More are not made; the feed is then far behind anyway.
+/// Maximum number of marks that wait for the stream; if it is reached, the feed is far too late
+/// anyway.
 const MARKS_MAX: usize = 64;
 
-/// How far the origin had come at moments of our own clock, and how far its stream has.
+/// Positions of the origin at times of the cache's clock, and the position of its stream.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     /// The origin's time, and when it was asked for, in order.
@@ -23,12 +24,12 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// May another mark be made?
+    /// Whether another mark may be added.
     pub(super) fn has_room(&self) -> bool {
         self.waiting.len() < MARKS_MAX
     }
 
-    /// When asked at `asked_at`, the origin had come as far as `time`.
+    /// Notes that the position of the origin, requested at `asked_at`, is `time`.
     pub(super) fn note(&mut self, time: u64, asked_at: Duration) {
         self.waiting.push_back((time, asked_at));
         self.settle();
@@ -55,8 +56,8 @@ impl Marks {
     }
 }
 
-/// How far the origin that answers `hello` has come: with its last write, or, of mongos, with the
-/// time that it knows of its shards.
+/// The position of the origin in its reply to `hello`: its last write or, for mongos, the time that
+/// it knows of its shards.
 pub(super) fn reached(hello: &Response<'_>, sharded: bool) -> wire::Result<u64> {
     let time = if sharded {
         within(hello.cluster_time, "clusterTime")?

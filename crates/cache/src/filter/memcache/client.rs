@@ -189,7 +189,7 @@ impl Memcache {
         let left = match expiry {
             0 => None,
             1..=MONTH_S => Some(lives(expiry.unsigned_abs())),
-            // A time of day, or an item that expires at once.
+            // An absolute time, or an item that expires at once.
             _ => return None,
         };
         let flushed = self.settings.flushes.bound(now).map(|at| at.saturating_sub(now));
@@ -227,7 +227,7 @@ impl Memcache {
     }
 }
 
-/// Larger expiries are times of day.
+/// Larger expiries are absolute times.
 const MONTH_S: i64 = 30 * 24 * 3_600;
 
 /// Returns the key of a meta command, decoded if it is in base64; `None` if servers may decode it

@@ -1,4 +1,4 @@
-//! What the log says of memcached messages.
+//! Names of memcached messages for the log.
 
 use wire::memcache::Request as Message;
 

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-/// Larger numbers are times of day in seconds, not delays.
+/// Larger numbers are absolute times in seconds, not delays.
 const DELAY_MAX_S: i64 = 30 * 24 * 3_600;
 /// memcached counts whole seconds, when its timer runs.
 const CLOCK: Duration = Duration::from_secs(2);
 /// memcached flushes one of its seconds early.
 const EARLY: Duration = Duration::from_secs(1);
-/// Maximum time for which a flush may be on its way to the origin.
+/// Maximum time that a flush may take to reach the origin.
 const LATE: Duration = Duration::from_secs(60);
 
 /// Pending flushes, as one interval from the first to the last.

@@ -165,8 +165,8 @@ impl Filter for Memcache {
         server::answer(tag, key, packed, out);
     }
 
-    /// No reply tells when an item expires, or whether it is stale. A meta get right after the read
-    /// asks for both.
+    /// No reply states when an item expires, or whether it is stale. A meta get right after the
+    /// read requests both.
     fn probe(
         &mut self,
         read: &Read<'_>,

@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use super::{Mongo, Tag, server};
 use crate::principal::{Finding, Proof};
 
-/// How to ask an origin for a user's rights.
+/// What is known about how an origin reports the rights of a user.
 #[derive(Debug, Default)]
 pub struct Access {
     /// The server knows no `connectionStatus`.
@@ -85,7 +85,7 @@ impl Mongo {
                 };
                 match info.filter(|info| has_users(info)) {
                     Some(info) => digest(info),
-                    // Some servers do not report it; and the user may have logged out.
+                    // Some servers do not report it, and the user may have logged out.
                     None if self.identity.is_proven() => name,
                     None => Finding::Refused,
                 }

@@ -1,4 +1,4 @@
-//! Client Filter: what a MongoDB command means for the cache.
+//! Client Filter: effect of a MongoDB command on the cache.
 
 use smallvec::SmallVec;
 use wire::{
@@ -104,7 +104,8 @@ impl Mongo {
         touched.scopes(self.origin, &NO_KEYS)
     }
 
-    /// What an event of a change stream reports as written, and whether the stream goes on.
+    /// Scopes that an event of a change stream reports as written, and whether the stream
+    /// continues.
     ///
     /// # Errors
     /// The event is malformed.
@@ -146,7 +147,7 @@ pub(super) fn in_transaction(command: &Command<'_>) -> bool {
 struct Touched {
     /// Namespace, name, and the canonical key's place in scratch.
     keys: Vec<(Namespace, std::ops::Range<usize>)>,
-    /// Collections whole.
+    /// Whole collections.
     collections: SmallVec<[Namespace; 4]>,
     databases: SmallVec<[u64; 2]>,
     everything: bool,
@@ -187,7 +188,8 @@ impl Touched {
         }
     }
 
-    /// The write touches the record `id` of the namespace, or if that is unknown any of them.
+    /// Notes that the write touches the record `id` of the namespace, or any record if `id` is
+    /// unknown.
     fn key(
         &mut self,
         mongo: &Mongo,
@@ -213,7 +215,7 @@ impl Touched {
         }
     }
 
-    /// A write by `_id` can change any other field, so what was found by one goes.
+    /// A write by `_id` can change any other field, so entries found by other fields are dropped.
     fn unique(&mut self, mongo: &Mongo, name: Name<'_>) {
         let Some(collection) = name.collection else { return };
         for unique in &mongo.settings.unique_fields {
@@ -227,7 +229,7 @@ impl Touched {
         }
     }
 
-    /// The same by collection, for when the keys are long gone.
+    /// The same by collection, for use when the keys are no longer available.
     fn extent(self) -> Extent {
         let mut collections: SmallVec<[Namespace; 2]> = self.collections.into_iter().collect();
         for (namespace, _) in self.keys {
@@ -266,13 +268,13 @@ fn pinned<'m>(filter: &Document<'m>) -> Option<Element<'m>> {
 /// Returns the kind of reply to a frame whose opcode is not answered.
 pub(super) fn unanswered(opcode: i32) -> Reply {
     match opcode {
-        // Writes of the days before commands: update, insert, delete.
+        // Legacy write opcodes: update, insert, delete.
         2001 | 2002 | 2006 => Reply::Never,
         _ => Reply::Unknown,
     }
 }
 
-/// A frame that is no command: a find of the days before commands, or what we do not know.
+/// A frame that is not a command: a legacy find, or an unknown opcode.
 pub(super) fn opaque<'m>(frame: &Frame<'_>, origin: u64, login: Login) -> Request<'m, Tag> {
     const GET_MORE: i32 = 2005;
     const KILL_CURSORS: i32 = 2007;

@@ -1,4 +1,4 @@
-//! What the log says of MongoDB messages.
+//! Names of MongoDB messages for the log.
 
 use wire::mongo::request::Request as Command;
 

@@ -1,4 +1,4 @@
-//! Which finds the cache answers: those of one record by key.
+//! Recognizes finds that the cache answers: those of one record by key.
 
 use wire::{
     Result,
@@ -140,7 +140,8 @@ impl<'m> Options<'m> {
             match (field.name(), field.str()) {
                 (b"level", Some("local")) => self.read_concern = 1,
                 (b"level", Some("available")) => self.read_concern = 2,
-                // `majority` too can lag behind a write that was answered, and would stay behind.
+                // `majority` can also lag behind a write that was answered, and a stored answer
+                // would keep that lag.
                 (b"afterClusterTime", _) => return Ok(Err(WhyNot::Causal)),
                 _ => return Ok(Err(WhyNot::ReadConcern)),
             }
@@ -148,7 +149,7 @@ impl<'m> Options<'m> {
         Ok(Ok(()))
     }
 
-    /// A driver that talks to one server directly says `primaryPreferred` with every read.
+    /// A driver that is connected to one server directly sends `primaryPreferred` with every read.
     fn read_preference(&mut self, element: &Element<'m>) -> Result<Result<(), WhyNot>> {
         let Some(preference) = element.document() else {
             return Ok(Err(WhyNot::ReadPreference));

@@ -9,7 +9,7 @@ use crate::principal::Login;
 #[derive(Debug, Default)]
 pub(super) struct Identity {
     state: State,
-    /// Conversations that are under way.
+    /// Number of conversations in progress.
     unsettled: u32,
     /// A name was proven, and there was no logout since.
     proven: bool,
@@ -32,7 +32,7 @@ enum State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Claim(Box<[u8]>);
 
-/// A request's part in authentication.
+/// Authentication step of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     /// `saslStart` or `authenticate`, or one of them inside a `hello`.
@@ -71,7 +71,7 @@ impl Told {
         match (has("done"), has("conversationId")) {
             (Some(done), _) if done.is_true() => Self::Done,
             (Some(_), _) | (None, Some(_)) => Self::Continue,
-            // `authenticate` and `logout` have no conversation: ok is all they say.
+            // `authenticate` and `logout` have no conversation: `ok` is their only result.
             (None, None) => Self::Done,
         }
     }
@@ -92,12 +92,12 @@ impl Identity {
         matches!(self.state, State::Anonymous) && self.unsettled == 0
     }
 
-    /// Whether no step is under way.
+    /// Whether no step is in progress.
     pub(super) fn is_settled(&self) -> bool {
         self.unsettled == 0
     }
 
-    /// Whether no conversation is under way.
+    /// Whether no conversation is in progress.
     pub(super) fn is_followed(&self) -> bool {
         self.is_settled() && !matches!(self.state, State::Claimed(_))
     }
@@ -148,7 +148,7 @@ impl Identity {
 }
 
 impl Step {
-    /// The part of an authentication command; none if it has none.
+    /// The authentication step of a command; `None` if it has none.
     pub(super) fn of(request: &Request<'_>) -> Option<Self> {
         match request.name {
             "saslStart" | "authenticate" => {

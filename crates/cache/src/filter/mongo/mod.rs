@@ -83,7 +83,7 @@ pub struct Tag {
     request_id: i32,
     /// Came as OP_QUERY; its reply is an OP_REPLY.
     legacy: bool,
-    /// The client takes a stream of replies.
+    /// The client accepts a stream of replies.
     exhaust: bool,
     /// The origin answers only after something has changed.
     waits: bool,
@@ -245,8 +245,8 @@ impl Filter for Mongo {
         }
     }
 
-    /// Asks once for each collection whether it is a view or has a collation, which only the origin
-    /// knows: a write to the collection behind a view would not be seen as a write to the view.
+    /// Asks the origin once for each collection whether it is a view or has a collation: a write to
+    /// the collection of a view would not be recognized as a write to the view.
     fn probe(
         &mut self,
         read: &Read<'_>,

@@ -1,4 +1,4 @@
-//! Server Filter: which replies may be stored, and as what.
+//! Server Filter: decides which replies may be stored, and in which form.
 
 use wire::mongo::{frame::Limits, response::Response};
 
@@ -20,7 +20,7 @@ pub(super) fn read<T>(
     Response::parse(&frame).ok().flatten().map(|response| look(&response))
 }
 
-/// Packs the reply to a find by `field`: the body, for every later caller the same.
+/// Packs the reply to a find by `field`: the body, which is the same for every later caller.
 pub(super) fn admit(
     reply: &[u8],
     field: &str,
@@ -38,7 +38,7 @@ pub(super) fn admit(
             return Err(NotFilled::Incomplete);
         }
         if let Some(document) = cursor.document_first().map_err(|_| NotFilled::Incomplete)? {
-            // A projection may leave the field out; then the probe's word must do.
+            // A projection may omit the field; then the reply to the probe is decisive.
             let found = canonical(&document, field).map_err(|_| NotFilled::Incomplete)?;
             if found.is_some_and(|found| found != key) {
                 return Err(NotFilled::OtherKey);

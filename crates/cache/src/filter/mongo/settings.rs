@@ -1,4 +1,4 @@
-//! What all MongoDB connections to one origin share.
+//! Settings shared by all MongoDB connections to one origin.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
@@ -20,8 +20,8 @@ pub struct Settings {
     pub namespaces: Rules,
     /// Fields other than `_id` that are unique, by the namespaces they are unique in.
     pub unique_fields: Vec<UniqueField>,
-    /// The address drivers are to use instead of the members' own. None leaves the members' own:
-    /// the client was diverted and uses the address of the origin.
+    /// The address that drivers are given instead of the members' own. `None` leaves the members'
+    /// addresses: the client was diverted and uses the address of the origin.
     pub advertise: Option<String>,
     /// The origin's last handshake reply, used while it cannot be reached.
     pub greetings: Arc<Greetings>,

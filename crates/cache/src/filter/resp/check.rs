@@ -30,7 +30,7 @@ pub struct Access {
     refused: Mutex<HashSet<Box<[u8]>>>,
     /// Users without the right to `PTTL`.
     blind: Mutex<Blind>,
-    /// Their number, so that only misses of other connections after the first refusal look.
+    /// Their number: a connection looks up its user only if there are any.
     blind_users: AtomicUsize,
 }
 
@@ -134,7 +134,7 @@ impl Resp {
         Some(Tag::Check(asked))
     }
 
-    /// Whether the user is known to lack the right to ask when keys expire.
+    /// Whether the user is known to lack the right to run PTTL.
     pub(super) fn is_blind(&mut self) -> bool {
         self.blind = self.blind || self.settings.access.is_blind(self.user_name());
         self.blind
@@ -242,8 +242,8 @@ fn is_no_login(error: &[u8]) -> bool {
     error.starts_with(b"NOAUTH") || error.starts_with(b"ERR operation not permitted")
 }
 
-/// Whether the error means that the user may run the command on no key. That it may not on this one
-/// is another.
+/// Whether the error means that the user may run the command on no key at all. There is another
+/// error for a single key.
 fn lacks_command(error: &[u8]) -> bool {
     const WORDS: &[u8] = b"no permissions to run";
     error.starts_with(b"NOPERM") && error.windows(WORDS.len()).any(|words| words == WORDS)

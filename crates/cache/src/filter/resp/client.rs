@@ -1,4 +1,4 @@
-//! Client Filter: what a Redis command means for the cache.
+//! Client Filter: effect of a Redis command on the cache.
 
 use smallvec::SmallVec;
 use wire::resp::{
@@ -16,15 +16,15 @@ use crate::{
 
 /// Longest option list that tells two answers of a key apart, in bytes.
 const VARIANT_BYTES_MAX: usize = 1_024;
-/// A command that reads or writes more keys is not taken apart: the read passes, the write drops
-/// its whole database.
+/// A command with more keys is not split: the read is forwarded, the write drops its whole
+/// database.
 const KEYS_MAX: usize = 1_024;
 
 impl Resp {
     /// Names the flow of `message`.
     ///
-    /// A read of one key on a connection in no special state is named here, by the fields that it
-    /// has and no others: a request that comes out of several branches is copied, 20 ns each.
+    /// A read of one key on a connection in no special state is handled here: a request that is
+    /// returned from several branches is copied, which costs 20 ns each.
     #[inline]
     pub(super) fn name_flow<'m>(
         &mut self,
@@ -212,8 +212,9 @@ impl Resp {
         with_reply(Flow::ReadMany(read), Tag::Many, Reply::Plain)
     }
 
-    /// Begins a variant: protocol version, command. What most keys are read by, GET, is the empty
-    /// one: its answers are the same in both versions, and it is stored with every such key.
+    /// Begins a variant: protocol version, command. GET, by which most keys are read, has the empty
+    /// variant: its answers are the same in both versions, and the variant is stored with every
+    /// such key.
     fn variant(&self, command: &str, scratch: &mut Scratch) {
         if command == "get" {
             return;
@@ -254,7 +255,7 @@ impl Resp {
         write
     }
 
-    /// Can the command write beyond the keys it names, or in another database?
+    /// Whether the command can write keys that it does not name, or to another database.
     fn leaves_its_keys(&self, command: &Command, message: &Message<'_>) -> bool {
         if command.flags.contains(Flags::SCRIPT) {
             return self.settings.scripts == Scripts::Everything;
@@ -365,7 +366,7 @@ impl Resp {
             _ => return plain(Flow::Coordination),
         };
         if self.in_transaction || (self.queues && self.endings == 0 && self.unsettled == 0) {
-            // It takes effect at EXEC, or never: from here on the state is unknown.
+            // It takes effect at EXEC, or never: the state is unknown after this.
             self.lost_track = true;
             return plain(Flow::Coordination);
         }

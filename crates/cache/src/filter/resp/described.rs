@@ -1,4 +1,4 @@
-//! What the log says of Redis messages.
+//! Names of Redis messages for the log.
 
 use wire::resp::{Request as Message, command};
 

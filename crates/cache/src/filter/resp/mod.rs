@@ -56,19 +56,19 @@ pub struct Resp {
     /// The user that logged in last; `None` is the default user.
     user: Option<Box<[u8]>>,
     version: Version,
-    /// Requests under way that will change database, user or protocol.
+    /// Number of outstanding requests that will change database, user or protocol.
     unsettled: u32,
-    /// The databases that they select, in their order; `None` where that cannot be told.
+    /// The databases that they select, in order; `None` if unknown.
     selecting: VecDeque<Option<Namespace>>,
-    /// State was changed in a way that cannot be followed; nothing is cached from here on.
+    /// State was changed in a way that cannot be followed; nothing is cached after that.
     lost_track: bool,
     /// Between MULTI and EXEC, as sent by the client.
     in_transaction: bool,
     /// Between MULTI and EXEC, according to the origin's replies: the origin queues commands.
     queues: bool,
-    /// Requests under way that begin a transaction, if the origin lets them.
+    /// Number of outstanding requests that begin a transaction, if the origin accepts them.
     beginnings: u32,
-    /// Requests under way that end a transaction, if the origin lets them.
+    /// Number of outstanding requests that end a transaction, if the origin accepts them.
     endings: u32,
     watched: bool,
     tracked: bool,
@@ -82,9 +82,9 @@ pub struct Resp {
     between: bool,
     /// The scanner is inside a reply.
     mid_reply: bool,
-    /// The user may not ask when keys expire.
+    /// The user may not run PTTL.
     blind: bool,
-    /// Digest of the user's rights, if the origin has said them and they are not all.
+    /// Digest of the user's rights, if the origin has reported them and they are not all rights.
     rights: Option<u128>,
 }
 
@@ -329,7 +329,8 @@ impl Filter for Resp {
         if matches!(tag, Tag::Select(_) | Tag::Reset) {
             self.selecting.pop_front();
         }
-        // A transaction that was thought to be over has it: it takes effect at EXEC, or never.
+        // A transaction that was assumed to have ended has queued it: it takes effect at EXEC, or
+        // never.
         self.lost_track |=
             whole(reply, &self.settings.limits).is_some_and(|reply| is_queued(&reply));
         if self.accepts(tag, reply) {
@@ -340,7 +341,7 @@ impl Filter for Resp {
                 _ => {}
             }
         } else if matches!(tag, Tag::Reset) {
-            // What a RESET ends was taken for ended when it was sent.
+            // The effects of a RESET were assumed when it was sent.
             self.lost_track = true;
         }
     }

@@ -1,9 +1,9 @@
 //! Replies that prove that a write did nothing.
 //!
-//! What is not listed counts as applied. A script can return any error after any write: an error
-//! about missing rights counts only if the same command with an empty script, sent right after it,
-//! is refused too. An unknown command may belong to a module, so only the server's own errors for
-//! an unknown command and for a client that is not logged in count.
+//! A reply that is not listed counts as applied. A script can return any error after any write: an
+//! error about missing rights counts only if the same command with an empty script, sent right
+//! after it, is refused too. An unknown command may belong to a module, so only the server's own
+//! errors for an unknown command and for a client that is not logged in count.
 
 use super::Tag;
 use crate::filter::Verdict;
@@ -35,7 +35,7 @@ const REFUSALS: [&[u8]; 21] = [
 /// The same for a command that the server does not have.
 const UNKNOWN: [&[u8]; 3] = [b"-ERR unknown command", b"-ERR unknown subcommand", b"-NOAUTH "];
 
-/// Errors of one that lacks the right to a command, or has not logged in.
+/// Errors for a client that lacks the right to a command, or has not logged in.
 const RIGHTS: [&[u8]; 2] = [b"-NOAUTH ", b"-NOPERM "];
 
 /// Judges a write by `reply`; `queues` if the origin has answered MULTI but not the end of that
@@ -55,7 +55,7 @@ pub(super) fn verdict(tag: &Tag, reply: &[u8], queues: bool) -> Verdict {
         Tag::Reset if is(&b"+RESET".as_slice()) => Verdict::Refused,
         Tag::Discard | Tag::Reset => Verdict::Unclear,
         _ if queues && reply == b"+QUEUED\r\n" => Verdict::Queued,
-        // The origin queues: it has not run anything.
+        // The origin queues commands: it has not executed anything.
         Tag::Script { .. } if queues && is(&b"-".as_slice()) => Verdict::Refused,
         Tag::Script { doubted: Some(_) } if RIGHTS.iter().any(is) => Verdict::Claimed,
         Tag::Script { .. } => Verdict::Applied,

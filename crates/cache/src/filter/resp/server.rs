@@ -1,6 +1,6 @@
 //! Server Filter: converts replies for storage, and back.
 //!
-//! A bulk string is stored as `$` and its payload, null as `_`, anything else as it came.
+//! A bulk string is stored as `$` and its payload, null as `_`, anything else unchanged.
 
 use wire::resp::{Frame, Kind, Version, response};
 

@@ -1,4 +1,4 @@
-//! What all Redis connections to one origin share.
+//! Settings shared by all Redis connections to one origin.
 
 use std::{
     sync::{
@@ -37,7 +37,7 @@ pub struct Settings {
     pub greetings: Arc<Greetings>,
     /// Maximum age of that reply.
     pub greeting_age_max: Duration,
-    /// The addresses by which clients are to reach the nodes of a cluster.
+    /// The addresses that clients are given for the nodes of a cluster.
     pub addresses: Arc<Addresses>,
     /// How to ask the origin for a user's rights.
     pub access: Access,
@@ -67,10 +67,10 @@ impl Settings {
     }
 }
 
-/// Databases a feed looks after: as many as a server has unless configured otherwise.
+/// Number of databases that a feed covers: the default number of databases of a server.
 pub const FEED_DATABASES: u32 = 16;
 
-/// The databases clients have chosen, of those a feed looks after.
+/// The databases that clients have selected, of those that a feed covers.
 #[derive(Debug, Default)]
 pub struct Databases(AtomicU32);
 

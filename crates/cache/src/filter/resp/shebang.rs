@@ -1,5 +1,5 @@
-//! Scripts that say themselves that they write nothing: `#!lua flags=no-writes`. Servers from Redis
-//! 7 on hold them to it, and earlier ones cannot compile them.
+//! Scripts that declare that they write nothing: `#!lua flags=no-writes`. Servers from Redis 7 on
+//! enforce it, and earlier ones cannot compile them.
 
 /// Whether the server refuses all writes of this script.
 pub(super) fn forbids_writes(script: &[u8]) -> bool {

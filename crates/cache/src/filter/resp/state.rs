@@ -20,11 +20,12 @@ use crate::{
     principal::Standing,
 };
 
-/// Databases that a write behind SELECTs under way is taken to touch; more count as everything.
+/// Maximum number of databases that a write after unanswered SELECTs is assumed to touch; more
+/// count as everything.
 const DATABASES_MAX: usize = 4;
 
 impl Resp {
-    /// Whether the origin keeps nothing of this connection that a new one would lack.
+    /// Whether the origin has no state of this connection that a new connection would lack.
     pub(super) fn has_no_state(&self) -> bool {
         self.database == 0
             && self.user.is_none()
@@ -59,8 +60,8 @@ impl Resp {
         self.unsettled == 0 && self.beginnings == 0 && self.endings == 0
     }
 
-    /// The databases that a write sent now can be meant for, the confirmed one first: each SELECT
-    /// that is under way is carried out or refused. Empty if that cannot be told.
+    /// The databases to which a write sent now can apply, the confirmed one first: each outstanding
+    /// SELECT is executed or refused. Empty if unknown.
     #[inline]
     pub(super) fn databases(&self) -> SmallVec<[Namespace; 1]> {
         let mut databases = SmallVec::new();
