@@ -28,7 +28,8 @@ test: deps lint ## Run every check that a change must pass
 	@if command -v go >/dev/null; then cd checker && go test ./...; \
 	else echo 'SKIPPED: tests of the checker; go is not on PATH'; [ "$(CI)" != true ]; fi
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py' && \
-	$(PYTHON) -m unittest discover -s lab/tests -t .; \
+	$(PYTHON) -m unittest discover -s lab/tests -t . && \
+	$(PYTHON) -m unittest examples.test_examples; \
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
 	@$(MAKE) --no-print-directory fuzz SEED=20251121
 
@@ -156,7 +157,7 @@ release: ## Build the packages (deb, rpm) and their checksums in target/packages
 test-release: ## Install target/packages in a new Debian root and use it; needs root and debootstrap
 	packaging/test.sh
 
-test-bare: ## Type the README's commands in a new Debian root; needs root, debootstrap, Go, two hours
+test-bare: ## Type the README's commands in a new Debian root; needs root, debootstrap, Go, Node.js, two hours
 	packaging/bare.sh
 
 deps: ## Install the servers and clients that the tests need, mostly under .deps/
@@ -166,7 +167,7 @@ lint: ## Check formatting, lints and dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features enroute/edge --locked -- -D warnings
 	@if command -v go >/dev/null; then \
-	unformatted=$$(gofmt -l checker origins) && \
+	unformatted=$$(gofmt -l checker origins examples) && \
 	{ [ -z "$$unformatted" ] || { echo "gofmt would change $$unformatted"; exit 1; }; } && \
 	cd checker && go vet ./...; \
 	fi
@@ -177,4 +178,4 @@ lint: ## Check formatting, lints and dependencies
 
 clean: ## Remove target/ and .deps/
 	cargo clean
-	rm -rf .deps
+	rm -rf .deps examples/node/node_modules

@@ -28,7 +28,7 @@ git             git          1:2.39.*"
 # The build of BoringSSL (crates/edge-tls) reads C headers with libclang and its own headers.
 libclang_headers=/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h
 
-pieces="ferretdb mongo-java python checker redis-tests cargo-deny"
+pieces="ferretdb mongo-java python checker redis-tests cargo-deny examples"
 cargo_deny_version=0.20.2
 
 describe() {
@@ -39,6 +39,7 @@ describe() {
     python) echo "Python client libraries in a virtualenv, from origins/python/requirements.txt" ;;
     checker) echo "linearizability checker, built from checker/" ;;
     cargo-deny) echo "cargo-deny $cargo_deny_version, which checks dependencies (about 120 CPU seconds)" ;;
+    examples) echo "client libraries of the examples, from the lock files in examples/" ;;
     esac
 }
 
@@ -50,6 +51,7 @@ tools() {
     redis-tests) echo apt-get tclsh redis-cli ;;
     python) echo python3 ;;
     cargo-deny) echo cargo ;;
+    examples) echo python3 node npm go mvn java javac ;;
     esac
 }
 
@@ -62,6 +64,11 @@ inputs() {
     python) cat origins/python/requirements.txt && python3 --version ;;
     checker) cat checker/*.go checker/go.{mod,sum} && go version ;;
     cargo-deny) echo "$cargo_deny_version" ;;
+    examples)
+        cat examples/python/requirements.txt examples/node/*.json examples/java/{pom.xml,jars.sha256} \
+            examples/go/go.{mod,sum} examples/go/*/*.go &&
+            python3 --version && node --version && go version
+        ;;
     esac
 }
 
@@ -71,6 +78,7 @@ product() {
     mongo-java) echo "$deps/mongo-java/MongoJava.class" ;;
     redis-tests) echo "$deps/redis-tests/runtest" ;;
     python) echo "$deps/python/bin/python" ;;
+    examples) echo examples/node/node_modules/.package-lock.json ;;
     esac
 }
 
@@ -82,6 +90,7 @@ install() {
     redis-tests) install_redis_tests ;;
     python) install_python ;;
     cargo-deny) install_cargo_deny ;;
+    examples) install_examples ;;
     esac
 }
 
@@ -90,14 +99,32 @@ build_go() { # directory, name
         (cd "$1" && CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o "$deps/bin/$2" .)
 }
 
+copy_jars() { # directory with pom.xml and jars.sha256, target
+    local sums=$PWD/$1/jars.sha256
+    mvn -q -B -Dstyle.color=never -f "$1/pom.xml" dependency:copy-dependencies \
+        -DoutputDirectory="$2" </dev/null &&
+        (cd "$2" && sha256sum --quiet --strict -c "$sums")
+}
+
 install_mongo_java() {
     local target=$deps/mongo-java
     rm -rf "$target" &&
         mkdir -p "$target/lib" &&
-        mvn -q -B -Dstyle.color=never -f origins/mongo-java/pom.xml dependency:copy-dependencies \
-            -DoutputDirectory="$target/lib" </dev/null &&
-        (cd "$target/lib" && sha256sum --quiet --strict -c ../../../origins/mongo-java/jars.sha256) &&
+        copy_jars origins/mongo-java "$target/lib" &&
         javac -cp "$target/lib/*" -d "$target" origins/mongo-java/MongoJava.java
+}
+
+# node looks for modules beside its programs, so that its libraries are in examples/node.
+install_examples() {
+    local target=$deps/examples
+    rm -rf "$target" &&
+        mkdir -p "$target"/{go,java} &&
+        python3 -m venv "$target/python" &&
+        "$target/python/bin/python" -m pip install -q --disable-pip-version-check --no-deps \
+            --require-hashes -r examples/python/requirements.txt &&
+        (cd examples/node && npm ci --silent --ignore-scripts --no-audit --no-fund </dev/null) &&
+        (cd examples/go && CGO_ENABLED=0 go build -trimpath -o "$target/go/" ./redis ./mongodb) &&
+        copy_jars examples/java "$target/java"
 }
 
 # Without optimization: it runs for a second, and builds in a third of the time.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Types the README's commands in a new Debian 12 root that has only what the README asks for:
-# `make test-bare`. Needs root, debootstrap, and Rust and Go installed here; takes two hours.
+# `make test-bare`. Needs root, debootstrap, and Rust, Go and Node.js installed here; takes two
+# hours.
 #
 # Arguments: the steps to run. They run in this order; default all.
 #   demo   make demo, before anything is installed
@@ -46,10 +47,14 @@ prepare() { # root
 # The toolchains are read-only; what this machine compiled or fetched before stays outside.
 attach() { # root
     local root=$1 tree
-    mkdir -p "$root"/opt/{rust,go}
+    mkdir -p "$root"/opt/{rust,go,node/bin,node/lib}
     mount --bind "$(rustc --print sysroot)" "$root/opt/rust"
     mount --bind "$(go env GOROOT)" "$root/opt/go"
     for tree in rust go; do mount -o remount,bind,ro "$root/opt/$tree"; done
+    # Debian's Node.js is older than what the clients of the examples need. Its folder may be /usr.
+    cp -L "$(command -v node)" "$root/opt/node/bin/"
+    cp -a "$(npm root -g)/npm" "$root/opt/node/lib/"
+    ln -s ../lib/npm/bin/npm-cli.js "$root/opt/node/bin/npm"
     for tree in dev sys; do mount --rbind "/$tree" "$root/$tree"; done
     mount -t proc proc "$root/proc"
     mount -t tmpfs tmpfs "$root/run"
@@ -99,12 +104,12 @@ if [ "${1:-}" = --in ]; then
         variables+=("$name=${!name}")
     done
     exec env -i HOME=/root LANG=C.UTF-8 ${variables[@]+"${variables[@]}"} \
-        PATH=/opt/rust/bin:/opt/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        PATH=/opt/rust/bin:/opt/go/bin:/opt/node/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         chroot "$root" bash -euo pipefail -c "cd /root/enroute; $(declare -f newcomer); newcomer $*"
 fi
 
 [ "$(id -u)" = 0 ] || { say "expected root: mounts and chroot need it"; exit 1; }
-for tool in debootstrap rustc go unshare; do
+for tool in debootstrap rustc go node npm unshare; do
     command -v "$tool" >/dev/null || { say "expected $tool on PATH: install it"; exit 1; }
 done
 [ $# -gt 0 ] || set -- demo clang test ci

@@ -3,8 +3,10 @@
 import collections
 import contextlib
 import ctypes
+import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -16,6 +18,7 @@ ENROUTE = ROOT / "target" / "release" / "enroute"
 FERRETDB = ROOT / ".deps" / "bin" / "ferretdb"
 
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
+READY = "Ready to accept connections"
 COUNTERS = re.compile(r"hits=(\d+) misses=(\d+)")
 
 START_S = 30
@@ -59,11 +62,11 @@ class Program:
         return tuple(int(number) for number in counted.groups())
 
     def line(self, matching, timeout_s):
-        """The first value other than None that `matching` returns for the newest line."""
+        """What `matching` returns for the newest line for which that is not None."""
         deadline = time.monotonic() + timeout_s
         with self.changed:
             while True:
-                if self.lines and (found := matching(self.lines[-1])):
+                if found := next(filter(None, map(matching, reversed(self.lines))), None):
                     return found
                 left_s = deadline - time.monotonic()
                 if self.ended or left_s <= 0:
@@ -120,6 +123,25 @@ def origin():
     with tempfile.TemporaryDirectory(prefix="enroute-lab-") as directory:
         with running(FERRETDB, "--listen", "127.0.0.1:0", "--dir", directory) as server:
             yield server.address()
+
+
+@contextlib.contextmanager
+def redis():
+    """Starts a Redis server that stores nothing on disk; returns its address."""
+    with tempfile.TemporaryDirectory(prefix="enroute-lab-") as directory:
+        port = free_port()
+        options = ["--bind", "127.0.0.1", "--port", port, "--dir", directory, "--save", ""]
+        with running("redis-server", *options) as server:
+            server.line(lambda line: READY in line, START_S)
+            yield f"127.0.0.1:{port}"
+
+
+def free_port():
+    """For a server that cannot listen on port 0: a port that the kernel assigns to no client."""
+    for port in range(20_000 + os.getpid() % 10_000, 32_000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise RuntimeError("no port is free")
 
 
 @contextlib.contextmanager
