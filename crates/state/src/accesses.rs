@@ -1,13 +1,13 @@
 //! Access pattern monitor (AnnaBellaDB §II): reads and writes of each slot by each host.
 //!
-//! Agents report what they counted in a period; here it becomes rates. Counts are noisy: a slot
-//! that is used ten times a second is used six or fifteen times in the next. A rate that followed
-//! that would have slots move for nothing, and one that is averaged for long would miss a function
-//! that moves. So rates are averages, and a sum of likelihoods (CUSUM) beside each watches whether
-//! twice or half the rate explains what was counted lately far better than the rate does: then the
-//! average begins anew where that began. A function that moves is seen within a period or two, a
-//! drift with the half-life, and noise hardly at all. The prototype counts each key in a window of
-//! a minute; slots bound what is kept by slots in use × hosts that use them.
+//! Agents report their counts of a period, which are converted to rates here. Counts are noisy: a
+//! slot that is used ten times a second may be used six or fifteen times in the next. A rate that
+//! followed this would move slots for nothing, and a long average would detect the move of a
+//! function late. Rates are therefore averages, each with a sum of likelihoods (CUSUM) that tests
+//! whether twice or half the rate explains the recent counts much better; if so, the average
+//! restarts at the beginning of that change. The move of a function is detected within a period or
+//! two, a drift with the half-life, and noise has little effect. The prototype counts each key in a
+//! window of a minute; counting slots bounds the state to slots in use × hosts that use them.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,38 +23,38 @@ pub struct Counts {
     pub reads: u64,
     /// Commands that may write.
     pub writes: u64,
-    /// Bytes of both, requests and answers.
+    /// Bytes of requests and answers.
     pub bytes: u64,
-    /// Reads answered from a copy on the host; they are not among the others.
+    /// Reads answered from a copy on the host; not included in `reads`.
     pub copied: u64,
 }
 
-/// The same, a second.
+/// The same per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Rate {
-    /// Reads a second.
+    /// Reads per second.
     pub reads: f64,
-    /// Writes a second.
+    /// Writes per second.
     pub writes: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes: f64,
-    /// Reads a second that copies on the host answer; they are not among the others.
+    /// Reads per second that copies on the host answer; not included in `reads`.
     pub copied: f64,
 }
 
 impl Rate {
-    /// Accesses a second that wait for a node.
+    /// Accesses per second that wait for a node.
     #[must_use]
     pub fn accesses(self) -> f64 {
         self.reads + self.writes
     }
 
-    /// Whether it is worth remembering.
+    /// Whether it is large enough to be kept.
     pub(crate) fn is_some(self) -> bool {
         self.all() >= RATE_MIN
     }
 
-    /// All of it, answered from copies or not.
+    /// All accesses, whether answered from copies or not.
     fn all(self) -> f64 {
         self.accesses() + self.copied
     }
@@ -82,8 +82,8 @@ impl Rate {
 /// Rates below this many accesses per second are dropped.
 const RATE_MIN: f64 = 1e-3;
 /// Threshold of the log-likelihood ratio between twice or half the rate and the present rate, above
-/// which a change counts as detected. By chance it is exceeded once in a thousand times that the
-/// counts could tell the two apart.
+/// which a change counts as detected. By chance it is exceeded in one of a thousand cases in which
+/// the counts could distinguish the two.
 const CERTAIN: f64 = 7.0;
 /// Below this rate, in accesses per second, changes are not detected.
 const TOLD_FROM: f64 = 0.5;
@@ -119,23 +119,22 @@ impl Suspicion {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     rate: Rate,
-    /// Over how many seconds it is averaged.
+    /// Length of the averaged period in seconds.
     seconds: f64,
     more: Suspicion,
     less: Suspicion,
-    /// The host's time it is known for.
+    /// Time of the host up to which it is known.
     at: Duration,
 }
 
 impl Known {
-    /// `counted` in the next `seconds`; averages are over `seconds_max` at most.
+    /// Adds `counted` accesses in the next `seconds`; averages cover at most `seconds_max`.
     fn observe(&mut self, counted: Rate, seconds: f64, seconds_max: f64) {
         if seconds <= 0.0 {
             return;
         }
         let expected = self.rate.all().max(TOLD_FROM) * seconds;
-        // Of Poisson counts, the logarithm of how much likelier twice, or half, the rate makes
-        // them.
+        // For Poisson counts, the logarithm of the likelihood ratio of twice, or half, the rate.
         let doubles = counted.all() * std::f64::consts::LN_2;
         let more = self.more.weigh(doubles - expected, counted, seconds);
         let less = self.less.weigh(expected / 2.0 - doubles, counted, seconds);
@@ -152,7 +151,8 @@ impl Known {
 /// Last report of a host.
 #[derive(Debug, Clone, Copy, Default)]
 struct Heard {
-    /// The sum of all periods it reported: its own time, so that late reports are no silence.
+    /// Sum of all reported periods: the time of the host, so that late reports do not count as
+    /// silence.
     time: Duration,
     /// Time of its last report.
     at: Duration,
@@ -167,13 +167,14 @@ pub struct Accesses {
 }
 
 impl Accesses {
-    /// Nothing known yet. After `half_life` a slow change has come through by half.
+    /// Creates an empty monitor. `half_life` is the half-life of the averages.
     #[must_use]
     pub fn new(half_life: Duration) -> Self {
         Self { half_life, hosts: HashMap::new(), slots: BTreeMap::new() }
     }
 
-    /// `host` did this during its `period` that has just ended, and nothing else.
+    /// Adds the accesses of `host` in its `period` that has just ended; slots that are not listed
+    /// were not used.
     pub fn report(
         &mut self,
         host: Host,

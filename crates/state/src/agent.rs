@@ -1,18 +1,18 @@
-//! The agent (AnnaBellaDB's Routing, Fig. 2): one place beside an application where every key is
-//! found.
+//! The agent (AnnaBellaDB's Routing, Fig. 2): one address beside an application for every key.
 //!
-//! Clients send the same commands as to a single Redis. A request goes to the owner of its slot
-//! over the one connection that all clients share with that node, so what many ask at once leaves
-//! in one write. MOVED, ASK and TRYAGAIN are followed here. Answers leave in the order of their
+//! Clients send the same commands as to a single Redis. A request is sent to the owner of its slot
+//! over the one connection to that node that all clients share, so concurrent requests are sent in
+//! one write. The agent follows MOVED, ASK and TRYAGAIN. Replies leave in the order of their
 //! requests.
 //!
 //! **Never twice.** A request is sent again only if it was certainly not executed: a node refused
 //! it, or not all of its bytes were handed to the network; or if it only reads. A write whose
 //! connection broke before its answer came is answered with `UNCERTAIN`.
 //!
-//! **Order.** One client's requests for a slot are executed in their order: they take one
-//! connection, and once the map has changed, or one of them was sent on, further ones wait until
-//! all are answered. Requests of several keys, which may get TRYAGAIN, and transactions go alone.
+//! **Order.** One client's requests for a slot are executed in their order: they use one
+//! connection, and after the map has changed, or one of them was redirected, further ones wait
+//! until all are answered. Requests of several keys, which may get TRYAGAIN, and transactions are
+//! sent alone.
 //!
 //! **Read first:** [`Agent::receive`], then `nodes.rs`.
 
@@ -71,18 +71,18 @@ pub struct Agent {
     map: Map,
     copies: Copies,
     clients: Slab<Client>,
-    /// Clients there ever were.
+    /// Number of clients since the start.
     clients_ever: u64,
     links: Slab<Link>,
     /// By node, for each purpose.
     links_of: Vec<[Option<usize>; Purpose::COUNT]>,
-    /// Sent again at that time; the number keeps their order.
+    /// Requests by the time at which they are sent again; the number keeps their order.
     delayed: BTreeMap<(Duration, u64), (Asked, Version, Vec<u8>)>,
     delayed_ever: u64,
-    /// The node that answers what any can.
+    /// The node for requests that any node can answer.
     any: usize,
     slots_asked: Option<Duration>,
-    /// The last node whose answer named no slot, and why.
+    /// The last node whose answer named no slot, and the reason.
     slotless: Option<(SocketAddr, String)>,
     slots_due: Duration,
     pings_due: Duration,
@@ -101,7 +101,7 @@ pub struct Agent {
 
 impl Agent {
     /// Starts with the nodes at `seeds` only, and logs in with `login`, if any; `seed` is for
-    /// sampling, and `limits` for what passes ([`limits()`]).
+    /// sampling, `limits` for requests and replies ([`limits()`]).
     #[must_use]
     pub fn new(
         seeds: &[SocketAddr],
@@ -138,12 +138,12 @@ impl Agent {
         agent
     }
 
-    /// Keeps coherent copies of what is read of these slots, and of no others.
+    /// Keeps coherent copies of data read from these slots, and of no others.
     pub fn copy(&mut self, slots: &[Slot]) {
         self.copies.choose(slots);
     }
 
-    /// A client has connected to `address`; its place.
+    /// A client has connected to `address`; returns its seat.
     pub fn open(&mut self, address: SocketAddr) -> usize {
         self.clients_ever += 1;
         let mut client = Client::new(self.clients_ever, address);
@@ -237,7 +237,7 @@ impl Agent {
             .is_none_or(|client| client.closing && client.is_answered() && client.output.is_empty())
     }
 
-    /// Whether nothing of a client is unanswered or unheard.
+    /// Whether all requests of a client are answered and all replies were read.
     #[must_use]
     pub fn is_idle(&self, client: usize) -> bool {
         self.clients
@@ -250,8 +250,8 @@ impl Agent {
         into.append(&mut self.spoken_to);
     }
 
-    /// Executes requests of `bytes` until one is incomplete or has to wait; how many bytes they
-    /// took.
+    /// Executes requests in `bytes` until one is incomplete or has to wait; returns the number of
+    /// bytes used.
     fn execute(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<usize> {
         let mut taken = 0;
         self.spoken_to.push(at);
@@ -280,12 +280,12 @@ impl Agent {
         }
     }
 
-    /// Routes one request, the `last` of those that have come.
+    /// Routes one request; `last` if no other has arrived after it.
     fn request(&mut self, at: usize, request: &Request<'_>, last: bool, now: Duration) {
         let Some(client) = self.clients.get_mut(at) else { return };
         let (slot, write, many) = match route(request) {
             Route::Slot { slot, write, many, in_order } => {
-                // A pipeline of writes is worth more than its order among copies.
+                // Pipelining writes is more valuable than their order relative to copies.
                 let in_order = in_order && (last || !write);
                 if in_order && self.ask_in_order(at, slot, write, request, now) {
                     return;
@@ -323,9 +323,9 @@ impl Agent {
         self.dispatch(asked, version, request.bytes());
     }
 
-    /// Answers a read of a slot that is copied from a copy, or sends it so that it leaves one, or a
-    /// write so that its answer comes in order with copies; whether it did. What a client has asked
-    /// before comes first: it is answered over another connection.
+    /// For a copied slot: answers a read from a copy, or sends it so that its reply is copied, or
+    /// sends a write so that its reply is ordered with the copies; returns whether it did. Earlier
+    /// requests of the client must be answered first, because they use another connection.
     fn ask_in_order(
         &mut self,
         at: usize,
@@ -392,7 +392,7 @@ impl Client {
         !self.is_answered() && (self.alone || self.map_version != map.version())
     }
 
-    /// Answers with an error. A transaction it belongs to fails with it.
+    /// Answers with an error. The transaction to which the request belongs fails too.
     fn refuse(&mut self, why: &str) {
         if let Some(transaction) = &mut self.transaction {
             transaction.failed = true;

@@ -1,23 +1,23 @@
-//! Which moves are made at once.
+//! Selects the moves that are made at once.
 //!
-//! A node is either left or moved to, never both in one batch: MIGRATE has its source wait for its
-//! target, and two nodes that wait for each other wait until the timeout. What leaves one node
-//! leaves it slot by slot.
+//! In one batch a node is either a source or a target, never both: in MIGRATE the source waits for
+//! the target, and two nodes that wait for each other wait until the timeout. Slots leave a node
+//! one after another.
 //!
 //! **Epochs.** Of two claims to a slot, nodes accept the one with the higher epoch, and the target
-//! takes a higher one than it knows. Targets that do so at once may take the same, and one of them
-//! a higher one again when it notices. If such a node's slot has gone on by then, to one that had
-//! not received it, a node without the update follows the wrong claim, informs the right one of it,
-//! and that drops the keys. So slots leave a node only after every node knows an epoch as high as
-//! its own, and no other node has the same: a node that takes a slot then takes a higher one,
-//! whatever the others do.
+//! takes a higher one than it knows. Targets that do so at the same time may take the same epoch,
+//! and one of them takes a higher one when it notices. If its slot has moved on by then, to a node
+//! that had not received the update, a node without the update follows the wrong claim and informs
+//! the right owner of it, which drops the keys. Slots therefore leave a node only after every node
+//! knows an epoch as high as that of the node, and no other node has the same epoch: a node that
+//! takes a slot then takes a higher one, regardless of the other nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Node, initiator::Move, members::Member};
 
-/// Moves that may begin now, a list for each node that is left, to be made one after another; and
-/// those that have to wait for a later batch. The first of `moves` comes first.
+/// Moves that may begin now, one list per source, to be made one after another; and the moves that
+/// must wait for a later batch. The first of `moves` has priority.
 #[must_use]
 pub fn batch(moves: Vec<Move>, may_leave: impl Fn(Node) -> bool) -> (Vec<Vec<Move>>, Vec<Move>) {
     let (mut lanes, mut later) = (BTreeMap::<Node, Vec<Move>>::new(), Vec::new());

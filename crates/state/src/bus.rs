@@ -1,5 +1,5 @@
-//! Messages published to learn whether a node's messages have arrived at another over the cluster
-//! bus (`docs/decisions/0102-slot-ownership-handover.md`).
+//! Messages published to find out whether a node's messages have arrived at another node over the
+//! cluster bus (`docs/decisions/0102-slot-ownership-handover.md`).
 
 use wire::resp::Reply;
 
@@ -29,7 +29,7 @@ pub fn publish(channel: &str, source: Node) -> Query<'_, ()> {
     Query::new(words!["PUBLISH", channel, u64::from(source.0)], done)
 }
 
-/// The node that a message of a channel comes from.
+/// The sender of a message on a channel.
 #[must_use]
 pub fn source(message: &Reply) -> Option<Node> {
     Some(Node(message.list().last()?.text()?.parse().ok()?))

@@ -1,6 +1,6 @@
-//! Infrastructure monitor (AnnaBellaDB §II): how long an access from a host to a node takes.
+//! Infrastructure monitor (AnnaBellaDB §II): duration of an access from a host to a node.
 //!
-//! The measured value is the round trip of a request, so that it includes the load of a node beside
+//! The measured value is the round trip of a request, so it includes the load of a node as well as
 //! the network. Each direction is separate. The prototype averages old and new and starts at zero;
 //! here a pair has the percentile of a sliding window in which older measurements weigh less, and
 //! no value at all before it was measured or once nothing recent is known.
@@ -14,11 +14,11 @@ use crate::{Host, Node};
 pub struct Config {
     /// Measurements older than this are dropped.
     pub window: Duration,
-    /// Most measurements kept for a pair; the oldest make room.
+    /// Maximum number of measurements per pair; the oldest are dropped first.
     pub samples_max: usize,
     /// Half-life of the weight of a measurement.
     pub half_life: Duration,
-    /// Which part of the weight lies at or below the estimate, above 0 and at most 1.
+    /// Share of the weight at or below the estimate, above 0 and at most 1.
     pub percentile: f64,
 }
 
@@ -49,7 +49,7 @@ pub struct Delays {
 }
 
 impl Delays {
-    /// Nothing known yet of `hosts` × `nodes` pairs.
+    /// Creates the monitor of `hosts` × `nodes` pairs without measurements.
     #[must_use]
     pub fn new(config: Config, hosts: usize, nodes: usize) -> Self {
         let mut delays = Self { config, nodes, pairs: Vec::new() };
@@ -64,7 +64,7 @@ impl Delays {
         self.pairs.iter_mut().for_each(|host| host.resize_with(nodes, VecDeque::new));
     }
 
-    /// Nothing is known of a host any more.
+    /// Drops all measurements of a host.
     pub fn forget(&mut self, host: Host) {
         self.pairs
             .get_mut(host.index())
@@ -73,8 +73,8 @@ impl Delays {
             .for_each(|pair| *pair = VecDeque::new());
     }
 
-    /// A request of `host` to `node` was answered after `round_trip`. Pairs that do not exist are
-    /// left out.
+    /// Records that a request of `host` to `node` was answered after `round_trip`. Pairs that do
+    /// not exist are ignored.
     pub fn record(&mut self, host: Host, node: Node, round_trip: Duration, now: Duration) {
         let Config { window, samples_max, .. } = self.config;
         let pairs = self.pairs.get_mut(host.index());
@@ -125,7 +125,7 @@ impl Delays {
     }
 }
 
-/// The delay of every host to every node, in microseconds; infinite where it is not known.
+/// The delay of every host to every node, in microseconds; infinite if unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
     nodes: usize,
@@ -133,13 +133,13 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// A matrix of which nothing is known.
+    /// Creates a matrix of unknown delays.
     #[must_use]
     pub fn unknown(hosts: usize, nodes: usize) -> Self {
         Self { nodes, delays_us: vec![f32::INFINITY; hosts * nodes] }
     }
 
-    /// Sets one delay. Pairs that do not exist are left out.
+    /// Sets one delay. Pairs that do not exist are ignored.
     pub fn set(&mut self, host: Host, node: Node, delay: Duration) {
         let at = host.index() * self.nodes + node.index();
         if node.index() < self.nodes
@@ -149,7 +149,7 @@ impl Matrix {
         }
     }
 
-    /// From `host` to each node, in microseconds; nothing of a host that does not exist.
+    /// Delays from `host` to each node, in microseconds; empty for a host that does not exist.
     #[must_use]
     pub fn from(&self, host: Host) -> &[f32] {
         let start = host.index() * self.nodes;

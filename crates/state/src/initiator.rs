@@ -1,15 +1,14 @@
 //! Replacement initiator (AnnaBellaDB §II): when a slot should move.
 //!
 //! A slot is reviewed when its accesses have changed by more than the threshold since its last
-//! review (20 % in the paper), or when a node has come. It moves when the plan wants it elsewhere
-//! in several reviews in a row, when what that saves over the dwell time exceeds the price of the
-//! move by a margin, and when its cool-down and the budget of moves allow it. For a slot whose
-//! accesses wait much, a move must save a share that is above the measurement error. A slot that
-//! soon goes back to where it was waits twice as long the next time, so that no pattern makes it
-//! swing for long: CockroachDB gave up automatic lease placement because leases thrashed where
-//! latencies were uneven. One that goes back after long, as by day and night, does not wait for it.
-//! A slot with a long cool-down is judged by its average use over that time, not by its current
-//! use.
+//! review (20 % in the paper), or when a node has joined. It moves if the plan places it elsewhere
+//! in several reviews in a row, if the saving over the dwell time exceeds the cost of the move by a
+//! margin, and if its cool-down and the budget of moves allow it. For a slot whose accesses wait
+//! long, a move must save a share above the measurement error. A slot that soon moves back waits
+//! twice as long the next time, so that no access pattern makes it oscillate for long: CockroachDB
+//! removed automatic lease placement because leases thrashed with uneven latencies. A slot that
+//! moves back after a long time, as between day and night, does not wait longer. A slot with a long
+//! cool-down is judged by its average use over that time, not by its current use.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -26,9 +25,9 @@ use crate::{
 /// Conditions for moving a slot.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// A pattern has changed when this share of its accesses is new or gone.
+    /// Share of accesses that must be new or gone for an access pattern to count as changed.
     pub threshold: f64,
-    /// Reviews in a row that must want the same move.
+    /// Number of consecutive reviews that must plan the same move.
     pub reviews: u32,
     /// The saving must exceed the cost of the move by this fraction of the cost.
     pub margin: f64,
@@ -37,9 +36,9 @@ pub struct Config {
     pub share_min: f64,
     /// Minimum time between two moves of a slot.
     pub cool_down: Duration,
-    /// The longest a slot that swings is made to stay.
+    /// Maximum cool-down of a slot that oscillates.
     pub cool_down_max: Duration,
-    /// At most this many moves within the window.
+    /// Maximum number of moves within the window.
     pub moves_max: usize,
     /// See `moves_max`.
     pub moves_window: Duration,
@@ -60,7 +59,7 @@ impl Default for Config {
     }
 }
 
-/// A slot is to go to another node.
+/// A planned move of a slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Move {
     /// Which slot.
@@ -76,9 +75,9 @@ pub struct Move {
 /// Why a slot is not moving.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stays {
-    /// Its accesses are as they were when it was looked at last.
+    /// Its accesses have not changed since its last review.
     Unchanged,
-    /// It is where the plan wants it.
+    /// It is at the node of the plan.
     Best,
     /// It is pinned.
     Pinned,
@@ -91,12 +90,12 @@ pub enum Stays {
     },
     /// Nodes where its accesses would wait less are full.
     Full,
-    /// The plan must want it in more reviews in a row.
+    /// The plan must repeat the move in more consecutive reviews.
     Wanted {
         /// So far.
         reviews: u32,
     },
-    /// It has moved lately, and stays until then.
+    /// It has moved recently, and stays until then.
     CoolsDown {
         /// Time since start.
         until: Duration,
@@ -106,18 +105,18 @@ pub enum Stays {
         /// Time since start.
         until: Duration,
     },
-    /// Enough others are moving.
+    /// The budget of moves is used up.
     Budget,
-    /// It is on its way.
+    /// It is moving.
     Moving,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Its accesses when it was looked at last and nothing was to be done.
+    /// Its accesses at the last review that required no move.
     settled: Vec<(Host, Rate)>,
     wanted: Option<(Node, u32)>,
-    /// Nodes it left, and when: the latest first.
+    /// Nodes it left, and the time, latest first.
     left: VecDeque<(Node, Duration)>,
     /// Its accesses on average over its cool-down, as of the last review.
     usual: Vec<(Host, Rate)>,
@@ -129,16 +128,16 @@ struct Known {
     stays: Option<Stays>,
 }
 
-/// Nodes a slot has left that are remembered.
+/// Maximum number of remembered former nodes of a slot.
 const LEFT_MAX: usize = 4;
-/// A slot that moves back within this number of its cool-downs swings.
+/// A slot oscillates if it moves back within this number of its cool-downs.
 const SWINGS_WITHIN: u32 = 4;
 /// A slot whose cool-down is at least this multiple of the shortest one is judged by the average of
 /// its accesses: its current accesses will have changed before it may move again.
 const USUAL_FROM: u32 = 4;
 
-/// Agents ask for nodes every few seconds, and a delay is known when some round trips were
-/// measured.
+/// Time for which all slots are reviewed after a node has joined: agents query nodes every few
+/// seconds, and a delay is known after some round trips.
 const LOOKS_AROUND_FOR: Duration = Duration::from_secs(30);
 
 /// Decides which moves of a plan are made.
@@ -206,8 +205,8 @@ impl Initiator {
         std::mem::take(&mut self.ready)
     }
 
-    /// Ends the move of `slot`: it is at its new node, or where it was. A slot that the same node
-    /// refuses again waits twice as long.
+    /// Ends the move of `slot`, successfully or not. A slot that the same node refuses again waits
+    /// twice as long.
     pub fn ended(&mut self, slot: Slot, moved: bool, now: Duration) {
         let Some(one) = self.moving.remove(&slot) else { return };
         let Config { cool_down, cool_down_max, .. } = self.config;
@@ -227,8 +226,7 @@ impl Initiator {
         }
     }
 
-    /// The move of `slot` could not begin yet: the next review may want it again, and does not wait
-    /// for it.
+    /// The move of `slot` could not begin yet: the next review may plan it again without a delay.
     pub fn put_off(&mut self, slot: Slot) {
         if self.moving.remove(&slot).is_some() {
             self.begun.pop_back();
@@ -236,14 +234,14 @@ impl Initiator {
         }
     }
 
-    /// Why `slot` is where it is, as of the last review; nothing for a slot that is not used.
+    /// Reason for the place of `slot`, as of the last review; `None` for an unused slot.
     #[must_use]
     pub fn why(&self, slot: Slot) -> Option<Stays> {
         self.slots.get(&slot)?.stays
     }
 
-    /// For a while after a node has joined, all slots are reviewed again: hosts learn of it one
-    /// after the other, and a slot that is used as before may be better there.
+    /// After a node has joined, all slots are reviewed repeatedly for some time: hosts learn of it
+    /// one after another, and a slot with unchanged accesses may be better there.
     fn look_around(&mut self, problem: &Problem<'_>, now: Duration) {
         let places: BTreeSet<Node> = problem.places().collect();
         if places.is_empty() {
@@ -258,7 +256,7 @@ impl Initiator {
         }
     }
 
-    /// The demand as the plan is to see it: pinned if it does not take part.
+    /// The demand for the plan: pinned if it does not take part.
     fn admit(&mut self, demand: &Demand, now: Duration) -> Demand {
         let Config { threshold, cool_down, .. } = self.config;
         let known = self.slots.entry(demand.slot).or_default();
@@ -282,7 +280,7 @@ impl Initiator {
         Demand { pinned: stays.is_some(), accesses, ..*demand }
     }
 
-    /// Whether the plan's wish is good enough.
+    /// Whether the planned move saves enough.
     fn judge(&mut self, problem: &Problem<'_>, demand: &Demand, to: Node) -> Option<Move> {
         let wait = |node: Node| f64::from(problem.wait_at(demand, node));
         let least = || {
@@ -328,7 +326,7 @@ impl Initiator {
 }
 
 impl Known {
-    /// It is used like that now.
+    /// Notes the current accesses.
     fn observe(&mut self, accesses: &[(Host, Rate)], cool_down: Duration, now: Duration) {
         let over = self.cool_down.max(cool_down).as_secs_f64().max(f64::MIN_POSITIVE);
         let since = now.saturating_sub(self.reviewed).as_secs_f64();

@@ -4,11 +4,10 @@
 //! arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access pattern monitor,
 //! [`placement`] computes which node should own which slot, [`initiator`] when a slot should move
 //! there, [`batch`] which move at once, [`migration`] how, and [`lease`] which placer may move
-//! them; [`replicas`] says which are copied instead. [`placer`] joins these into rounds over a
-//! [`view`] of the cluster, from the [`report`]s of agents. [`agent`] routes the requests of
-//! applications.
-//! Hosts are where applications run, nodes are servers of the cluster; the unit of placement is the
-//! hash [`slot`].
+//! them; [`replicas`] selects the slots that are copied instead. [`placer`] joins these into rounds
+//! over a [`view`] of the cluster, from the [`report`]s of agents. [`agent`] routes the requests of
+//! applications. Hosts are where applications run, nodes are servers of the cluster; the unit of
+//! placement is the hash [`slot`].
 //!
 //! It also contains all commands to the nodes and the meaning of their replies: each command is a
 //! [`query`] beside the model it belongs to ([`members`], [`usage`], [`steps`] with its [`scripts`]
@@ -16,7 +15,7 @@
 //! are sent, against the model's steps.
 //!
 //! **What it is not.** No clock, no sockets, no threads: tier 2 measures, reports, sends the
-//! queries of the moves that leave as values, and hands back the replies.
+//! queries that this crate returns as values, and passes the replies back.
 //!
 //! **Read first:** [`placement::Problem`], what is decided; then [`initiator::Initiator`], when.
 #![forbid(unsafe_code)]

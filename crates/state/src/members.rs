@@ -1,7 +1,7 @@
 //! Parsing of `CLUSTER NODES`: nodes, slot owners, open slots.
 //!
-//! Of itself it is asked by scripts that answer in a word: what it can tell of a cluster of a
-//! thousand nodes is a thousand lines, and from each of them a million.
+//! A node is queried about itself by scripts with short replies: in a cluster of a thousand nodes
+//! the full reply has a thousand lines, and those of all nodes have a million.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,8 +12,8 @@ use crate::{
     slot::{SLOTS, Slot},
 };
 
-/// Its own line of CLUSTER NODES, and the latest epoch it knows. An id begins a line only of its
-/// node.
+/// Returns the node's own line of CLUSTER NODES, and the latest epoch it knows. A line that begins
+/// with an id is the line of that node.
 const ONESELF: &str = "\
     local nodes, latest = '\\n' .. redis.call('CLUSTER', 'NODES'), 0 \
     for epoch in string.gmatch(nodes, ' (%d+) %a*connected') do \
@@ -43,15 +43,15 @@ pub struct Member {
     pub myself: bool,
     /// It owns slots, or may.
     pub primary: bool,
-    /// The others take it for gone, or think about it.
+    /// Other nodes consider it failed, or suspect it.
     pub failing: bool,
-    /// Of two that claim a slot, the one with the higher epoch has it.
+    /// Configuration epoch: of two nodes that claim a slot, the one with the higher epoch owns it.
     pub epoch: u64,
     /// First and last of each range of slots it owns.
     pub slots: Vec<(Slot, Slot)>,
-    /// Slots that leave it, and their targets; known only of the reporting node.
+    /// Slots that leave it, and their targets; known only for the reporting node.
     pub migrating: Vec<(Slot, String)>,
-    /// Slots that come to it, and their sources; known only of the reporting node.
+    /// Slots that it imports, and their sources; known only for the reporting node.
     pub importing: Vec<(Slot, String)>,
 }
 
@@ -62,7 +62,7 @@ impl Member {
         numbers.filter_map(Slot::new)
     }
 
-    /// Whether the slot is one of its.
+    /// Whether it owns the slot.
     #[must_use]
     pub fn owns(&self, slot: Slot) -> bool {
         self.slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
@@ -103,8 +103,8 @@ pub fn keys_in(slot: Slot) -> Query<'static, u64> {
     Query::new(words!["CLUSTER", "COUNTKEYSINSLOT", slot], |reply| number(&reply))
 }
 
-/// Reads the answer to `CLUSTER NODES` of the node at `asked`. Lines that cannot be read, and nodes
-/// without an address, are left out.
+/// Parses the answer to `CLUSTER NODES` of the node at `asked`. Invalid lines, and nodes without an
+/// address, are skipped.
 #[must_use]
 pub fn read(text: &str, asked: SocketAddr) -> Vec<Member> {
     text.lines().filter_map(|line| member(line, asked)).collect()

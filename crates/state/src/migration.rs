@@ -52,7 +52,7 @@ use std::{cmp::Reverse, fmt, time::Duration};
 
 use crate::{Node, slot::Slot};
 
-/// Keys moved at once.
+/// Number of keys moved at once.
 pub const KEYS_MAX: usize = 64;
 /// Failures in a row after which a migration waits to be resumed.
 pub const FAILURES_MAX: u32 = 5;
@@ -75,7 +75,7 @@ pub enum Step {
         /// The turn.
         turn: u64,
     },
-    /// The target takes nothing more that was sent before, and drops what it has of a batch.
+    /// The target accepts nothing that was sent before, and drops its keys of a batch.
     Settle {
         /// The turn of the batch; if the target has the note of another, no key of this one has
         /// arrived.
@@ -83,8 +83,8 @@ pub enum Step {
         /// The keys; none: those of the note there.
         keys: Vec<Vec<u8>>,
     },
-    /// If it is this turn: the source sends clients to the target from now on, and the next turn is
-    /// the following number.
+    /// If it is this turn: the source redirects clients to the target from now on, and the next
+    /// turn is the following number.
     Send {
         /// The target.
         to: Node,
@@ -92,8 +92,8 @@ pub enum Step {
         turn: u64,
     },
     /// If it is this turn: `MIGRATE target … REPLACE KEYS …` of [`KEYS_MAX`] keys and a note ahead
-    /// of them. Until it has succeeded, clients are sent to a third node; then the next turn is the
-    /// following number.
+    /// of them. Until it has succeeded, clients are redirected to a third node; then the next turn
+    /// is the following number.
     Move {
         /// The node they go to.
         to: Node,
@@ -102,13 +102,13 @@ pub enum Step {
     },
     /// `CLUSTER GETKEYSINSLOT slot KEYS_MAX`.
     Keys,
-    /// `CLUSTER SETSLOT slot NODE owner`, and there is no note any more; once no message of the
-    /// move's other node is on its way.
+    /// `CLUSTER SETSLOT slot NODE owner`, and removal of the note, once no message of the other
+    /// node of the move is outstanding.
     Own {
         /// The owner of the slot from now on.
         owner: Node,
     },
-    /// `CLUSTER SETSLOT slot STABLE`, and there is no note any more.
+    /// `CLUSTER SETSLOT slot STABLE`, and removal of the note.
     Stable,
     /// Reads values of keys at the target, where no client can write them before they are dropped.
     Read {
@@ -134,12 +134,12 @@ pub enum Step {
     },
 }
 
-/// A key with its value, on its way back.
+/// A key with its value, to be returned to the source.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Value {
     /// The key.
     pub key: Vec<u8>,
-    /// As `DUMP` says it.
+    /// The value in the format of `DUMP`.
     pub value: Vec<u8>,
     /// Milliseconds since 1970 at which it expires; 0: never.
     pub expires_ms: u64,
@@ -165,13 +165,13 @@ pub enum Outcome {
     Keys(Vec<Vec<u8>>),
     /// The values there are, of [`Step::Read`].
     Values(Vec<Value>),
-    /// The target has refused keys, of [`Step::Move`], and this is why.
+    /// The target has refused keys, of [`Step::Move`]; with the reason.
     Refused(String),
     /// It failed, or its outcome is unknown: the connection was lost, or it timed out.
     Failed,
 }
 
-/// A slot on its way.
+/// A slot that is moving.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Migration {
     slot: Slot,
@@ -181,9 +181,9 @@ pub struct Migration {
     turn: u64,
     /// Keys may be at the target.
     begun: bool,
-    /// Why the target has refused keys, and how often in a row.
+    /// Reason why the target has refused keys, and the number of consecutive refusals.
     refusal: Option<(String, u32)>,
-    /// Steps that failed since the last one that led anywhere.
+    /// Number of failed steps since the last one that made progress.
     failures: u32,
     not_before: Duration,
 }
@@ -214,9 +214,9 @@ enum Stage {
 pub enum End {
     /// The slot is at its new node.
     Moved,
-    /// The slot is where it was, and nothing is open.
+    /// The slot is at its former node and closed.
     Stayed,
-    /// The same, as the target has refused it, and this is why.
+    /// The same, because the target has refused it; with the reason.
     Refused(String),
     /// A node cannot be reached. The next placer resumes it.
     Open,
@@ -283,11 +283,12 @@ impl Migration {
 
     /// Records the result of the step that was ready.
     pub fn step(&mut self, outcome: Outcome, now: Duration) {
-        // Asked or only perhaps asked, the source may send clients to the target from now on.
+        // The step was sent, or may have been: the source may redirect clients to the target from
+        // now on.
         self.begun |= self.stage == Stage::Turn;
         match (&self.stage, &outcome) {
             (_, Outcome::Failed | Outcome::Refused(_)) => return self.fail(outcome, now),
-            // They lead back to where it failed.
+            // These steps lead back to the step that failed.
             (Stage::Turn | Stage::Settle(..) | Stage::Send, _) => {}
             (Stage::Move, _) => (self.failures, self.refusal) = (0, None),
             _ => self.failures = 0,
@@ -401,7 +402,7 @@ pub fn resume(
     };
     let migrating = claims.iter().find(|(_, claim)| matches!(claim, Claim::Migrating(_)));
     let &(node, claim) = migrating.or_else(|| claims.first())?;
-    // The source may name a third node. Keys are at the target, or it waits for them.
+    // The source may name a third node. The target has keys, or waits for them.
     let target = |to| {
         let others = claims.iter().filter(|&&(other, _)| other != node);
         let likely = |&&(other, claim): &&(Node, Claim)| match claim {
@@ -415,11 +416,13 @@ pub fn resume(
     match claim {
         // The target owned it before the source was informed: only the closing is left.
         Claim::Migrating(_) if owner != node => begin(node, owner, Stage::OwnAtSource, true),
-        // Keys may have gone. Forward none is lost, and none can be written at both.
+        // Keys may have moved. Continuing forward loses none, and none can be written at both
+        // nodes.
         Claim::Migrating(to) => begin(node, target(to), Stage::Import, true),
         Claim::Importing(from, _) if owner == node => begin(from, node, Stage::OwnAtTarget, true),
         Claim::Holding(_) if owner == node => None,
-        // No client is redirected there any more, and none was while keys could be written.
+        // No client is redirected there any more, and none was redirected while keys could be
+        // written.
         Claim::Importing(from, 0) => begin(from, node, Stage::BackAtTarget, false),
         Claim::Importing(..) | Claim::Holding(_) => begin(owner, node, Stage::Import, true),
     }

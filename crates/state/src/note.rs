@@ -1,11 +1,11 @@
-//! The note that lies among a slot's keys while it moves: a list that [`crate::scripts`] write and
-//! the placer reads back (`docs/formats/state-reports.md`).
+//! The note among a slot's keys while it moves: a list that [`crate::scripts`] write and the placer
+//! reads back (`docs/formats/state-reports.md`).
 
 use std::fmt;
 
 use crate::slot::Slot;
 
-/// Bytes of a wrong element that an error shows.
+/// Maximum bytes of an invalid element in an error.
 const SHOWN_BYTES: usize = 32;
 
 /// The note's key.
@@ -19,9 +19,9 @@ pub fn key(slot: Slot) -> String {
 pub struct Note {
     /// The current turn.
     pub turn: u64,
-    /// The turn of the latest batch; none where nothing of it is to be dropped.
+    /// The turn of the latest batch; `None` if nothing of it is to be dropped.
     pub batch: Option<u64>,
-    /// Keys of that batch; at the source those of which it is not known whether the target has
+    /// Keys of that batch; at the source, those for which it is unknown whether the target has
     /// them.
     pub keys: Vec<Vec<u8>>,
 }
@@ -101,7 +101,7 @@ const NUMBER: &str = "a number of at most 64 bits, in decimal digits";
 const NUMBER_OR_NOTHING: &str =
     "a number of at most 64 bits, in decimal digits, or an empty string";
 
-/// Scripts compare numbers as text, so that one has one form only.
+/// Scripts compare numbers as text, so each number has only one form.
 fn number(element: &[u8]) -> Option<u64> {
     let number: u64 = str::from_utf8(element).ok()?.parse().ok()?;
     (number.to_string().as_bytes() == element).then_some(number)

@@ -1,12 +1,12 @@
-//! State placement (AnnaBellaDB §II): which node should own which slot.
+//! State placement (AnnaBellaDB §II): computes which node should own which slot.
 //!
 //! The plan minimises the waiting time of all accesses per second: for every slot and host rate ×
 //! delay, for writes also the delay to the node's replicas, and the cost of each move, spread over
-//! the time in which it is expected to pay off. Each node has a limit of bytes and of accesses. The
-//! problem is a generalised assignment (the paper's own formulation is quadratic), so this is a
-//! heuristic: slots choose in the order of the extra cost of their second choice, then they change
-//! places while that gains anything; where room is short that is tried in three orders. The tests
-//! compare it with all assignments of small problems, and with HiGHS.
+//! the time in which it is expected to be recovered. Each node has a limit of bytes and of
+//! accesses. The problem is a generalised assignment (the paper's own formulation is quadratic), so
+//! this is a heuristic: slots are assigned in the order of the extra cost of their second choice,
+//! then exchanged while that reduces the cost; if capacity is short, three orders are tried. The
+//! tests compare it with all assignments of small problems, and with HiGHS.
 
 use planner::{Order, Planner};
 
@@ -17,7 +17,7 @@ mod planner;
 /// One slot in use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Demand {
-    /// Which slot.
+    /// The slot.
     pub slot: Slot,
     /// Its node now.
     pub owner: Node,
@@ -25,16 +25,16 @@ pub struct Demand {
     pub bytes: u64,
     /// Rates of the hosts that use it.
     pub accesses: Vec<(Host, Rate)>,
-    /// It stays where it is.
+    /// It is not moved.
     pub pinned: bool,
 }
 
 /// Capacity of one node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
-    /// Bytes of all its slots at most.
+    /// Maximum bytes of all its slots.
     pub bytes: u64,
-    /// Accesses a second at most.
+    /// Maximum accesses per second.
     pub accesses: f64,
     /// Additional latency of a write there, until its replicas have it, in microseconds.
     pub replication_us: f32,
@@ -47,8 +47,8 @@ pub struct MoveCost {
     pub fixed_us: f64,
     /// Cost per byte, in microseconds.
     pub per_byte_us: f64,
-    /// Expected time for which a slot is used as it is now, in seconds: the time in which a move
-    /// has to pay for itself.
+    /// Expected time for which the present use of a slot lasts, in seconds: the time in which the
+    /// cost of a move must be recovered.
     pub dwell_s: f64,
 }
 
@@ -60,7 +60,7 @@ impl MoveCost {
     }
 }
 
-/// Everything a plan follows from.
+/// Input of a plan.
 #[derive(Debug)]
 pub struct Problem<'a> {
     /// Delay of every host to every node.
@@ -69,7 +69,7 @@ pub struct Problem<'a> {
     pub nodes: &'a [Capacity],
     /// The slots.
     pub demands: &'a [Demand],
-    /// The price of a move.
+    /// The cost of a move.
     pub moving: MoveCost,
 }
 
@@ -87,10 +87,10 @@ pub struct Plan {
     pub homeless: Vec<usize>,
 }
 
-/// Slots × nodes up to which other orders are tried: a plan must not take long, and among many
-/// slots one more or less at a node hardly counts.
+/// Maximum slots × nodes for which other orders are tried: planning must not take long, and with
+/// many slots a single one has little effect.
 const ORDERS_PAIRS_MAX: usize = 1 << 20;
-/// Times that all slots try to change places, as long as any does.
+/// Maximum number of exchange passes over all slots.
 const EXCHANGES: usize = 8;
 
 impl Problem<'_> {
@@ -135,7 +135,7 @@ impl Problem<'_> {
         wait + writes * self.nodes.get(node.index()).map_or(0.0, |node| node.replication_us)
     }
 
-    /// The same with the price of getting there.
+    /// The same including the cost of the move.
     fn prices(&self, demand: &Demand, costs: &mut Vec<f32>) {
         self.waits(demand, costs);
         let price = self.moving.a_second(demand.bytes) as f32;
@@ -163,7 +163,7 @@ impl Problem<'_> {
             if best.as_ref().is_none_or(|best| planner.price() < best.price()) {
                 best = Some(planner);
             }
-            // Nothing can be better than where each would be if it were alone.
+            // No plan is better than one in which each slot has the place that it would have alone.
             if done {
                 break;
             }

@@ -1,9 +1,8 @@
-//! The placer's decisions: what agents report, reviews of where slots are, and what is published
-//! about both.
+//! The placer's decisions: reports of agents, reviews of placement, and the published status.
 //!
 //! A round of tier 2: [`Placer::hear`] takes the reports over. If the placer leads and no move is
-//! open, keys are counted when [`Placer::count_is_due`], and [`Placer::review`] says where slots
-//! should be. [`Placer::choose_copies`] and [`Placer::explain`] follow; the moves that
+//! open, keys are counted when [`Placer::count_is_due`], and [`Placer::review`] determines where
+//! slots should be. [`Placer::choose_copies`] and [`Placer::explain`] follow; the moves that
 //! [`Placer::ready`] returns are carried out, and each ends with [`Placer::ended`] or
 //! [`Placer::put_off`].
 
@@ -40,7 +39,7 @@ use explanation::explanation;
 pub struct Config {
     /// Its name among placers.
     pub name: String,
-    /// Between two reviews.
+    /// Interval between placement reviews.
     pub period: Duration,
     /// Half-life of the access-rate average.
     pub half_life: Duration,
@@ -48,9 +47,9 @@ pub struct Config {
     pub initiator: initiator::Config,
     /// What a move costs.
     pub moving: MoveCost,
-    /// Accesses a second of the slots of one node at most.
+    /// Maximum accesses per second of the slots of one node.
     pub load_max: f64,
-    /// Slots that stay where they are.
+    /// Slots that are not moved.
     pub pins: BTreeSet<Slot>,
     /// Nodes that no slot moves to; their own slots stay if no other node is better.
     pub excluded: BTreeSet<SocketAddr>,
@@ -87,7 +86,7 @@ impl Review {
     }
 }
 
-/// What a placer knows and decides.
+/// State and decisions of a placer.
 #[derive(Debug)]
 pub struct Placer {
     config: Config,
@@ -107,7 +106,7 @@ pub struct Placer {
 }
 
 impl Placer {
-    /// A placer that knows nothing yet.
+    /// Creates a placer without data.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let status =
@@ -127,19 +126,19 @@ impl Placer {
         }
     }
 
-    /// What it was made with.
+    /// Its configuration.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What is published.
+    /// The status that is published.
     #[must_use]
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// Takes over what agents have reported. Returns the agents whose reports are to be deleted.
+    /// Applies the reports of agents. Returns the agents whose reports are to be deleted.
     pub fn hear(
         &mut self,
         view: &View,
@@ -202,7 +201,7 @@ impl Placer {
         }
     }
 
-    /// Whether it leads now. Decisions of another leader in between are unknown.
+    /// Sets whether it leads now. Decisions that another leader made in between are unknown.
     pub fn set_leading(&mut self, leads: bool) {
         if leads && !self.leads {
             self.initiator = Initiator::new(self.config.initiator.clone());
@@ -242,7 +241,7 @@ impl Placer {
         view.primaries().map(|(node, member)| (node, member.address, slots_at(node))).collect()
     }
 
-    /// Takes over what was counted at a primary.
+    /// Applies the count of a primary.
     pub fn count(&mut self, node: Node, count: Count) {
         self.census.take(node, count);
     }
@@ -281,7 +280,7 @@ impl Placer {
         self.copied = Some(slots);
     }
 
-    /// The slots that agents should keep copies of, if they are others than now.
+    /// The slots that agents should keep copies of, if they differ from the present ones.
     #[must_use]
     pub fn choose_copies(&self, review: &Review) -> Option<BTreeSet<Slot>> {
         let none = BTreeSet::new();

@@ -1,8 +1,8 @@
 //! One command for a node of the cluster, with the meaning of its reply.
 //!
-//! Each [`Query`] is made beside the model of what it asks for ([`crate::members`],
-//! [`crate::fence`], [`crate::steps`], …). Tier 2 sends its words and hands it the reply; it reads
-//! no reply itself.
+//! Each [`Query`] is defined beside the model of its result ([`crate::members`], [`crate::fence`],
+//! [`crate::steps`], …). Tier 2 sends its words and passes the reply to it, and interprets no reply
+//! itself.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,12 +10,12 @@ use wire::resp::Reply;
 
 use crate::{note, scripts::FENCED, slot::Slot};
 
-/// Bytes of a reply that an error shows.
+/// Maximum bytes of a reply in an error.
 const SHOWN_BYTES: usize = 80;
 /// Commands with a subcommand.
 const CONTAINERS: [&[u8]; 3] = [b"CLUSTER", b"CLIENT", b"PUBSUB"];
 
-/// A command whose reply means a `T`.
+/// A command whose reply is converted to a `T`.
 pub struct Query<'a, T> {
     name: String,
     words: Vec<Word<'a>>,
@@ -115,7 +115,7 @@ macro_rules! words {
 }
 pub(crate) use words;
 
-/// A command without the result that was asked for.
+/// A command that did not give the requested result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{command}: {why}")]
 pub struct Error {

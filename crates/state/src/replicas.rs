@@ -1,9 +1,9 @@
-//! Replicas of what is read everywhere (beyond the paper): which slots agents keep copies of.
+//! Copies of slots that are read everywhere (beyond the paper): selects the slots that agents copy.
 //!
-//! The same cost as in [`crate::placement`]: what is waited in a second. A slot can be near one
-//! host only; what the others wait for their reads, copies can save, as far as the slot is not
-//! written between two reads of a host. The host that gains most is left out: that one placement
-//! can serve. How copies stay coherent is the agents' business ([`crate::agent`]).
+//! The cost is that of [`crate::placement`]: waiting time per second. A slot can be near one host
+//! only; copies save the waiting time of reads of the other hosts, unless the slot is written
+//! between two reads of a host. The host that gains most is excluded, because placement can serve
+//! it. The agents keep the copies coherent ([`crate::agent`]).
 
 use std::collections::BTreeSet;
 
@@ -17,17 +17,17 @@ use crate::{
 pub const SAVES_US_MIN: f64 = 10_000.0;
 /// A copied slot stays copied while the benefit is at least this share of the required one.
 const KEPT_FROM: f64 = 0.5;
-/// Slots copied at once; those that save most are.
+/// Maximum number of copied slots; those that save most are selected.
 pub const SLOTS_MAX: usize = 1_024;
-/// Copies must answer this share of all reads: every read that finds none takes its node three
+/// Minimum share of reads that copies must answer: a read without a copy costs its node three
 /// commands instead of one.
 const ANSWERED_MIN: f64 = 0.5;
 
 /// The benefit of copies of a slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Use {
-    /// The waiting time that they save its readers, in microseconds per second, the reader that
-    /// gains most left out.
+    /// Waiting time that they save its readers, in microseconds per second, without the reader that
+    /// gains most.
     pub saves_us: f64,
     /// The share of all reads that they answer.
     pub answered: f64,
@@ -40,7 +40,8 @@ pub fn weigh(problem: &Problem<'_>, demand: &Demand) -> Use {
     let (mut all, mut answered, mut saves, mut most) = (0.0, 0.0, 0.0, 0.0_f64);
     for &(host, rate) in &demand.accesses {
         let reads = rate.reads + rate.copied;
-        // Of reads and writes that come by chance, as many reads follow a read as a read.
+        // With reads and writes in random order, the probability that a read follows a read is the
+        // share of reads.
         let after_reads = if reads > 0.0 { reads * reads / (reads + writes) } else { 0.0 };
         (all, answered) = (all + reads, answered + after_reads);
         let delay = f64::from(problem.delays.between(host, demand.owner));

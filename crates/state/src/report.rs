@@ -18,17 +18,17 @@ use crate::{
     slot::Slot,
 };
 
-/// What keys of ours begin with. They share one slot, which never moves.
+/// Prefix of the keys of the state layer. They share one slot, which never moves.
 pub const TAG: &str = "{enroute}";
 /// A hash: an agent's name, its latest report.
 pub const REPORTS: &str = "{enroute}:reports";
-/// What the placer last saw and did.
+/// The last status of the placer.
 pub const STATUS: &str = "{enroute}:status";
 
 /// The slots agents keep copies of, by their numbers, commas between them.
 pub const COPIES: &str = "{enroute}:copies";
 
-/// A text under a key; `None` if the key is not there.
+/// The text of a key; `None` if the key does not exist.
 pub(crate) fn kept(reply: Reply) -> Result<Option<String>, Why> {
     match reply {
         Reply::Error(_) => Err(unexpected("a text or nothing", &reply)),
@@ -72,28 +72,28 @@ pub fn copy(slots: &BTreeSet<Slot>) -> Query<'static, ()> {
     Query::new(words!["SET", COPIES, numbers.join(",")], done)
 }
 
-/// Reads what is kept under [`COPIES`]. What is no slot is left out.
+/// Parses the value of [`COPIES`]; invalid slots are skipped.
 pub fn slots_of(text: &str) -> Vec<Slot> {
     text.split(',').filter_map(|slot| Slot::new(slot.parse().ok()?)).collect()
 }
 
-/// A report as it is kept.
+/// A report in its stored form.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Grows with every report of this agent; one that stays the same is old.
+    /// Incremented with every report of this agent; a report with an unchanged number is old.
     pub sequence: u64,
-    /// Milliseconds it is about.
+    /// Length of the reported period, in milliseconds.
     pub period_ms: u64,
     /// Slot, reads, writes, bytes, reads answered from copies.
     pub slots: Vec<(u16, u64, u64, u64, u64)>,
-    /// Microseconds a round trip to each node took.
+    /// Round-trip times to each node, in microseconds.
     pub round_trips_us: BTreeMap<SocketAddr, Vec<u64>>,
     /// Keys used most, with an estimate of their accesses in the period.
     pub hot: Vec<(String, u64)>,
 }
 
 impl Report {
-    /// What an agent has seen, as its report number `sequence`.
+    /// Converts the observations of an agent to its report number `sequence`.
     #[must_use]
     pub fn new(sequence: u64, report: &agent::Report) -> Self {
         let microseconds =
@@ -122,7 +122,7 @@ impl Report {
         }
     }
 
-    /// What was done with each slot. Slots that do not exist are left out.
+    /// Accesses to each slot. Slots that do not exist are skipped.
     pub fn counts(&self) -> impl Iterator<Item = (Slot, Counts)> {
         self.slots.iter().filter_map(|&(slot, reads, writes, bytes, copied)| {
             Some((Slot::new(slot.into())?, Counts { reads, writes, bytes, copied }))

@@ -1,7 +1,7 @@
 //! The Lua scripts that change a slot. A node executes each without interruption.
 //!
 //! Every [`Script`] starts with a check that the sender's fence stands at the node
-//! ([`crate::lease`]); the type cannot be made without.
+//! ([`crate::lease`]); the type cannot be created without it.
 
 use wire::resp::Reply;
 
@@ -44,7 +44,7 @@ impl<'a, T: 'a> Call<'a, T> {
     }
 }
 
-/// Without it a node that does not own a slot refuses a script access to the slot's keys.
+/// Without this command a node that does not own a slot denies a script access to its keys.
 pub const ASKING: &str = "ASKING";
 
 /// Error code of a node at which the fence does not stand.
@@ -71,8 +71,8 @@ script! {
 
 script! {
     /// At first no client is redirected to the target, whether or not the node serves clients. A
-    /// note can only be read and made while the slot is not open; DEL lets a node write that has no
-    /// memory left.
+    /// note can be read and created only while the slot is not open; DEL allows a node without free
+    /// memory to write.
     TURN,
     "local slot, note, turn, to, third = unpack(ARGV) \
      redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', third) \
@@ -90,12 +90,12 @@ script! {
 }
 
 script! {
-    /// That clients are sent to a third node is on disk before MIGRATE begins: a source that is
-    /// killed in it has all keys afterwards and knows of nothing else. With nothing left of a batch
-    /// there is none. Where no node is a third, clients may write at the target what then must not
-    /// be dropped: the note names no batch. Once no key is left there is no note either: a node
-    /// that learns over the bus that it has lost the slot would drop it, find it in its log when it
-    /// starts again, and take that for a slot that is coming.
+    /// The redirection of clients to a third node is on disk before MIGRATE begins: a source that
+    /// is killed during MIGRATE has all keys afterwards and knows of nothing else. Without keys
+    /// there is no batch. Without a third node, clients may write keys at the target that must not
+    /// be dropped, so the note names no batch. When no key is left, there is no note either: a node
+    /// that learns over the bus that it has lost the slot would drop the note, find it in its log
+    /// after a restart, and treat the slot as one that it imports.
     MOVE,
     "local slot, note, turn, next, to, third = unpack(ARGV) \
      if redis.call('LINDEX', note, 0) ~= turn then return redis.error_reply('ERR not its turn') end \
@@ -129,7 +129,7 @@ script! {
 }
 
 script! {
-    /// Clients are sent to the target again. Slot, note, turn, next turn, target.
+    /// Redirects clients to the target again. Slot, note, turn, next turn, target.
     SEND,
     "local slot, note, turn, next, to = unpack(ARGV) \
      if redis.call('LINDEX', note, 0) ~= turn then return redis.error_reply('ERR not its turn') end \
@@ -141,7 +141,7 @@ script! {
 }
 
 script! {
-    /// The note came ahead of its batch: where it is not, nothing is.
+    /// The note was sent ahead of its batch: without it, no key of the batch has arrived.
     SETTLE,
     "local noted = redis.call('LRANGE', ARGV[1], 0, -1) \
      if noted[2] ~= ARGV[2] then return redis.status_reply('OK') end \
@@ -152,8 +152,8 @@ script! {
 }
 
 script! {
-    /// While the node waits for an answer of the other, a claim of that may be on its way. Asked
-    /// ahead of time: with no owner named.
+    /// While the node waits for an answer of the other, a claim of the other may be outstanding.
+    /// Without an owner, the script only checks this.
     OWN,
     "local note, slot, other, owner = unpack(ARGV) \
      local sent = string.match(redis.call('CLUSTER', 'NODES'), other .. ' %S+ %S+ %S+ (%d+) ') \
@@ -184,9 +184,9 @@ script! {
 }
 
 script! {
-    /// A key that exists already is newer, as no client is redirected to the target for it any
-    /// more. In any case the slot is migrating again afterwards, or a request for a key that is not
-    /// back would find none.
+    /// A key that exists already is newer, because no client is redirected to the target for it any
+    /// more. The slot is migrating again afterwards in any case; otherwise a request for a key that
+    /// was not returned yet would find none.
     RESTORE,
     "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'STABLE') \
      local refusal = false \
@@ -205,7 +205,7 @@ script! {
 }
 
 script! {
-    /// The target forgets keys that the source has taken. Slot, source, keys.
+    /// The target drops keys that the source has taken. Slot, source, keys.
     DROP,
     "redis.call('CLUSTER', 'SETSLOT', ARGV[1], 'IMPORTING', ARGV[2]) \
      for i = 3, #ARGV do redis.call('DEL', ARGV[i]) end \

@@ -1,5 +1,5 @@
 //! Commands of a [`Step`] to its node, and the meaning of the replies. `migration/tests/real.rs`
-//! holds each script, as it is sent, against the model of the step.
+//! compares each script, as it is sent, with the model of the step.
 
 use std::net::SocketAddr;
 
@@ -24,7 +24,7 @@ use crate::{
 const MIGRATE_MS: u64 = 1_500;
 /// Prefix of an error of MIGRATE that comes from the target.
 const OF_TARGET: &str = "ERR Target instance replied with error: ";
-/// The last commands of connections that may be a MIGRATE's: it says nothing else, in one piece.
+/// The last commands of connections that may belong to a MIGRATE, which sends nothing else.
 const OF_MIGRATE: [&str; 4] = ["NULL", "auth", "select", "restore-asking"];
 
 /// The nodes of a move, as commands name them.
@@ -34,8 +34,8 @@ pub struct Names<'a> {
     pub from: &'a str,
     /// Id of the target.
     pub to: &'a str,
-    /// Id of the node that clients are sent to until they may be sent to the target; the target if
-    /// there is no third node.
+    /// Id of the node to which clients are redirected until they may be redirected to the target;
+    /// the target if there is no third node.
     pub third: &'a str,
     /// Id of the source if the step is the target's, else of the target.
     pub other: &'a str,
@@ -67,8 +67,8 @@ pub fn at<'a>(
     Ok((here.address, Names { from, to, third, other, target: target.address, login }))
 }
 
-/// The script of a step. No outcome means that the node waits for an answer of [`Names::other`]:
-/// the step is to be repeated.
+/// The script of a step. Without an outcome the node waits for an answer of [`Names::other`], and
+/// the step must be repeated.
 #[must_use]
 pub fn call<'a>(step: &'a Step, slot: Slot, names: Names<'a>) -> Call<'a, Option<Outcome>> {
     let Names { from, to, third, other, .. } = names;
@@ -113,9 +113,9 @@ pub fn answered(slot: Slot, other: &str) -> Call<'_, Option<Outcome>> {
     Call::new(OWN, words![note::key(slot), slot, other], once_answered)
 }
 
-/// Before [`Step::Settle`]: commands that close connections over which keys may still come that a
-/// source sent before it gave up. Sent on a new connection: those a MIGRATE opened before are
-/// older, and so are known to the node.
+/// Before [`Step::Settle`]: commands that close connections over which keys may still arrive that a
+/// source sent before it gave up. They are sent on a new connection: connections that a MIGRATE
+/// opened before are older and therefore known to the node.
 #[must_use]
 pub fn close_senders() -> Query<'static, Vec<Query<'static, ()>>> {
     let sends = |command: &str| OF_MIGRATE.contains(&command);
@@ -159,7 +159,7 @@ fn once_answered(reply: Reply) -> Result<Option<Outcome>, Why> {
 fn noted(slot: Slot, reply: Reply) -> Result<Outcome, Why> {
     let elements = bytes(list(reply)?);
     let note = Note::read(slot, elements.iter().map(Vec::as_slice)).map_err(Box::new)?;
-    // Nothing of a batch that is not named is to be dropped.
+    // Nothing of an unnamed batch is to be dropped.
     let noted = note.map(|note| Outcome::Noted(note.batch.unwrap_or_default(), note.keys));
     Ok(noted.unwrap_or(Outcome::Done))
 }

@@ -1,5 +1,5 @@
-//! The cluster as all its primaries report it: the owner of each slot, which slots are not closed,
-//! and what is to be done about those.
+//! The cluster as all its primaries report it: the owner of each slot, the slots that are not
+//! closed, and how to resume them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ pub use look::{Denied, Look};
 /// Reports of nodes about slots that are not closed.
 pub type Claims = Vec<(Slot, Vec<(Node, Claim)>)>;
 
-/// What a view does not have.
+/// Errors of a view.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Missing {
@@ -32,7 +32,7 @@ pub enum Missing {
         "expected at least one primary in the cluster, found none; run `redis-cli --cluster check`"
     )]
     Primaries,
-    /// The node has left the cluster, or is no primary now.
+    /// The node has left the cluster, or is not a primary now.
     #[error("node number {} is no longer a primary of the cluster", .0.0)]
     Node(Node),
     /// No primary listens at this address.
@@ -46,7 +46,7 @@ pub enum Missing {
     Owner(Slot),
 }
 
-/// Numbers of nodes ever seen, by their id: a number stays a node's.
+/// Numbers of all nodes since the start, by id; a node keeps its number.
 #[derive(Debug, Default)]
 pub struct Directory(Vec<String>);
 
@@ -61,10 +61,10 @@ impl Directory {
     }
 }
 
-/// All primaries, each by what it says of itself.
+/// All primaries, each as it reports itself.
 #[derive(Debug, Clone)]
 pub struct View {
-    /// By number; nothing of a node of before that is no primary now.
+    /// By number; `None` for a former node that is not a primary now.
     members: Vec<Option<Member>>,
     /// By slot.
     owners: Vec<Option<Node>>,
@@ -74,12 +74,12 @@ pub struct View {
     heard: u64,
 }
 
-/// How many keys of slots a primary has that are not its own.
+/// Number of keys that a primary has in slots that it does not own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Misplaced {
-    /// Of each slot that comes to it, in their order.
+    /// For each slot that it imports, in order.
     pub coming: Vec<u64>,
-    /// Of other slots.
+    /// For other slots.
     pub foreign: Vec<(Slot, u64)>,
 }
 
@@ -93,7 +93,7 @@ impl View {
         member.ok_or(Missing::Node(node))
     }
 
-    /// By number; nothing of a node that is no primary now.
+    /// By number; `None` for a node that is not a primary now.
     #[must_use]
     pub fn members(&self) -> &[Option<Member>] {
         &self.members
@@ -105,7 +105,7 @@ impl View {
         self.owners.get(slot.number()).copied().flatten()
     }
 
-    /// Where the owner of the slot of `key` listens.
+    /// Address of the owner of the slot of `key`.
     ///
     /// # Errors
     /// It has none.
@@ -136,7 +136,7 @@ impl View {
         settled.map(|(node, _)| node).collect()
     }
 
-    /// Slots of which some node says that they are on their way, and those that are lost.
+    /// Slots that some node reports as moving, and slots that are lost.
     #[must_use]
     pub fn open(&self) -> BTreeSet<Slot> {
         let open = |(_, member): (Node, &Member)| {
@@ -146,7 +146,8 @@ impl View {
         self.primaries().flat_map(open).chain(self.lost.iter().copied()).collect()
     }
 
-    /// What is to be done about a slot that is not closed; nothing while its owner does not answer.
+    /// The migration that resumes a slot that is not closed; `None` while its owner does not
+    /// answer.
     #[must_use]
     pub fn resume(&self, slot: Slot, claims: &[(Node, Claim)], turn: u64) -> Option<Migration> {
         let owner = self.owner(slot);
@@ -154,7 +155,7 @@ impl View {
         known.then(|| resume(slot, owner, claims, turn)).flatten()
     }
 
-    /// Those of `claims` about which something is to be done, or that wait for an owner.
+    /// Those of `claims` that can be resumed, or that wait for an owner.
     #[must_use]
     pub fn unfinished(&self, mut claims: Claims) -> Claims {
         claims.retain(|(slot, claims)| {
@@ -163,7 +164,7 @@ impl View {
         claims
     }
 
-    /// Moves of these slots to the primary at `to`, without those that are there.
+    /// Moves of these slots to the primary at `to`, without slots that are there already.
     ///
     /// # Errors
     /// There is no such primary, or a slot has no owner.
@@ -178,7 +179,7 @@ impl View {
         Ok(moves.into_iter().filter(|one| one.from != to).collect())
     }
 
-    /// A move as people read it.
+    /// Describes a move.
     #[must_use]
     pub fn line(&self, Move { slot, from, to, saves_us }: Move) -> String {
         let at = |node: Node| {
@@ -188,15 +189,16 @@ impl View {
         format!("slot {} {} -> {}, saves {saves_us:.0} us/s", slot.number(), at(from), at(to))
     }
 
-    /// What `node` is told of moved slots: their owners, of slots that it neither gave nor took.
+    /// The owners of moved slots that `node` must be told: of slots for which it was neither source
+    /// nor target.
     #[must_use]
     pub fn news_for(&self, node: Node, moved: &[Move]) -> Vec<(Slot, &str)> {
         let news = moved.iter().filter(|one| one.from != node && one.to != node);
         news.filter_map(|one| Some((one.slot, self.member(one.to).ok()?.id.as_str()))).collect()
     }
 
-    /// Slots whose keys a primary is asked for although it does not own them, nor do they come to
-    /// it: those that are leaving their node or lost, or `all`.
+    /// Slots whose keys a primary is asked to count although it neither owns nor imports them:
+    /// slots that are leaving their node or lost, or `all`.
     #[must_use]
     pub fn foreign(&self, node: Node, member: &Member, all: bool) -> Vec<Slot> {
         let leaving = self.primaries().flat_map(|(_, member)| &member.migrating);
@@ -210,7 +212,7 @@ impl View {
             .collect()
     }
 
-    /// Reports about slots that are not closed; `misplaced` is of each primary, in their order.
+    /// Reports about slots that are not closed; `misplaced` has one entry per primary, in order.
     #[must_use]
     pub fn claims(&self, misplaced: Vec<Misplaced>, directory: &mut Directory) -> Claims {
         let mut claims = BTreeMap::<Slot, Vec<(Node, Claim)>>::new();

@@ -13,19 +13,20 @@ use super::{
     nodes::unexpected,
 };
 
-/// Most characters of a node's error that are logged.
+/// Maximum number of characters of a node's error that are logged.
 const ERROR_CHARS_MAX: usize = 200;
 
-/// Redirections followed at once; from then on each takes [`PAUSE`]: nodes do not agree yet.
+/// Number of redirections followed at once; each further one waits for [`PAUSE`], because the nodes
+/// do not agree yet.
 const REDIRECTS_AT_ONCE: u32 = 4;
-/// Before a request is sent again that cannot be executed yet.
+/// Pause before a request that cannot be executed yet is sent again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The longest that a request waits for the map.
+/// Maximum time for which a request waits for the map.
 const MAP_LIMIT: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// One whole answer.
+    /// Handles one complete answer.
     pub(super) fn answer(&mut self, at: usize, answer: &[u8], now: Duration) -> wire::Result<()> {
         let Some(link) = self.links.get_mut(at) else { return Ok(()) };
         if !link.greetings.is_empty() {
@@ -94,7 +95,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Of a request of a client's: passed on, kept as a copy, or followed where it points.
+    /// Handles the answer to a client's request: forwards it, stores it as a copy, or follows its
+    /// redirection.
     fn answer_client(&mut self, at: usize, flight: Flight, answer: &[u8], now: Duration) {
         let Some(link) = self.links.get_mut(at) else { return };
         let (node, purpose) = (link.address, link.purpose);
@@ -154,7 +156,7 @@ impl Agent {
         }
         let node = match redirect {
             Redirect::Moved(slot, address) => {
-                // Reported by a node for a command that is not in our table.
+                // Reported by a node for a command that is not in the table.
                 let slot = *asked.slot.get_or_insert(slot);
                 let node = self.map.member(address);
                 if let Some(node) = node {
@@ -179,8 +181,7 @@ impl Agent {
                     Redirect::Down => answer.to_vec(),
                     _ => unserved(&asked, redirect),
                 };
-                // A node that is not known yet will be when the map comes: nothing is sent to and
-                // fro before.
+                // An unknown node will be known when the map arrives: nothing is sent before that.
                 let pause = if is_told_where && node.is_none() { MAP_LIMIT } else { PAUSE };
                 self.delay(asked, version, request, pause, &answer, now);
             }
@@ -234,15 +235,15 @@ impl Agent {
         let goes_on = !client.input.is_empty();
         self.spoken_to.push(asked.client);
         if goes_on {
-            // It gets the error; the writer sees that it is closed.
+            // The client gets the error and is then closed by the writer.
             let _ = self.proceed(asked.client, now);
         }
         self.count(asked.client);
     }
 }
 
-/// Error for a client whose request was redirected without success until the retry limit. The first
-/// word is Redis's own for a slot that no node serves, and no client follows it anywhere.
+/// Error for a client whose request was redirected without success until the retry limit. Its first
+/// word is that of Redis for a slot that no node serves, which clients do not follow.
 fn unserved(asked: &Asked, redirect: Redirect) -> Vec<u8> {
     let slot =
         asked.slot.map_or_else(|| "of the command".to_owned(), |slot| slot.number().to_string());

@@ -6,13 +6,14 @@ use wire::resp::{Version, request::Decoder};
 
 use super::Output;
 
-/// Requests of one client that are not answered; more stay unread.
+/// Maximum number of unanswered requests of one client; more are not read.
 pub(super) const PIPELINE_MAX: usize = 1_024;
-/// Bytes of its requests kept until they are answered; further ones wait until all are.
+/// Maximum bytes of unanswered requests of one client; further ones wait until all are answered.
 pub(super) const ASKED_BYTES_MAX: usize = 16 << 20;
-/// Bytes a client has not taken; nothing more is executed for it until it does.
+/// Maximum unread bytes of a client; above it, nothing more is executed for the client until it
+/// reads.
 const UNREAD_BYTES_MAX: usize = 4 << 20;
-/// Capacity that its empty output buffer keeps: there may be many clients.
+/// Capacity that an empty output buffer keeps: there may be many clients.
 const ROOM_BYTES: usize = 2 << 10;
 /// Number of waiting answers for which capacity is kept.
 const PLACES_KEPT: usize = 16;
@@ -31,7 +32,7 @@ pub(super) struct Transaction {
     pub(super) count: u32,
     pub(super) slot: Option<crate::slot::Slot>,
     pub(super) write: bool,
-    /// A command was refused: EXEC will be.
+    /// A command was refused, so EXEC will be refused.
     pub(super) failed: bool,
 }
 
@@ -49,17 +50,17 @@ pub(super) struct Client {
     pub(super) transaction: Option<Transaction>,
     /// Answers not yet given, from number `first` on.
     places: VecDeque<Place>,
-    /// Bytes of those that are there.
+    /// Bytes of the answers that have arrived.
     ready_bytes: usize,
     first: u64,
-    /// As of which version of the map its unanswered requests were sent.
+    /// Version of the map with which its unanswered requests were sent.
     pub(super) map_version: u64,
-    /// Nothing more is sent before all is answered: what was sent may have to be sent again.
+    /// Nothing more is sent until everything is answered: requests may have to be sent again.
     pub(super) alone: bool,
-    /// Requests of its that are sent again later, the last of them not before that time.
+    /// Number of its requests that wait to be sent again.
     pub(super) delayed: u32,
     pub(super) delayed_until: Duration,
-    /// Bytes it asked since all was answered.
+    /// Bytes of its requests since everything was answered.
     pub(super) asked_bytes: usize,
     /// It gets its due replies and is then closed.
     pub(super) closing: bool,
@@ -113,7 +114,7 @@ impl Client {
             + transaction.unwrap_or_default()
     }
 
-    /// Keeps a place for an answer that will come; its number.
+    /// Reserves the place of an outstanding answer; returns its number.
     pub(super) fn expect(&mut self) -> u64 {
         self.places.push_back(Place::Waits);
         self.first + self.places.len() as u64 - 1

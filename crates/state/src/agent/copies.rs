@@ -1,16 +1,16 @@
 //! Coherent copies of data that many hosts read, by CLIENT TRACKING.
 //!
-//! Slots that the placer has chosen ([`crate::replicas`]) are read over a separate connection to
-//! their node, which reports on it every change of a key that was read there. Reports and replies
-//! arrive in order, so a reply is stored at its place among the changes, and a later change drops
-//! it. A change drops all copies of its slot: the slot is the unit here too.
+//! Slots that the placer has selected ([`crate::replicas`]) are read over a separate connection to
+//! their node, on which the node reports every change of a key that was read there. Reports and
+//! replies arrive in order, so a reply is stored at its place among the changes, and a later change
+//! drops it. A change drops all copies of its slot: the slot is the unit here too.
 //!
 //! **Writes through this agent** use the same connection where possible, and drop the copies of
 //! their slot when they are answered, before the reply is forwarded: reads answered before precede
-//! the write, and reads answered after follow it. Others (transactions, scripts, pipelines, answers
-//! that differ between versions of the protocol) drop the copies when they are sent, and nothing is
-//! copied of their slot or answered from a copy before they are answered. So a client that knows of
-//! a completed write reads its result here.
+//! the write, and reads answered after follow it. Other writes (transactions, scripts, pipelines,
+//! answers that differ between versions of the protocol) drop the copies when they are sent, and
+//! nothing of their slot is copied or answered from a copy until they are answered. A client that
+//! knows of a completed write therefore reads its result here.
 //!
 //! **Copies have a lease.** The agent pings on that connection with a query of the cluster state;
 //! after a positive reply, all changes at the node before the query was sent have been received. A
@@ -29,13 +29,13 @@ use wire::resp::{Frame, Limits, Version, frame};
 
 use crate::slot::{SLOTS, Slot};
 
-/// Validity of copies, from the sending of an answered ping.
+/// Validity of copies, from the time at which an answered ping was sent.
 pub const COPY_LEASE: Duration = Duration::from_secs(1);
 /// A longer answer is not copied.
 const COPY_BYTES_MAX: usize = 64 << 10;
-/// Bytes of all copies unless granted otherwise.
+/// Maximum bytes of all copies unless granted otherwise.
 const COPIES_BYTES_MAX: usize = 64 << 20;
-/// Memory overhead of a copy, beside its request and its answer.
+/// Memory overhead of a copy, besides its request and its answer.
 const ENTRY_BYTES: usize = 256;
 /// A node no longer reports changes of keys that were read before.
 pub(super) const FORGET_ALL: &[u8] = b">2\r\n$10\r\ninvalidate\r\n_\r\n";
@@ -82,7 +82,7 @@ const NOT_THERE: i64 = -2;
 const NULL_3: &[u8] = b"_\r\n";
 const NULL_2: &[u8] = b"$-1\r\n";
 
-/// Whether a command may take the connection that copies come over: a read that leaves one, or a
+/// Whether a command may use the connection of the copies: a read whose answer is copied, or a
 /// write.
 pub(super) fn is_in_order(command: &str) -> bool {
     COPIED.contains(&command) || IN_ORDER.contains(&command)
@@ -105,7 +105,7 @@ enum Expires {
 /// A slot that is to be copied.
 #[derive(Debug, Default)]
 struct Copied {
-    /// The connection its copies came over.
+    /// The connection over which its copies arrived.
     link: Option<usize>,
     /// Incremented when another connection is used: an answer on the former one is not stored.
     generation: u64,
@@ -129,7 +129,7 @@ pub(super) struct Copies {
     generation: u64,
     /// Writes of this agent's clients over other connections that are not answered, by slot.
     writes: Box<[u32]>,
-    /// By connection: when the last question was sent that was answered well.
+    /// By connection: time at which the last query with a positive answer was sent.
     proofs: HashMap<usize, Duration>,
     /// A node does not report changes: nothing is copied.
     refused: bool,
@@ -188,8 +188,8 @@ impl Copies {
         self.slots.contains_key(&slot) && !self.is_written(slot)
     }
 
-    /// The answer to `request`, if a copy may be trusted. Copies are of `link`, the connection to
-    /// the slot's owner as it is known now.
+    /// The answer to `request`, if a copy is valid. `link` is the connection to the present owner
+    /// of the slot.
     pub(super) fn read(
         &mut self,
         slot: Slot,
@@ -212,7 +212,7 @@ impl Copies {
         lives.then(|| in_version(&copy.answer, version))
     }
 
-    /// A read of `slot` leaves over `link`.
+    /// A read of `slot` is sent over `link`.
     pub(super) fn begin(&mut self, slot: Slot, link: usize) -> Option<Fill> {
         if self.slots.get(&slot)?.link != Some(link) {
             self.begin_anew(slot);
@@ -237,8 +237,8 @@ impl Copies {
         }
     }
 
-    /// PTTL of the key of `request`, asked behind it at `since`, says `milliseconds`: -1, never;
-    /// -2, it is not there.
+    /// Processes the reply to the PTTL sent after `request` at `since`: `milliseconds`; -1 for
+    /// never, -2 if the key does not exist.
     pub(super) fn expires(
         &mut self,
         fill: Fill,
@@ -256,7 +256,7 @@ impl Copies {
         }
     }
 
-    /// A write to `slot` leaves over another connection.
+    /// A write to `slot` is sent over another connection.
     pub(super) fn write_begins(&mut self, slot: Slot) {
         if let Some(writes) = self.writes.get_mut(slot.number()) {
             *writes += 1;
@@ -297,7 +297,7 @@ impl Copies {
         }
     }
 
-    /// Whether the cluster is well was asked over `link` at `since`, and this is the answer.
+    /// Processes the answer to the query of the cluster state that was sent over `link` at `since`.
     pub(super) fn proven(&mut self, link: usize, answer: &[u8], since: Duration) {
         if answer.windows(WELL.len()).any(|words| words == WELL) {
             self.proofs.insert(link, since);
@@ -318,7 +318,7 @@ impl Copies {
         self.slots.get_mut(&fill.slot).filter(|copied| copied.generation == fill.generation)
     }
 
-    /// Not even answers that are on their way are stored.
+    /// Outstanding answers are not stored either.
     fn begin_anew(&mut self, slot: Slot) {
         self.changed(slot);
         if let Some(copied) = self.slots.get_mut(&slot) {
@@ -333,7 +333,7 @@ impl Copies {
     }
 }
 
-/// Memory that a copy takes.
+/// Memory of a copy.
 fn taken(request: &[u8], answer: &[u8]) -> usize {
     ENTRY_BYTES + request.len() + answer.len()
 }
@@ -348,7 +348,7 @@ fn is_same_in_both_versions(answer: &[u8]) -> bool {
     answer == NULL_3 || starts(b"$:+") || starts(b"*")
 }
 
-/// An answer in RESP3 that [`is_same_in_both_versions`] as a client of `version` is to have it.
+/// Converts an answer in RESP3 that [`is_same_in_both_versions`] for a client of `version`.
 pub(super) fn in_version(answer: &[u8], version: Version) -> &[u8] {
     if answer == NULL_3 && version == Version::Resp2 { NULL_2 } else { answer }
 }

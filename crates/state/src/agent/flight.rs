@@ -7,7 +7,7 @@ use wire::resp::{Limits, Scanner, Version, request};
 use super::{Login, Output, copies::Fill};
 use crate::slot::Slot;
 
-/// A request of a client, wherever it is on its way.
+/// A request of a client, in any state.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     /// Seat and identity of the client: the seat may have been reused.
@@ -17,9 +17,9 @@ pub(super) struct Asked {
     pub(super) number: u64,
     pub(super) slot: Option<Slot>,
     pub(super) write: bool,
-    /// It holds back copies of this slot until it is answered.
+    /// No copy of this slot is made or used until it is answered.
     pub(super) holds: Option<Slot>,
-    /// Answers it gets: one, or those of MULTI, its commands and EXEC.
+    /// Number of its answers: one, or those of MULTI, its commands and EXEC.
     pub(super) answers: u32,
     /// The time at which it was received.
     pub(super) since: Duration,
@@ -31,8 +31,7 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) enum Asker {
     Client(Asked),
-    /// A client of this version, over the connection that copies come over; its answer is to be
-    /// copied there.
+    /// A client of this version, over the connection of the copies, where the answer is copied.
     Copied(Asked, Version, Option<Fill>),
     /// The agent's query of the expiry of the key just read by this request, with the time of the
     /// query.
@@ -77,18 +76,18 @@ impl Purpose {
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) asker: Asker,
-    /// Its bytes at the front of what is kept, what goes ahead included.
+    /// Its bytes at the front of the kept bytes, including the prefix command.
     pub(super) bytes: usize,
-    /// Bytes of what goes ahead: ASKING, or CLIENT CACHING.
+    /// Bytes of the prefix command: ASKING, or CLIENT CACHING.
     pub(super) ahead: usize,
-    /// Answers that are still to come.
+    /// Number of outstanding answers.
     pub(super) due: u32,
     /// The first refusal among the commands of a transaction.
     pub(super) refusal: Option<Vec<u8>>,
 }
 
-/// One connection to a node. Requests are kept until they are answered: what was redirected is sent
-/// on from here.
+/// One connection to a node. Requests are kept until they are answered, so that they can be sent
+/// again after a redirection.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) node: usize,
@@ -104,15 +103,15 @@ pub(super) struct Link {
     pub(super) scanned: usize,
     /// Lengths of the agent's own unanswered set-up commands.
     pub(super) greetings: VecDeque<usize>,
-    /// Bytes of the answer that is coming which were not kept: it is too long.
+    /// Bytes of the arriving answer that were not kept because it is too long.
     pub(super) dropped: usize,
     /// Its share of [`super::Agent::held_bytes`].
     pub(super) counted: usize,
 }
 
-/// Room that the output of a connection keeps while it is empty.
+/// Capacity that an empty output buffer of a connection keeps.
 const ROOM_BYTES: usize = 64 << 10;
-/// Requests that may be unanswered in room that is kept.
+/// Number of unanswered requests for which capacity is kept.
 const FLIGHTS_KEPT: usize = 1_024;
 
 /// Sent before a request that was redirected by ASK.
@@ -172,7 +171,7 @@ impl Link {
         self.flights.push_back(Flight { asker, bytes, ahead, due, refusal: None });
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub(super) fn held_bytes(&self) -> usize {
         let flights = self.flights.capacity() * size_of::<Flight>();
         self.output.held_bytes() + self.input.capacity() + flights
@@ -195,8 +194,8 @@ impl Link {
         }
     }
 
-    /// Everything that is not answered with its request: and whether the node may have executed it,
-    /// which is so if every byte of it was handed to the network.
+    /// Returns all unanswered requests, each with whether the node may have executed it, which is
+    /// the case if every byte was handed to the network.
     pub(super) fn lose(&mut self) -> Vec<(Asker, Vec<u8>, bool)> {
         let mut at = self.greetings.iter().sum::<usize>();
         let (kept, written) = (self.output.kept(), self.output.written());

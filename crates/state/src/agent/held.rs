@@ -1,7 +1,7 @@
 //! Accounting of the agent's memory for clients, and releasing it.
 //!
-//! Counted are the buffers of clients and of connections to nodes, requests under way among them.
-//! Copies have a budget of their own ([`Agent::grant`]).
+//! It counts the buffers of clients and of connections to nodes, including outstanding requests.
+//! Copies have a separate budget ([`Agent::grant`]).
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use wire::resp::{Kind, Limits, response};
 
 use super::{Agent, copies::FORGET_ALL, flight::Asker};
 
-/// The longest request, answer and transaction that passes. They are held until they are whole, and
-/// once more on their way.
+/// Maximum length of a request, an answer and a transaction. Each is held until it is complete, and
+/// a second time while it is being sent.
 const WHOLE_BYTES_MAX: usize = 8 << 20;
-/// While clients have no room, of an answer that is longer no part is kept.
+/// While clients have no room, an answer longer than this is not kept.
 const PRESSED_BYTES_MAX: usize = 64 << 10;
-/// A client or connection that keeps less is not counted.
+/// A client or connection that uses less is not counted.
 const COUNTED_BYTES_MIN: usize = 4 << 10;
 
-/// Limits of what passes through an agent.
+/// Limits of requests and replies through an agent.
 #[must_use]
 pub fn limits() -> Limits {
     Limits {
@@ -91,7 +91,7 @@ impl Agent {
         }
     }
 
-    /// A reply of the given length has arrived of which no part was kept.
+    /// Handles a reply of the given length that was not kept.
     pub(super) fn dropped(
         &mut self,
         link: usize,

@@ -5,7 +5,7 @@ use wire::resp::{Request, Version, response};
 use super::client::Client;
 use crate::slot::{SLOTS, Slot};
 
-/// The version of Redis whose protocol clients may count on.
+/// Version of Redis that the agent reports to clients.
 const SERVER_VERSION: &str = "7.0.0";
 const NAME_BYTES_MAX: usize = 256;
 
@@ -29,7 +29,7 @@ pub(super) fn answer(client: &mut Client, command: &str, request: &Request<'_>) 
             client.name.clear();
             response::write_simple(&mut out, b"RESET");
         }
-        // Replicas are not asked, so there is nothing to switch; and nothing is watched.
+        // Replicas are not used, so there is nothing to switch; nothing is watched.
         "readonly" | "readwrite" | "unwatch" => response::write_simple(&mut out, b"OK"),
         "client|setinfo" => response::write_simple(&mut out, b"OK"),
         "client|no-evict" | "client|no-touch" if request.len() == 3 => {
@@ -119,7 +119,7 @@ fn id(client: &Client) -> String {
     format!("{:016x}{:016x}{:08x}", hash(0xcbf2_9ce4_8422_2325), hash(1), hash(2) as u32)
 }
 
-/// A cluster of one node, the agent: so clients that know clusters stay with it.
+/// A cluster of one node, the agent, so that cluster-aware clients stay with it.
 fn slots(client: &Client, out: &mut Vec<u8>) {
     response::write_array_header(out, 1);
     response::write_array_header(out, 3);

@@ -12,7 +12,7 @@ use crate::{
     slot::{SLOTS, Slot},
 };
 
-/// Nodes that can be known; a cluster has at most 1,000.
+/// Maximum number of known nodes; a cluster has at most 1,000.
 const NODES_MAX: usize = 1_024;
 const NO_OWNER: u16 = u16::MAX;
 
@@ -26,11 +26,11 @@ pub(super) struct Map {
     owners: Box<[u16]>,
     /// The number of slots that each node owns.
     owned: Vec<u32>,
-    /// Which nodes are primaries that can be reached, with slots or without, as of the last answer.
+    /// Whether each node is a reachable primary, with or without slots, as of the last answer.
     primaries: Vec<bool>,
-    /// Addresses of all members, replicas among them, as of the last answer.
+    /// Addresses of all members, including replicas, as of the last answer.
     members: HashSet<SocketAddr>,
-    /// Grows with every slot that has another owner.
+    /// Incremented for every slot whose owner changes.
     version: u64,
 }
 
@@ -83,7 +83,7 @@ impl Map {
         all.filter(|(_, (owned, primary))| **owned > 0 || **primary).map(|(node, _)| node)
     }
 
-    /// The number of the node at `address`; nothing if there are too many.
+    /// The number of the node at `address`; `None` if there are too many.
     pub(super) fn node(&mut self, address: SocketAddr) -> Option<usize> {
         let number = |wanted| self.nodes.iter().position(|&known| known == wanted);
         if let Some(node) = number(Some(address)) {
@@ -134,7 +134,8 @@ impl Map {
         }
     }
 
-    /// Takes over an answer to CLUSTER NODES of the node at `asked`; whether it named any slot.
+    /// Applies an answer to CLUSTER NODES of the node at `asked`; returns whether it named any
+    /// slot.
     pub(super) fn learn(&mut self, answer: &[u8], asked: SocketAddr) -> bool {
         let Ok(Some((answer, _))) = frame::decode(answer, &Limits::default()) else { return false };
         let text = String::from_utf8_lossy(answer.payload().unwrap_or_default());
@@ -156,7 +157,7 @@ impl Map {
     }
 }
 
-/// The address a node is named by. No name at all means: of the node that was asked.
+/// The address in a node's name. An empty name means the node that was asked.
 fn host_of(host: &[u8], asked: SocketAddr) -> Option<IpAddr> {
     match std::str::from_utf8(host).ok()? {
         "" | "?" => Some(asked.ip()),
@@ -170,13 +171,13 @@ fn host_of(host: &[u8], asked: SocketAddr) -> Option<IpAddr> {
 pub(super) enum Redirect {
     /// The slot is that node's.
     Moved(Slot, SocketAddr),
-    /// This once, ask that node.
+    /// Send this one request to that node.
     Ask(SocketAddr),
-    /// Not now: keys of the command are at two nodes.
+    /// Retry: keys of the command are at two nodes.
     TryAgain,
-    /// Not now: the cluster is not complete, or the node knows of no owner.
+    /// Retry: the cluster is incomplete, or the node knows no owner.
     Down,
-    /// Somewhere, but not to an address: a host name, say.
+    /// Redirection to something that is not an address, such as a host name.
     Elsewhere,
 }
 

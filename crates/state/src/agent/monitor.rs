@@ -10,11 +10,11 @@ use crate::{
     slot::{SLOTS, Slot},
 };
 
-/// Slots in one report; the busiest are.
+/// Maximum number of slots in one report; the busiest are included.
 const REPORTED_SLOTS_MAX: usize = 4_096;
-/// Keys in one report.
+/// Maximum number of keys in one report.
 const HOT_KEYS_MAX: usize = 32;
-/// Round trips kept of one node between two reports.
+/// Maximum number of round trips kept per node between two reports.
 const ROUND_TRIPS_MAX: usize = 64;
 /// Sampling of hot keys: one access in this number.
 const SAMPLED_OF: u32 = 16;
@@ -71,7 +71,7 @@ impl Monitor {
             counts.writes += u64::from(write);
             counts.bytes += bytes as u64;
         }
-        // Where the first argument is no key, its slot is unlikely to be that of the key.
+        // If the first argument is not a key, its slot is unlikely to be that of the key.
         if let Some(key) = key
             && self.sampler.sample()
             && Slot::of(key) == slot

@@ -13,9 +13,9 @@ use super::{
 const LOST_PAUSE: Duration = Duration::from_millis(100);
 /// Interval of periodic queries of slot owners.
 const SLOTS_PERIOD: Duration = Duration::from_secs(5);
-/// The least time between two such questions.
+/// Minimum time between two such queries.
 const SLOTS_PAUSE: Duration = Duration::from_millis(200);
-/// A node that has not answered it by then is not asked again.
+/// Timeout of such a query; the node is not asked again.
 const SLOTS_LIMIT: Duration = Duration::from_secs(2);
 /// Interval at which the infrastructure monitor pings nodes that have slots or may get some.
 const PING_PERIOD: Duration = Duration::from_millis(250);
@@ -28,7 +28,7 @@ const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const INFO: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n";
 
 impl Agent {
-    /// Connections that are wanted: by their place, and to where.
+    /// Connections to be made: seat and address.
     pub fn wishes(&mut self) -> Vec<(usize, SocketAddr)> {
         let links = &self.links;
         let wish = |link: usize| Some((link, links.get(link)?.address));
@@ -45,7 +45,7 @@ impl Agent {
         into.append(&mut self.links_spoken);
     }
 
-    /// The connection that was wished for is there.
+    /// A requested connection was established.
     pub fn connected(&mut self, link: usize) {
         if let Some(found) = self.links.get_mut(link) {
             found.connected = true;
@@ -215,8 +215,8 @@ impl Agent {
         self.send(node, asked, version, b"", request);
     }
 
-    /// Sends a request over the connection that all take. A write holds back copies of its slot
-    /// until it is answered.
+    /// Sends a request over the shared connection. During a write, no copy of its slot is made or
+    /// used.
     pub(super) fn send(
         &mut self,
         node: usize,
@@ -262,7 +262,7 @@ impl Agent {
         }
     }
 
-    /// A node that is not there is not measured.
+    /// A node that cannot be reached is not measured.
     fn may_ping(&self, link: usize) -> bool {
         let is_ping = |asker: &Asker| matches!(asker, Asker::Ping(_) | Asker::Proof(_));
         self.links.get(link).is_some_and(|link| {
@@ -293,7 +293,7 @@ impl Agent {
         self.links_of.get(node)?[purpose.place()]
     }
 
-    /// The connection to a node, which may still have to be made.
+    /// The connection to a node; it may not be established yet.
     fn link(&mut self, node: usize, purpose: Purpose) -> usize {
         if self.links_of.len() <= node {
             self.links_of.resize(node + 1, [None; Purpose::COUNT]);
@@ -310,7 +310,7 @@ impl Agent {
         link
     }
 
-    /// A node for what any can answer: one with slots, if some is known.
+    /// A node for requests that any node can answer: one with slots, if known.
     fn any_node(&self) -> usize {
         let owners = self.map.owners();
         let place = self.any.checked_rem(owners.clone().count());

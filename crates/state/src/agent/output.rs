@@ -1,19 +1,19 @@
-//! Bytes on their way out.
+//! Output buffer of a connection.
 
 /// Bytes to be written, and bytes that were written but may be needed again.
 #[derive(Debug)]
 pub struct Output {
     bytes: Vec<u8>,
-    /// Capacity that it keeps while it is empty.
+    /// Capacity that an empty buffer keeps.
     room: usize,
-    /// Before it: forgotten.
+    /// End of the dropped bytes.
     start: usize,
-    /// Before it: written.
+    /// End of the written bytes.
     written: usize,
 }
 
 impl Output {
-    /// An empty one that keeps `room` bytes once it had them.
+    /// Creates an empty buffer that keeps up to `room` bytes of capacity.
     pub(super) fn new(room: usize) -> Self {
         Self { bytes: Vec::new(), room, start: 0, written: 0 }
     }
@@ -24,13 +24,13 @@ impl Output {
         self.bytes.get(self.written..).unwrap_or_default()
     }
 
-    /// Whether all is written.
+    /// Whether everything is written.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.written == self.bytes.len()
     }
 
-    /// `count` bytes more were written.
+    /// Notes that `count` more bytes were written.
     pub fn advance(&mut self, count: usize) {
         self.written = (self.written + count).min(self.bytes.len());
     }
@@ -39,7 +39,7 @@ impl Output {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The first bytes that are kept are not needed again; they are written.
+    /// Drops the first `count` kept bytes, which are written and no longer needed.
     pub(super) fn forget(&mut self, count: usize) {
         self.start = (self.start + count).min(self.written);
         if self.start == self.bytes.len() {
@@ -64,7 +64,7 @@ impl Output {
         self.bytes.get(self.start..).unwrap_or_default()
     }
 
-    /// Memory it takes.
+    /// Bytes of memory in use.
     pub(super) fn held_bytes(&self) -> usize {
         self.bytes.capacity()
     }

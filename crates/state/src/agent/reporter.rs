@@ -1,5 +1,5 @@
-//! Leaves an agent's reports in the cluster, and finds there which slots are to be copied: as one
-//! more client of the agent, so that reports use the same path as other commands.
+//! Stores an agent's reports in the cluster, and reads there which slots are to be copied. It is
+//! one more client of the agent, so reports use the same path as other commands.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -8,11 +8,11 @@ use wire::resp::{Limits, Pipeline, Reply};
 use super::Agent;
 use crate::report::{COPIES, REPORTS, Report, slots_of};
 
-/// Commands of one report.
+/// Number of commands of one report.
 const OUTSTANDING_MAX: usize = 2;
 
-/// A client of the agent that carries its reports. It says nothing on its own: [`advance`] is
-/// called when it is [`due`].
+/// A client of the agent that sends its reports. It acts only when [`advance`] is called, at the
+/// time given by [`due`].
 ///
 /// [`advance`]: Self::advance
 /// [`due`]: Self::due
@@ -59,8 +59,8 @@ impl Reporter {
         self.due
     }
 
-    /// Reads the reply to the last report, and sends the next when it is due. Returns what a node
-    /// says that rejects a report, the first time.
+    /// Reads the reply to the last report, and sends the next when it is due. Returns the error of
+    /// a node that rejects a report, the first time.
     pub fn advance(&mut self, agent: &mut Agent, now: Duration) -> Option<String> {
         if now < self.due {
             return None;
@@ -73,7 +73,7 @@ impl Reporter {
 
     fn report(&mut self, agent: &mut Agent, now: Duration) {
         if !agent.is_idle(self.client) {
-            // The last one is still on its way: this period will be part of the next.
+            // The last report is still outstanding: this period will be part of the next report.
             return;
         }
         let report = agent.report(now);
@@ -110,11 +110,11 @@ impl Reporter {
         refusal.filter(|_| !warned)
     }
 
-    /// What to keep copies of.
+    /// Applies the list of slots to copy.
     fn choose(&mut self, agent: &mut Agent, reply: Reply) {
         let chosen = match reply {
             Reply::Error(_) => return,
-            // Nothing there: no placer has chosen any.
+            // Empty: no placer has selected any slots.
             reply => reply.text().unwrap_or_default(),
         };
         if chosen != self.chosen {

@@ -11,17 +11,17 @@ use crate::slot::Slot;
 /// The decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// The owner of this slot has to answer.
+    /// The owner of this slot must answer.
     Slot {
         slot: Slot,
-        /// Values may have changed when it was executed.
+        /// The request may change values.
         write: bool,
         /// It names more than one key: it may get TRYAGAIN.
         many: bool,
-        /// It may take the connection that copies come over.
+        /// It may use the connection of the copies.
         in_order: bool,
     },
-    /// Every node answers the same, or nearly.
+    /// All nodes give the same answer, or nearly.
     AnyNode,
     /// The agent answers.
     Here(&'static str),
@@ -32,8 +32,8 @@ pub(super) enum Route {
     Refused(String),
 }
 
-/// Commands without keys that any node may answer, by their names or their containers'. What others
-/// answer depends on the node, or changes one node of many.
+/// Commands without keys that any node may answer, by their names or those of their containers. The
+/// answer to other commands depends on the node, or they change only one node.
 const ANYWHERE: &[&str] = &[
     "command",
     "info",
@@ -50,8 +50,7 @@ const ANYWHERE: &[&str] = &[
     "fcall_ro",
 ];
 
-/// Containers and commands that are about the connection to the agent, which is not the one to a
-/// node.
+/// Containers and commands that concern the connection to the agent, not that to a node.
 const HERE: &[&str] = &[
     "auth",
     "client",
@@ -137,7 +136,7 @@ fn waits(command: &Command, request: &Request<'_>) -> bool {
         return false;
     }
     match command.name {
-        // These wait only if they are asked to.
+        // These block only with an option.
         "xread" | "xreadgroup" => request
             .arguments()
             .take_while(|argument| !argument.eq_ignore_ascii_case(b"STREAMS"))

@@ -1,12 +1,12 @@
-//! The heuristic: slots choose in the order of what their second choice would cost them more, then
-//! they change places as long as that gains anything.
+//! The heuristic: slots are assigned in the order of the extra cost of their second choice, then
+//! exchanged while that reduces the cost.
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
 use super::{Demand, Plan, Problem};
 use crate::Node;
 
-/// Choices remembered for each slot; behind them all nodes are looked at again.
+/// Number of choices kept per slot; after these all nodes are examined again.
 const CHOICES: usize = 8;
 
 /// Order of choice when capacity is short.
@@ -20,14 +20,14 @@ pub(super) enum Order {
     RegretByBytes,
 }
 
-/// A node that a slot could go to, and what it would wait there.
+/// A node for a slot, and the waiting time there.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     node: usize,
     cost: f32,
 }
 
-/// A slot goes to `node`, and the one whose place it takes, if any, to another.
+/// A slot moves to `node`, and the slot that it displaces, if any, to another node.
 struct Exchange {
     gain: f32,
     node: usize,
@@ -63,7 +63,7 @@ pub(super) struct Planner<'p> {
     order: Order,
     bytes_left: Vec<i128>,
     accesses_left: Vec<f64>,
-    /// Accesses a second of each demand.
+    /// Accesses per second of each demand.
     loads: Vec<f64>,
     owners: Vec<Option<usize>>,
     /// The cheapest choices of each demand, cheapest first.
@@ -117,7 +117,7 @@ impl<'p> Planner<'p> {
         let mut choices: Vec<Choice> = Vec::with_capacity(CHOICES + 1);
         let mut limit = f32::INFINITY;
         for (node, &cost) in self.costs.iter().enumerate() {
-            // Most nodes are dearer than those found before.
+            // Most nodes cost more than those found before.
             if choices.len() == CHOICES && cost >= limit {
                 continue;
             }
@@ -165,8 +165,8 @@ impl<'p> Planner<'p> {
         Some(Waiting { regret, demand: number, choice })
     }
 
-    /// Slots that would wait less elsewhere go there, or take the place of those that lose less by
-    /// leaving, each where that gains most; whether any did.
+    /// Moves slots that would wait less elsewhere, or exchanges them with slots that lose less,
+    /// each where it gains most; returns whether any moved.
     pub(super) fn exchange(&mut self) -> bool {
         let mut residents: Vec<Vec<usize>> = vec![Vec::new(); self.problem.nodes.len()];
         for (number, owner) in self.owners.iter().enumerate() {
@@ -249,7 +249,7 @@ impl<'p> Planner<'p> {
         self.problem.wait_at(demand, Node(node as u16)) + price
     }
 
-    /// Whether every slot is where it waits least, or stays by itself.
+    /// Whether every slot is at the node with its shortest wait, or pinned.
     pub(super) fn is_wished(&self) -> bool {
         let wished = |(owner, choices): (&Option<usize>, &Vec<Choice>)| {
             owner.is_some() && *owner == choices.first().map(|choice| choice.node)

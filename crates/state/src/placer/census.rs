@@ -8,7 +8,8 @@ use crate::{Node, members::Member, placement::Capacity, slot::Slot, usage::Memor
 /// Tenths of a node's `maxmemory` that slots are planned to fill: the rest is for growth until they
 /// are counted again.
 const FILLED_TENTHS: u64 = 9;
-/// How often keys of slots are counted; at once where a slot in use never was.
+/// Interval between counts of the keys of slots; a slot in use that was never counted is counted at
+/// once.
 const COUNT_PERIOD: Duration = Duration::from_secs(5);
 
 /// As of the last count.
@@ -16,18 +17,18 @@ const COUNT_PERIOD: Duration = Duration::from_secs(5);
 pub(super) struct Census {
     counted: Option<Duration>,
     bytes: BTreeMap<Slot, u64>,
-    /// What slots in use may take at nodes that have a limit, in bytes.
+    /// Bytes for slots in use at nodes that have a limit.
     room: BTreeMap<Node, u64>,
 }
 
-/// What was counted at one primary.
+/// Count at one primary.
 #[derive(Debug, Clone)]
 pub struct Count {
     /// Its memory.
     pub memory: Memory,
-    /// How many keys it has.
+    /// Number of its keys.
     pub keys_all: u64,
-    /// How many keys it has of each slot that was asked for.
+    /// Number of its keys in each requested slot.
     pub keys: Vec<(Slot, u64)>,
 }
 
@@ -45,8 +46,8 @@ impl Census {
         self.room.clear();
     }
 
-    /// Takes over what was counted at `node`. A slot's keys are taken to be as large as keys at
-    /// their node are.
+    /// Applies the count of `node`. The keys of a slot are assumed to have the mean size of the
+    /// keys of their node.
     pub(super) fn take(&mut self, node: Node, Count { memory, keys_all, keys }: Count) {
         let each = memory.dataset.checked_div(keys_all).unwrap_or_default();
         let bytes = || keys.iter().map(|&(slot, keys)| (slot, keys * each));
@@ -62,8 +63,8 @@ impl Census {
         self.bytes.get(&slot).copied().unwrap_or_default()
     }
 
-    /// Room at each node: what `maxmemory` leaves to slots in use; a node that is excluded, or no
-    /// primary now, has none.
+    /// Capacity of each node: the part of `maxmemory` for slots in use; 0 for a node that is
+    /// excluded or not a primary now.
     pub(super) fn capacities(&self, view: &View, config: &Config) -> Vec<Capacity> {
         let of = |(number, member): (usize, &Option<Member>)| match member {
             Some(member) if !config.excluded.contains(&member.address) => Capacity {

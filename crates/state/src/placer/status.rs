@@ -13,16 +13,16 @@ use crate::{
 /// Number of moves in the status, the latest.
 const LATEST_MAX: usize = 16;
 
-/// What the placer leaves in the cluster for `enroute state status` and `why`.
+/// Status that the placer stores in the cluster for `enroute state status` and `why`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Status {
     pub(super) placer: String,
     pub(super) dry_run: bool,
     pub(super) agents: Vec<String>,
     pub(super) slots_in_use: usize,
-    /// Of which agents keep copies.
+    /// Number of slots of which agents keep copies.
     pub(super) copied: usize,
-    /// What all accesses wait in a second, in microseconds.
+    /// Waiting time of all accesses per second, in microseconds.
     pub(super) waits_us: f64,
     /// Since this placer leads.
     pub(super) moves: u64,
@@ -49,20 +49,20 @@ impl Status {
         Ok(Query::new(words!["SET", STATUS, serde_json::to_string(self)?], done))
     }
 
-    /// Of what has happened the latest comes first.
+    /// Adds an event; the latest comes first.
     pub(super) fn tell(&mut self, line: String) {
         self.latest.insert(0, line);
         self.latest.truncate(LATEST_MAX);
     }
 
-    /// Why a slot is where it is.
+    /// Reason for the place of a slot.
     #[must_use]
     pub fn why(&self, slot: Slot) -> &str {
         let known = self.why.get(&(slot.number() as u16));
         known.map_or("stays: it is not used, or many other slots are used more", String::as_str)
     }
 
-    /// The same for people, one line each.
+    /// The status as text, one line per item.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let (used, copied) = (self.slots_in_use, self.copied);

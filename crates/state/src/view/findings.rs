@@ -1,9 +1,9 @@
-//! What `enroute state doctor` and `status` say of a view.
+//! Lines about a view for `enroute state doctor` and `status`.
 
 use super::{Claim, Claims, Node, Slot, View};
 
 impl View {
-    /// What is open, one line each.
+    /// Open slots, one line each.
     #[must_use]
     pub fn findings(&self, claims: &Claims) -> Vec<String> {
         let lost = self.lost.iter().map(|slot| format!("slot {} has no owner", slot.number()));

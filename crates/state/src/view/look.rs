@@ -1,9 +1,9 @@
-//! How a view comes about: one node names the primaries, each of them reports itself, and where no
-//! primary reports a slot as its own, all are asked for its owner.
+//! Creates a view: one node names the primaries, each of them reports itself, and if no primary
+//! reports a slot as its own, all are asked for the owner.
 
 use super::{BTreeSet, Directory, Member, Missing, Node, SLOTS, Slot, SocketAddr, View, members};
 
-/// What the primaries say of themselves.
+/// What the primaries report about themselves.
 #[derive(Debug)]
 pub struct Look {
     found: Vec<Member>,
@@ -15,26 +15,27 @@ pub struct Look {
     unowned: Vec<Slot>,
 }
 
-/// What one primary says of a slot that none reports as its own: true if its owner is another
-/// primary, which denies it.
+/// Report of one primary about a slot that none reports as its own: true if it names another
+/// primary as the owner, which denies it.
 pub type Denied = (Slot, bool);
 
 impl Look {
-    /// Where the primaries listen that are to report themselves, by what any node has `told`.
+    /// Addresses of the primaries that must report themselves, from the reply of any node in
+    /// `told`.
     #[must_use]
     pub fn primaries(told: &[Member]) -> Vec<SocketAddr> {
         let primaries = told.iter().filter(|member| member.primary && !member.failing);
         primaries.map(|member| member.address).collect()
     }
 
-    /// Where the nodes listen that one node has `told` of, those that may be gone last.
+    /// Addresses of the nodes that one node has `told`; nodes that may have failed come last.
     #[must_use]
     pub fn seeds(told: &[Member]) -> Vec<SocketAddr> {
         let (gone, there): (Vec<&Member>, Vec<_>) = told.iter().partition(|one| one.failing);
         there.into_iter().chain(gone).map(|member| member.address).collect()
     }
 
-    /// Takes the reports of [`Look::primaries`] over: each of itself, with the latest epoch that it
+    /// Applies the reports of [`Look::primaries`]: each about itself, with the latest epoch that it
     /// knows.
     ///
     /// # Errors
@@ -56,14 +57,14 @@ impl Look {
         Ok(Self { found, heard, owners, unowned })
     }
 
-    /// The primaries to be asked for all nodes they know; none if every slot has an owner.
+    /// The primaries that must be asked for all nodes they know; empty if every slot has an owner.
     #[must_use]
     pub fn asked(&self) -> Vec<SocketAddr> {
         let asked = self.found.iter().filter(|_| !self.unowned.is_empty());
         asked.map(|member| member.address).collect()
     }
 
-    /// What a primary that knows these nodes says of the slots without an owner.
+    /// Report about the slots without an owner of a primary that knows these nodes.
     #[must_use]
     pub fn denied(&self, members: &[Member]) -> Vec<Denied> {
         let is_found = |owner: &Member| self.found.iter().any(|member| member.id == owner.id);
@@ -74,8 +75,8 @@ impl Look {
         self.unowned.iter().filter_map(of).collect()
     }
 
-    /// The view, with what all of [`Look::asked`] say. A slot is lost if no node claims it, and no
-    /// node reports it as owned by a node that was not asked.
+    /// The view, from the reports of all of [`Look::asked`]. A slot is lost if no node claims it,
+    /// and no node reports it as owned by a node that was not asked.
     #[must_use]
     pub fn view(self, said: Vec<Denied>, directory: &mut Directory) -> View {
         let (denied, kept): (Vec<Denied>, Vec<_>) = said.into_iter().partition(|one| one.1);
