@@ -17,8 +17,8 @@ use crate::{
 
 /// Shards held from one command to the next.
 ///
-/// They are [`Shards`] themselves: a command that wants others gets those, too. Nothing may wait,
-/// or lock a shard by another way, while it exists.
+/// They implement [`Shards`]: a command that needs other shards gets those, too. While it exists,
+/// nothing may wait or lock a shard in another way.
 pub struct Batch<'s, S: Shards> {
     shards: &'s S,
     /// Shards stay held between commands.

@@ -17,8 +17,8 @@ use crate::{
     tracking::Notice,
 };
 
-/// Messages one client may leave unread; beyond, it is closed, as what it keeps can no longer be
-/// told to be stale.
+/// Maximum number of unread messages of a client; above it the client is closed, because it can no
+/// longer be notified of stale keys.
 pub const MESSAGES_MAX: usize = 100_000;
 
 /// A push message to a client.
@@ -133,7 +133,7 @@ impl Client {
         }
     }
 
-    /// Has everything come that it waited for?
+    /// Whether all disk reads that it waited for have completed.
     pub fn is_ready(&self) -> bool {
         self.awaited.load(SeqCst) == 0
     }
@@ -252,7 +252,7 @@ impl Clients {
     /// Sends an invalidation to a tracking client, or to its redirection target.
     pub(crate) fn invalidate(&self, id: u64, notices: &[Notice]) {
         let Some(client) = self.find(id) else { return };
-        // What it read before it asked for broadcasts is of no interest any more.
+        // Keys that it read before it requested broadcasts are no longer tracked.
         let broadcasts = client.details.lock().broadcasts;
         let wanted = notices.iter().filter(|notice| notice.prefix.is_some() == broadcasts);
         self.tell(id, wanted.map(|notice| (Some(vec![notice.key.clone()]), notice.prefix.clone())));

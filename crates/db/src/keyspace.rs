@@ -1,8 +1,8 @@
 //! The keys a command may touch: the shards held for it, seen as one keyspace.
 //!
-//! Tier 2 shares the shards out ([`Shards`]); a command gets those its keys lie in, already loaded,
-//! and works on them as if nothing else existed. Every change passes the shard's
-//! tracking, so every client that tracks a key is notified.
+//! Tier 2 provides the shards ([`Shards`]); a command gets the shards of its keys, already loaded,
+//! and works on them as if nothing else existed. Every change passes the shard's tracking, so every
+//! client that tracks a key is notified.
 
 use std::{ops::DerefMut, time::Duration};
 
@@ -25,7 +25,7 @@ pub(crate) use loads::Loads;
 /// Longest value, in bytes: `proto-max-bulk-len`.
 pub const VALUE_BYTES_MAX: usize = 4 << 20;
 
-/// All shards, behind whatever keeps them apart.
+/// All shards, behind a lock or another form of exclusion.
 pub trait Shards {
     /// One shard, held.
     type Guard<'a>: DerefMut<Target = Shard>
@@ -200,7 +200,7 @@ impl Keyspace<'_> {
         if self.loads.may_ask(|| false) { Ok(()) } else { Err(Outcome::Queue) }
     }
 
-    /// Waits for nothing that is missing; says whether something was.
+    /// Cancels all waits for missing data; returns whether there were any.
     pub(crate) fn release_missing(&mut self) -> bool {
         let (missing, _) = self.loads.take();
         for &(index, ticket) in &missing {

@@ -1,9 +1,9 @@
 //! # db: the elastic database's commands
 //!
 //! Executes RESP commands on [`store::elastic::Elastic`]: the string, bit, key, expiry and
-//! transaction commands of Redis, tracking, users, and what servers are asked about themselves. A
-//! [`Session`] executes one command after the other on [`Shards`](keyspace::Shards) that the caller
-//! provides, and writes replies as bytes.
+//! transaction commands of Redis, tracking, users, and commands about the server. A [`Session`]
+//! executes one command after the other on [`Shards`](keyspace::Shards) that the caller provides,
+//! and writes replies as bytes.
 //!
 //! It is not: a server (no sockets, threads or clock: `now` is an argument), a store (values live
 //! in `store`), or a data-structure server: every value is a string.

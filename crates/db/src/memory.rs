@@ -1,7 +1,7 @@
-//! How the memory of the whole process is divided.
+//! Division of the memory of the whole process.
 
-/// The least memory that the whole process can be kept to: code, threads, the logs' buffers and a
-/// little of everything.
+/// Minimum memory budget of the whole process: code, threads, log buffers and a small part for
+/// everything else.
 pub const MEMORY_BYTES_MIN: u64 = 32 << 20;
 
 /// Maximum of data that all clients together may keep waiting if the whole process may use

@@ -21,7 +21,7 @@ const WRITERS_PREFIX: &[u8] = b"netcache-writers:";
 /// Time after a writer's last write to a key for which a repeated write is detected.
 const WRITERS_LIVE_S: &[u8] = b"600";
 
-/// The command that has the agent told of writes of others to values.
+/// The command that subscribes the agent to writes of other clients to values.
 pub const TRACK: [&[u8]; 7] =
     [b"client", b"tracking", b"on", b"bcast", b"noloop", b"prefix", PREFIX];
 

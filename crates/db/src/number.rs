@@ -86,7 +86,7 @@ impl LongDouble {
 }
 
 const FRACTION_DIGITS: usize = 17;
-/// Longest text that is looked at.
+/// Maximum length of a number's text.
 const DIGITS_MAX: usize = 5_000;
 
 /// A number of any size, its least part first: just enough arithmetic to print a float exactly.

@@ -1,4 +1,4 @@
-//! Output of a connection: what may leave, and what waits until something is durable.
+//! Output of a connection: bytes that may be sent, and bytes that wait until a write is durable.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use store::elastic::Position;
 /// Empty buffers with more capacity than this are freed.
 const BUFFER_BYTES_KEPT: usize = 64 << 10;
 
-/// Output that must not leave before something is durable.
+/// Output that must not be sent before a write is durable.
 struct Hold {
     /// Offset of its first byte, counted from the first byte ever written to this client.
     start: u64,
@@ -15,7 +15,7 @@ struct Hold {
     position: Position,
 }
 
-/// Replies on their way to one client.
+/// Replies to be sent to one client.
 #[derive(Default)]
 pub struct Output {
     bytes: Vec<u8>,

@@ -118,7 +118,7 @@ impl Parameters {
         *self.goal.read()
     }
 
-    /// Changes what memory is changed for.
+    /// Sets the goal of automatic memory changes.
     pub fn set_goal(&self, goal: Option<Goal>) {
         *self.goal.write() = goal;
     }

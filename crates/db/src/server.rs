@@ -1,4 +1,4 @@
-//! What all connections share: users, clients, parameters, counters.
+//! State shared by all connections: users, clients, parameters, counters.
 
 use std::{
     io,
@@ -62,8 +62,8 @@ pub trait Host: Send + Sync {
 /// Counters of all connections.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Commands executed. The executing thread counts them, several at once: each counting waits
-    /// for all that was written before.
+    /// Number of executed commands. The executing thread adds several at once, because each
+    /// addition waits for all earlier stores.
     pub commands: AtomicU64,
     /// Connections let in.
     pub connections: AtomicU64,
@@ -136,7 +136,7 @@ impl Server {
         mix(self.random.fetch_add(0x9E37_79B9_7F4A_7C15, Relaxed))
     }
 
-    /// Passes on what shards had to tell.
+    /// Delivers the notices of the shards.
     pub fn deliver(&self, mut notices: Vec<Notice>) {
         // Messages of one client are delivered together, in the order of the events.
         notices.sort_by_key(|notice| notice.client);

@@ -1,7 +1,7 @@
 //! The session of one connection: its state, and its commands.
 //!
-//! [`Session::execute`] takes one command and writes its answer. It never waits: what needs the
-//! disk ends in [`Step::Wait`], and the same command is to be given again once
+//! [`Session::execute`] takes one command and writes its answer. It never waits: a command that
+//! needs the disk returns [`Step::Wait`], and must be executed again once
 //! [`Client::is_ready`](crate::clients::Client::is_ready).
 
 use std::{sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
@@ -34,7 +34,7 @@ use waiting::Waiting;
 pub enum Step {
     /// The answer is written.
     Done,
-    /// Give the command again once the client is ready: the disk is asked.
+    /// Execute the command again once the client is ready: data is being read from disk.
     Wait,
     /// Execute it again after other clients were served.
     Again,
@@ -47,7 +47,7 @@ pub enum Step {
 /// State of one connection.
 pub struct Session {
     connection: Connection,
-    /// The command it gave last: mostly it gives that again.
+    /// The last command: the next one is mostly the same.
     last: Option<&'static Row>,
     /// The running command looks up keys, and only reads.
     looks_up: bool,

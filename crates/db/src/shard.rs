@@ -49,7 +49,7 @@ pub(crate) enum Loaded {
     Ready,
     /// The entry is being read from disk.
     Pending(Ticket),
-    /// The disk did not give it.
+    /// The disk could not read it.
     Failed(Failure),
 }
 
@@ -66,7 +66,8 @@ pub struct Shard {
     /// Position of the last record that the running command has written, or has read and that is
     /// not durable yet.
     pub written: Position,
-    /// The last removal; of keys that expired, the last write that can have said when.
+    /// Position of the last removal; for keys that expired, of the last write that can have set the
+    /// expiry.
     removed: Position,
     /// The last write of a key that ends.
     ending: Position,
@@ -427,8 +428,7 @@ impl Shard {
             }
             let Some((_, key)) = self.deadlines.pop_first() else { return false };
             let before = self.store.len();
-            // Looking at it is what makes the store drop it; one that lies on disk is noticed
-            // later.
+            // Loading the key makes the store drop it; a key that is on disk is noticed later.
             if let Load::Pending(ticket) = self.store.load(&key, now) {
                 self.store.release(ticket);
             } else if self.store.len() < before {

@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-/// The most keys remembered for clients in default mode, in all shards together.
+/// Maximum number of keys remembered for clients in default mode, in all shards together.
 pub const TRACKED_KEYS_MAX: usize = 262_144;
 
 /// Maximum number of keys remembered if the process may use `memory_bytes`: at about 128 bytes a

@@ -1,8 +1,9 @@
 //! Queue of commands that wait for the disk.
 //!
-//! What a waiting command has asked for stays in memory until it has run: values, and pages of the
-//! storage table. So commands of many clients that ask for much at once queue before they ask. One
-//! that has begun goes on whatever the others keep, and ends, so the next has its turn.
+//! The data that a waiting command has requested stays in memory until it has run: values, and
+//! pages of the storage table. Commands of many clients that need much data at once therefore queue
+//! before they request it. A command that has begun continues regardless of the others, and ends,
+//! so the next one can begin.
 
 use std::{
     collections::VecDeque,

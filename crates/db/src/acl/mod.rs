@@ -19,10 +19,10 @@ pub use rules::Rules;
 
 use crate::{failure::Failure, row::Row};
 
-/// The user every connection begins as.
+/// The initial user of every connection.
 pub const DEFAULT: &str = "default";
 
-/// A user as a connection holds it.
+/// A user as seen by a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct User {
     pub(crate) rules: Arc<Rules>,
@@ -37,8 +37,8 @@ impl User {
     }
 }
 
-/// All users. A user's rules are never changed but replaced, and every replacement counts up the
-/// generation, so that a connection finds out with one load.
+/// All users. The rules of a user are never changed in place but replaced, and every replacement
+/// increments the generation, so that a connection detects it by one load.
 pub struct Acl {
     /// Every command.
     rows: &'static [Row],
@@ -59,7 +59,7 @@ impl Acl {
         User { rules: Arc::new(Rules::nothing(self.rows)), born: 0 }
     }
 
-    /// Counts up whenever any user changes.
+    /// Incremented whenever any user changes.
     #[inline]
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(std::sync::atomic::Ordering::Acquire)
@@ -98,7 +98,7 @@ impl Acl {
         Ok(())
     }
 
-    /// Drops a user; says whether there was one.
+    /// Drops a user; returns whether it existed.
     pub(crate) fn remove(&self, name: &str) -> bool {
         let mut users = self.users.write();
         self.generation.fetch_add(1, SeqCst);

@@ -18,7 +18,7 @@ pub struct Rules {
     pub(crate) without_password: bool,
     /// SHA-256, in hexadecimal digits; in the order they were added.
     pub(crate) passwords: Vec<String>,
-    /// Every key, whatever the patterns.
+    /// Every key, regardless of the patterns.
     all_keys: bool,
     keys: Vec<KeyPattern>,
     /// The `sanitize-payload` setting, if given. It has no effect.
@@ -26,11 +26,11 @@ pub struct Rules {
     pub(crate) channels: Vec<String>,
     /// Every command.
     rows: &'static [Row],
-    /// For each of them.
+    /// Whether each of them is allowed.
     allowed: Vec<bool>,
     /// The rules about commands since the last that named all.
     pub(crate) commands: Vec<String>,
-    /// Everything is allowed: nothing need be looked up.
+    /// Everything is allowed, so no lookup is needed.
     pub(crate) unrestricted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What MULTI has queued, and what WATCH looks at.
+//! Commands queued by MULTI, and keys watched by WATCH.
 
 use smallvec::SmallVec;
 

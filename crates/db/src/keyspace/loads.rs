@@ -1,4 +1,4 @@
-//! What one command asks of the disk.
+//! Disk reads of one command.
 
 use smallvec::SmallVec;
 use store::elastic::Ticket;

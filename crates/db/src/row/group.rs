@@ -1,4 +1,4 @@
-//! What a command's rows are grouped by.
+//! Groups of commands.
 
 /// Group of a command, as in Redis's documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

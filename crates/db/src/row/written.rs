@@ -1,4 +1,4 @@
-//! How long a value can be that a command writes, known before the command runs.
+//! Maximum length of a value that a command writes, known before the command runs.
 
 /// Maximum length of a value that a command writes under one of its keys.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Which command a client means, and whether it may give it.
+//! Finds the command of a request, and checks whether the client may execute it.
 
 use wire::resp::Version;
 
@@ -50,7 +50,7 @@ impl Session {
             return Ok(last);
         }
         let row = resolve(rows, args)?;
-        // Of a sub-command one word does not say all.
+        // One word does not identify a sub-command.
         self.last =
             Some(row).filter(|row| args[0].len() == row.name().len() && row.subcommands == 0);
         Ok(row)

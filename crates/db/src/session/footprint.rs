@@ -1,7 +1,7 @@
-//! The most that a transaction writes to each shard, known before its first command runs.
+//! Upper bound of the writes of a transaction to each shard, known before its first command runs.
 //!
-//! A bound and not a forecast: commands that fail write less, and a value that was made shorter
-//! counts as long as it was.
+//! It is a bound, not a forecast: commands that fail write less, and a value that is shortened
+//! counts with its former length.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -16,7 +16,7 @@ use crate::{
     shard::COUNTS_BYTES,
 };
 
-/// The most that is written to one shard.
+/// Upper bound of the writes to one shard.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
     /// Entries written and removed.

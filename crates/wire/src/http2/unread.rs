@@ -1,24 +1,22 @@
 //! Memory of request bodies that an HTTP/2 server has received and its application has not read.
 //!
-//! Flow control bounds the bytes of such bodies, not the memory that they take: hyper keeps each
-//! frame, and a frame keeps the whole buffer that it was read into, with whatever else came in it.
-//! So what is kept is counted here by two bounds, of which the lower one holds: everything that was
-//! read since the oldest frame that was not taken; and one buffer for each such frame.
+//! Flow control bounds the bytes of such bodies, not their memory: hyper keeps each frame, and a
+//! frame keeps the whole buffer into which it was read. The bound is the lower of two values: all
+//! bytes read since the oldest frame that was not taken, and one buffer for each such frame.
 //!
-//! A frame leaves with the body that it is of, so each body must know its stream, which hyper does
-//! not say. It hands over all requests that it has read before its task waits. Therefore nothing is
-//! read past the headers of a request with a body until the task runs again: the next body that is
-//! handed over is that one's.
+//! A frame is released with its body, whose stream hyper does not report. hyper hands over all
+//! requests that it has read before its task waits. So nothing is read beyond the headers of a
+//! request with a body until the task runs again: the next body belongs to that request.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::{Found, Frames};
 
-/// What hyper reads into at once: the longest frame.
+/// Length of hyper's read buffer: the longest frame.
 const BUFFER_BYTES: u64 = 16 << 10;
-/// What a frame keeps beside its buffer.
+/// Memory of a frame besides its buffer.
 const FRAME_BYTES: u64 = 1 << 10;
-/// Frames that were taken are forgotten when they are this many more than those that were not.
+/// Taken frames are dropped from the list when they outnumber the others by this many.
 const TAKEN_MAX: usize = 64;
 
 /// The bodies of one connection's requests.
@@ -31,11 +29,11 @@ pub struct Bodies {
     held: u64,
     /// The stream whose body hyper hands over next, if it accepts the request.
     begun: Option<u32>,
-    /// Bodies that have not been given up, by stream.
+    /// Bodies that were not dropped, by stream.
     bodies: HashMap<u32, Numbers>,
     /// The frames of bodies in the order in which they were read; the first is not taken.
     order: VecDeque<Waiting>,
-    /// How many of them are not taken.
+    /// Number of frames that are not taken.
     waiting: usize,
 }
 
@@ -49,15 +47,15 @@ struct Numbers {
 #[derive(Debug)]
 struct Waiting {
     stream: u32,
-    /// Among the frames of its body.
+    /// Number of the frame within its body.
     number: u64,
-    /// What had been read before it.
+    /// Number of bytes read before it.
     from: u64,
 }
 
 impl Bodies {
-    /// These bytes were received, and `most` of them can be passed on: how many may be in this
-    /// turn, and whether it ends there. The rest is held, and comes again.
+    /// Takes received bytes, of which at most `most` can be passed on; returns how many may be in
+    /// this turn, and whether it ends there. The rest is held, and must be passed again.
     pub fn pass(&mut self, bytes: &[u8], most: usize) -> (usize, bool) {
         // A request that has not been handed over was refused.
         self.begun = None;
@@ -76,15 +74,15 @@ impl Bodies {
         (at, self.begun.is_some())
     }
 
-    /// The stream whose body is handed over now, from here on counted until it has
-    /// [ended](Self::ended); `None` if no request was read in this turn.
+    /// The stream whose body is handed over now, counted until it has [ended](Self::ended); `None`
+    /// if no request was read in this turn.
     pub fn begin(&mut self) -> Option<u32> {
         let stream = self.begun.take()?;
         self.bodies.insert(stream, Numbers::default());
         Some(stream)
     }
 
-    /// A frame of this stream's body was read. hyper keeps none of a body that was given up.
+    /// A frame of this stream's body was read. hyper keeps no frames of a dropped body.
     fn came(&mut self, stream: u32) {
         if let Some(body) = self.bodies.get_mut(&stream) {
             self.order.push_back(Waiting { stream, number: body.read, from: self.read });
@@ -101,7 +99,7 @@ impl Bodies {
         }
     }
 
-    /// This body was given up, and its frames with it.
+    /// This body was dropped with its frames.
     pub fn ended(&mut self, stream: u32) {
         if let Some(body) = self.bodies.remove(&stream) {
             self.left((body.read - body.taken) as usize);
@@ -122,7 +120,7 @@ impl Bodies {
         }
     }
 
-    /// Bound of the bytes that are kept: of unread frames, and of what is held.
+    /// Upper bound of the memory of unread frames and of held bytes.
     #[must_use]
     pub fn kept(&self) -> usize {
         let waiting = self.waiting as u64;

@@ -15,8 +15,8 @@ pub fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes that `text` stands for; `None` if it is not what [`encode`] makes of them. Decoders
-/// differ in what else they take.
+/// Decodes `text`; `None` if it is not the output of [`encode`] for these bytes. Decoders differ in
+/// what else they accept.
 #[must_use]
 pub fn decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);

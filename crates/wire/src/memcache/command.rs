@@ -1,4 +1,4 @@
-//! The keys that a packet on its way to a server may write. The data plane has the same rules in C
+//! The keys that a packet to a server may write. The data plane has the same rules in C
 //! (`crates/switch/bpf/writes.h`), and tests compare it with this module.
 
 /// Commands that may change keys, and the positions of these keys.

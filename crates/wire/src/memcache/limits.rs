@@ -1,11 +1,11 @@
 //! Limits on the input of the codec.
 
-/// Upper bounds that the codec refuses to pass. No memory is taken because a length was declared;
-/// these bound what a caller has to buffer until a message is whole.
+/// Upper bounds of the codec. A declared length allocates no memory; these limits bound what a
+/// caller must buffer until a message is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// One line of a request or a reply, in bytes. memcached itself takes 2,048 of most commands
-    /// and more of `get` and `gets`.
+    /// One line of a request or a reply, in bytes. memcached accepts 2,048 for most commands and
+    /// more for `get` and `gets`.
     pub line_bytes_max: usize,
     /// One value, in bytes: memcached's largest `-I`.
     pub value_bytes_max: usize,

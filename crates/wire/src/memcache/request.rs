@@ -1,13 +1,13 @@
 //! Requests of the text protocol and of the meta commands, in a stream.
 //!
-//! A line ends with LF or CR LF. What follows a line as a value is decided by the line alone, so a
-//! line that servers could read differently is refused: one of a command with a value whose
-//! numbers are not plain, or with a NUL, at which memcached stops reading the line.
+//! A line ends with LF or CR LF. Whether a value follows a line, and its length, depends on the
+//! line alone, so a line that servers could read differently is refused: one with a value whose
+//! numbers are not plain, or with a NUL, at which memcached stops reading.
 
 use super::{KEY_BYTES_MAX, Limits, PROTOCOL, Verb};
 use crate::{Error, Result, resp::request::Passed};
 
-/// One request. A caller that has only the beginning of its value gets that.
+/// One request; of a value that is incomplete, the received beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request<'a> {
     bytes: &'a [u8],

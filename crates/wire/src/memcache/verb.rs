@@ -1,6 +1,6 @@
-//! What each command is called, and how its reply ends.
+//! Name of each command, and how its reply ends.
 
-/// A command by its first word. memcached tells upper and lower case apart.
+/// A command by its first word; case matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     /// `get`
@@ -35,7 +35,7 @@ pub enum Verb {
     Crawler,
     /// Commands that show or change settings of the server: they change no item.
     Manage,
-    /// `watch`: the server's log from here on.
+    /// `watch`: streams the server's log.
     Watch,
     /// `quit`
     Quit,

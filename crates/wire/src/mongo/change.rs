@@ -1,4 +1,4 @@
-//! Change streams: what an event says was written, and how far a stream has come.
+//! Change streams: the writes that an event reports, and the position of a stream.
 
 use super::bson::{Document, Element};
 use super::reader::malformed;
@@ -6,8 +6,8 @@ use super::request::Namespace;
 use super::touch::{self, Touch};
 use crate::Result;
 
-/// Hands everything that `event` reports as written to `visit`. An event that is not known, or
-/// lacks a part, is a write to everything. Returns whether the stream goes on.
+/// Calls `visit` for everything that `event` reports as written. An unknown or incomplete event is
+/// a write to everything. Returns whether the stream continues.
 ///
 /// # Errors
 /// The event is malformed; the caller must take it for a write to everything.
@@ -45,7 +45,7 @@ pub fn touches<'a>(event: &Document<'a>, visit: &mut dyn FnMut(Touch<'a>)) -> Re
             Some(namespace),
         ) => visit(Touch::Collection(namespace)),
         ("rename", Some(from)) => match whole(to) {
-            // What had the new name before is gone.
+            // The former collection of the new name is gone.
             Some(to) => [from, to].into_iter().for_each(|name| visit(Touch::Collection(name))),
             None => visit(Touch::Everything),
         },

@@ -1,8 +1,8 @@
 //! The effect of each command, as a table.
 //!
-//! A command that is not in [`TABLE`] may do anything: its caller must take it for a write to
-//! everything ([`super::request::Request::effect`] says so). Names are compared case-sensitively,
-//! as servers do; aliases have rows of their own.
+//! A command that is not in [`TABLE`] counts as a write to everything
+//! ([`super::request::Request::effect`]). Names are compared case-sensitively, as servers do;
+//! aliases have rows of their own.
 
 /// One command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +26,12 @@ pub enum Effect {
         /// The field with the filter.
         filter: &'static str,
     },
-    /// A read, unless a stage of `pipeline` is `$out` or `$merge`;
-    /// [`super::touch::touches`] tells. It may read other collections too.
+    /// A read, unless a stage of `pipeline` is `$out` or `$merge`, see [`super::touch::touches`].
+    /// It may read other collections too.
     Pipeline,
     /// Changes documents, or what reads of them answer.
     Write(Scope),
-    /// Goes on with a cursor, or ends it.
+    /// Continues a cursor, or ends it.
     Cursor,
     /// Ends a transaction: its writes become visible, or are discarded.
     TransactionEnd,
@@ -41,7 +41,7 @@ pub enum Effect {
     Handshake,
     /// Concerns sessions only.
     Session,
-    /// Changes no document, and its answer is not one of documents: pass it on.
+    /// Changes no document, and its reply contains none: forward it.
     Other,
 }
 

@@ -1,8 +1,8 @@
 //! OP_COMPRESSED: another frame whose body is compressed.
 //!
-//! After the header stand the original opcode, the body's length before compression and the
-//! compressor's number. Nothing is allocated because that length asks for it: output grows with
-//! what the compressor really yields and stops at the limit.
+//! After the header come the original opcode, the body's length before compression and the
+//! compressor's number. That length causes no allocation: the output grows with the decompressed
+//! data and stops at the limit.
 
 use std::io::{Read, Write};
 
@@ -32,7 +32,7 @@ pub enum Compressor {
     Zlib,
     /// Zstandard.
     Zstd,
-    /// A number no specification names yet; such a frame can only be passed on.
+    /// A number that no specification defines; such a frame can only be forwarded.
     Unknown(u8),
 }
 
@@ -92,8 +92,8 @@ impl<'a> Compressed<'a> {
         self.opcode
     }
 
-    /// Appends the uncompressed frame, header included, to `out`. Beside the output, a zstd frame
-    /// may keep a window of up to [`Limits::inflated_bytes_max`]. On error `out` is unchanged.
+    /// Appends the uncompressed frame, header included, to `out`. In addition to the output, a zstd
+    /// frame may use a window of up to [`Limits::inflated_bytes_max`]. On error `out` is unchanged.
     ///
     /// # Errors
     /// When the declared size passes the limit, the payload does not decompress, or what comes out
@@ -212,8 +212,8 @@ impl<'a> Compressed<'a> {
     }
 }
 
-/// As [`Compressed::inflate_beginning`], of a frame of which only the beginning is there; `None` if
-/// it is not compressed.
+/// As [`Compressed::inflate_beginning`], for a frame of which only the beginning was received;
+/// `None` if it is not compressed.
 pub fn beginning(bytes: &[u8], limits: &Limits, bytes_max: usize) -> Option<Vec<u8>> {
     let mut reader = Reader::new(bytes, 0);
     let mut field = || reader.i32("a header").ok();

@@ -1,7 +1,7 @@
 //! `hello`: topology information for drivers, and rewriting it.
 //!
-//! A driver that learns the members' own addresses connects to them and never comes back, so the
-//! addresses in a reply are rewritten. Everything else passes as it stands.
+//! A driver that learns the members' own addresses connects to them and bypasses the cache, so the
+//! addresses in a reply are rewritten. Everything else is forwarded unchanged.
 
 use super::bson::{Document, Element, Writer, patch_length};
 use super::frame::{Body, Frame, HEADER_BYTES};
@@ -15,7 +15,7 @@ mod tests;
 /// Handling of the compressors that a client offers and a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// They pass.
+    /// They are forwarded.
     Keep,
     /// They are removed, so both ends use no compression.
     Strip,

@@ -1,13 +1,13 @@
-//! Equal values, equal bytes: the canonical form of a value for use in a cache's key.
+//! Canonical form of a value for use in a cache key: equal values have equal bytes.
 //!
-//! Two values get the same bytes exactly when MongoDB's comparison calls them equal under the
-//! simple collation: `5`, `5.0` and `NumberDecimal("5.00")` are one value, `"5"` is another.
-//! The form is prefix-free, so keys may be joined one behind the other. It is not ordered, and
-//! nothing turns it back into BSON.
+//! Two values get the same bytes exactly if MongoDB compares them as equal under the simple
+//! collation: `5`, `5.0` and `NumberDecimal("5.00")` are one value, `"5"` is another. The form is
+//! prefix-free, so keys may be concatenated. It is not ordered, and cannot be converted back to
+//! BSON.
 //!
-//! Use it where values are *compared*: an `_id`, a filter. In an aggregation expression a number's
-//! type can change the answer, so those must be told apart by their raw bytes. Under another
-//! collation different strings are equal, so there these keys are too fine for invalidation.
+//! Use it where values are *compared*: an `_id`, a filter. In an aggregation expression the type of
+//! a number can change the answer: distinguish such values by their raw bytes. Under another
+//! collation different strings are equal: these keys are then too fine for invalidation.
 
 use super::bson::{DEPTH_MAX, Document, Element, Kind, descend};
 use crate::Result;

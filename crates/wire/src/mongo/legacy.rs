@@ -14,7 +14,7 @@ pub struct Query<'a> {
     pub namespace: &'a [u8],
     /// The query, or the command.
     pub query: Document<'a>,
-    /// The fields wanted.
+    /// The requested fields.
     pub selector: Option<Document<'a>>,
 }
 

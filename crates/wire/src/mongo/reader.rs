@@ -1,4 +1,4 @@
-//! Little-endian fields off a byte slice, remembering the offset an error has to name.
+//! Reads little-endian fields from a byte slice and keeps the offset for errors.
 
 use super::bson::Document;
 use crate::{Error, Result};

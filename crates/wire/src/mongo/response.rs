@@ -43,7 +43,7 @@ pub struct Failure<'a> {
     pub code: i64,
     /// The number's name, for example `NamespaceNotFound`.
     pub code_name: &'a str,
-    /// For people.
+    /// The message text.
     pub message: &'a str,
 }
 

@@ -1,9 +1,9 @@
 //! SCRAM-SHA-256, the client's side of it (RFC 5802, RFC 7677): the login of connections of our
 //! own.
 //!
-//! Clients log in themselves, and what they say passes as it stands. This is for the feed of an
-//! origin, which has a user of its own. A password is used as it is written: one with characters
-//! outside ASCII must be in the form that SASLprep (RFC 4013) gives it.
+//! Logins of clients are forwarded unchanged. This module is for the feed of an origin, which has
+//! its own user. A password with characters outside ASCII must be in the form of SASLprep (RFC
+//! 4013).
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use hmac::{Hmac, KeyInit, Mac};
@@ -27,7 +27,7 @@ pub struct Client {
     nonce: String,
     /// The first message without its header.
     first: String,
-    /// What only a server that knows the password can sign.
+    /// The signature that only a server that knows the password can produce.
     expected: Option<Key>,
     verified: bool,
 }
@@ -90,13 +90,13 @@ impl Client {
         }
     }
 
-    /// Was the challenge answered?
+    /// Whether the challenge was answered.
     #[must_use]
     pub fn is_answered(&self) -> bool {
         self.expected.is_some()
     }
 
-    /// Has the server proven to know the password?
+    /// Whether the server has proven that it knows the password.
     #[must_use]
     pub fn is_verified(&self) -> bool {
         self.verified

@@ -1,8 +1,7 @@
 //! The documents that a request writes to.
 //!
-//! The commands' many shapes come down to five answers, and a caller that handles the five has
-//! handled every write. A filter is handed over as it stands: whether it pins one key is the
-//! caller's question, and so is the collation under which strings are compared.
+//! Every write is one of five cases. The caller decides whether a filter selects one key, and under
+//! which collation strings are compared.
 
 use super::bson::{Document, Element};
 use super::command::{Effect, Scope};
@@ -13,7 +12,7 @@ use crate::Result;
 #[cfg(test)]
 mod tests;
 
-/// One thing written to.
+/// One target of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch<'a> {
     /// A new document.
@@ -23,7 +22,7 @@ pub enum Touch<'a> {
         /// The document; without an `_id`, the server chooses one.
         document: Document<'a>,
     },
-    /// Whatever the filter selects, and with an upsert what the filter describes.
+    /// All documents that the filter selects, and with an upsert the one that it describes.
     Filter {
         /// The namespace in which the filter selects.
         namespace: Namespace<'a>,
@@ -40,12 +39,12 @@ pub enum Touch<'a> {
     Everything,
 }
 
-/// Hands everything `request` writes to, one by one, to `visit`; nothing for a request that writes
-/// nothing. A request inside a transaction writes only once that commits.
+/// Calls `visit` for each target that `request` writes to; does not call it for a request that
+/// writes nothing. A request inside a transaction writes only once that commits.
 ///
 /// # Errors
-/// When the request cannot be understood to its end. What was visited until then is not all: the
-/// caller must take the request for a write to everything.
+/// When the request cannot be understood to its end. The visited targets are incomplete: the caller
+/// must assume a write to everything.
 pub fn touches<'a>(request: &Request<'a>, visit: &mut dyn FnMut(Touch<'a>)) -> Result<()> {
     let visit = &mut |touch| visit(widen(touch));
     match request.effect() {

@@ -12,7 +12,7 @@ use crate::{
     number,
 };
 
-/// Offsets that Redis knows end here, in bytes; values end earlier.
+/// Maximum offset in Redis, in bytes; values are shorter.
 const OFFSET_BYTES_MAX: u64 = 512 << 20;
 
 /// Lengthens `value` with zeroes to at least `bytes_min`, unless that exceeds the maximum length of

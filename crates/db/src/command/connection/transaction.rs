@@ -1,4 +1,4 @@
-//! MULTI, EXEC, DISCARD, WATCH, UNWATCH, as far as they are said; `session/transaction.rs` does
+//! Arguments and replies of MULTI, EXEC, DISCARD, WATCH, UNWATCH; `session/transaction.rs` executes
 //! them.
 
 use crate::{

@@ -1,4 +1,4 @@
-//! Keys, whatever they hold.
+//! Commands on keys of any type.
 
 pub(super) mod delete;
 pub(super) mod expire;

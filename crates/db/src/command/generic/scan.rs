@@ -1,7 +1,7 @@
 //! SCAN, KEYS, RANDOMKEY, DBSIZE: listing keys.
 //!
-//! Keys whose names lie on disk have to be read, so a walk over all of them goes in portions and
-//! leaves the shards to others between two: [`Walk`].
+//! Keys whose names are on disk have to be read, so a walk over all keys is executed in portions,
+//! between which other commands use the shards: [`Walk`].
 
 use std::sync::atomic::Ordering::Relaxed;
 

@@ -1,4 +1,4 @@
-//! DEBUG: what tests need.
+//! DEBUG, as far as tests need it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! MEMORY, RESCALE, and what there is to compact.
+//! MEMORY and RESCALE.
 
 use std::{fmt::Write, sync::atomic::Ordering::Relaxed, time::Duration};
 
@@ -23,7 +23,7 @@ pub(super) fn apply(call: &mut Call<'_, '_>, bytes: u64) {
     call.keys.held().for_each(|shard| shard.store.rescale(share));
 }
 
-/// Sizes RESCALE ADVISE lists at most.
+/// Maximum number of sizes that RESCALE ADVISE lists.
 const ADVISED_MAX: usize = 24;
 
 /// The goal for a size: a share of the lookups answered from memory, or an average wait for the
@@ -52,8 +52,8 @@ impl Target {
     }
 }
 
-/// RESCALE ADVISE: what every size would give, by the lookups seen lately. RESCALE ADVISE 0.95 and
-/// RESCALE ADVISE 50us: and the smallest that reaches this.
+/// RESCALE ADVISE: the effect of every size, from recent lookups. RESCALE ADVISE 0.95 and RESCALE
+/// ADVISE 50us: also the smallest size that reaches the target.
 fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
     let target = match options {
         [] => None,

@@ -1,4 +1,4 @@
-//! What a server is asked about itself.
+//! Commands about the server itself.
 
 pub(super) mod acl;
 pub(super) mod commands;

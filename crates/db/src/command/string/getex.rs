@@ -1,4 +1,4 @@
-//! GETEX: read, and say when it ends.
+//! GETEX: read, and set the expiry.
 
 use super::Unit;
 use crate::{

@@ -1,8 +1,9 @@
-//! BSON read in place: documents are slices, elements are found by walking.
+//! BSON read in place: documents are slices, elements are found by iteration.
 //!
 //! **What it is not.** Not an owned document model, no conversion to Rust types beyond the few the
-//! protocol needs. A document's own length and terminator are checked when it is made; each element
-//! is checked when the walk reaches it, so a large reply costs only what is asked of it.
+//! protocol needs. Length and terminator of a document are checked when it is created; each element
+//! is checked when the iteration reaches it, so a large reply costs only the elements that are
+//! read.
 
 mod element;
 mod writer;

@@ -1,4 +1,4 @@
-//! The first bytes of what snappy's raw format holds. The library decompresses all or nothing.
+//! Decompresses the first bytes of snappy's raw format. The library decompresses all or nothing.
 
 /// The first bytes, at most about `bytes_max`; fewer where `payload` ends or breaks the format.
 pub(super) fn beginning(payload: &[u8], bytes_max: usize) -> Vec<u8> {
@@ -13,14 +13,14 @@ pub(super) fn beginning(payload: &[u8], bytes_max: usize) -> Vec<u8> {
     out
 }
 
-/// Appends what one element stands for; returns what follows it.
+/// Appends the output of one element; returns the bytes after it.
 fn element<'a>(bytes: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     let (&tag, rest) = bytes.split_first()?;
     let number =
         |bytes: &[u8]| bytes.iter().rev().fold(0, |sum, &byte| sum << 8 | usize::from(byte));
     let high = usize::from(tag >> 2);
     let (offset, length, rest) = match tag & 3 {
-        // A literal, whose length may stand in up to four bytes behind the tag.
+        // A literal, whose length may be in up to four bytes after the tag.
         0 => {
             let (more, rest) = rest.split_at_checked(high.saturating_sub(59))?;
             let length = if high < 60 { high } else { number(more) }.checked_add(1)?;
@@ -39,7 +39,7 @@ fn element<'a>(bytes: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
     };
     let start = out.len().checked_sub(offset).filter(|_| offset > 0)?;
     for at in start..start + length {
-        // It may run into what it writes.
+        // The copy may overlap its own output.
         out.push(*out.get(at)?);
     }
     Some(rest)
