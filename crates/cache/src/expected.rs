@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tracing::trace;
 
 use crate::{
-    filter::{Ends, Hush},
+    filter::{Ends, Hush, Read},
     key::{Key, Namespace, Shown},
     lease::Lease,
     manager::splice::Splice,
@@ -97,6 +97,8 @@ pub(crate) struct Fill {
     /// A probe follows, whose reply decides.
     pub(crate) probed: bool,
     pub(crate) asked_at: Duration,
+    /// Longest time for which it is served, from then on.
+    pub(crate) ttl: Duration,
 }
 
 /// An answer of several parts, in the requested order.
@@ -136,7 +138,7 @@ pub(crate) struct Stated {
     pub(crate) key: OwnedKey,
     pub(crate) variant: SmallVec<[u8; 16]>,
     pub(crate) answer: Vec<u8>,
-    pub(crate) expires_at: Option<Duration>,
+    pub(crate) expires_at: Duration,
 }
 
 impl Stated {
@@ -149,7 +151,7 @@ impl Stated {
             principal,
             answer: &self.answer,
             asked_at: now,
-            expires_at: self.expires_at,
+            expires_at: Some(self.expires_at),
         }
     }
 }
@@ -181,14 +183,14 @@ impl From<Key<'_>> for OwnedKey {
 
 impl Fill {
     pub(crate) fn new(
-        key: Key<'_>,
-        variant: &[u8],
+        read: &Read<'_>,
         lease: Option<Lease>,
         probed: bool,
         asked_at: Duration,
+        ttl: Duration,
     ) -> Self {
-        let variant = SmallVec::from_slice(variant);
-        Self { lease, key: key.into(), variant, packed: Vec::new(), probed, asked_at }
+        let (key, variant) = (read.key.into(), SmallVec::from_slice(read.variant));
+        Self { lease, key, variant, packed: Vec::new(), probed, asked_at, ttl }
     }
 
     /// Stores the packed reply for `receiver`, or returns the lease.
@@ -205,13 +207,14 @@ impl Fill {
             storage.release(lease);
             return;
         };
+        let aged_at = self.asked_at.saturating_add(self.ttl);
         let given = Given {
             key: self.key.borrow(),
             variant: &self.variant,
             principal,
             answer: &self.packed,
             asked_at: self.asked_at,
-            expires_at,
+            expires_at: Some(expires_at.map_or(aged_at, |at| at.min(aged_at))),
         };
         let filled = storage.fill(lease, given, now);
         trace!(key = %Shown(self.key.borrow().bytes), ?filled, "storage: reply offered");

@@ -16,6 +16,7 @@ use crate::{
     filter::{Filter, Flow, Read, Scratch, memcache, mongo, resp},
     key::{Key, Namespace},
     principal::{Identity, Standing},
+    rules::{Pattern, Rules},
     stats::WhyNot,
     storage::{Inspection, Refusal, Stored, shards::Shards},
 };
@@ -80,37 +81,40 @@ impl Speaker<'_> {
                 let filter = |version| resp::Resp::in_state(settings, asked.database, version);
                 let mut forms = Vec::new();
                 for (name, version) in [("RESP2", Version::Resp2), ("RESP3", Version::Resp3)] {
-                    let variant = judge(filter(version), &bytes, place.now, |flow| match flow {
-                        Flow::Read(read) => read.variant.to_vec(),
-                        _ => Vec::new(),
-                    })?;
+                    let variant =
+                        judge(filter(version), &bytes, place.now, |flow, _| match flow {
+                            Flow::Read(read) => read.variant.to_vec(),
+                            _ => Vec::new(),
+                        })?;
                     forms.push(Form { name, variant });
                 }
-                judge(filter(Version::Resp2), &bytes, place.now, |flow| {
-                    lines(flow, &forms, place, |_| meaning::redis())
+                judge(filter(Version::Resp2), &bytes, place.now, |flow, rules| {
+                    lines((flow, rules), &forms, place, |_| meaning::redis())
                 })?
             }
             Self::Mongo(settings) => {
                 let bytes = find_request(asked.words)?;
                 let filter = mongo::Mongo::new(Arc::clone(settings));
-                judge(filter, &bytes, place.now, |flow| {
+                judge(filter, &bytes, place.now, |flow, rules| {
                     let forms = match flow {
                         Flow::Read(read) => mongo_forms(read.variant),
                         _ => Vec::new(),
                     };
-                    lines(flow, &forms, place, |read| meaning::mongo(by_field(settings, read)))
+                    lines((flow, rules), &forms, place, |read| {
+                        meaning::mongo(by_field(settings, read))
+                    })
                 })?
             }
             Self::Memcache(settings) => {
                 let bytes = memcached_request(asked.words)?;
                 let filter = memcache::Memcache::new(Arc::clone(settings));
-                judge(filter, &bytes, place.now, |flow| {
+                judge(filter, &bytes, place.now, |flow, rules| {
                     let form = match flow {
                         Flow::Read(read) => read.variant,
                         _ => &[],
                     };
                     let forms = [Form { name: "", variant: form.to_vec() }];
-                    lines(flow, &forms, place, |_| meaning::memcached())
+                    lines((flow, rules), &forms, place, |_| meaning::memcached())
                 })?
             }
         }
@@ -177,7 +181,7 @@ fn judge<F: Filter, T>(
     mut filter: F,
     bytes: &[u8],
     now: Duration,
-    see: impl FnOnce(&Flow<'_>) -> T,
+    see: impl FnOnce(&Flow<'_>, &Rules) -> T,
 ) -> Result<T, String> {
     let mut standing = Standing::new(Duration::ZERO);
     standing.presume(true);
@@ -187,14 +191,16 @@ fn judge<F: Filter, T>(
         Ok(None) => return Err("the request is longer than a request that is read".to_owned()),
         Err(error) => return Err(error.to_string()),
     };
+    let rules = filter.rules().current();
     let request = filter.request(&message, &mut scratch, &mut standing, now);
-    let seen = request.map(|request| see(&request.flow));
+    let seen = request.map(|request| see(&request.flow, &rules));
     seen.map_err(|error| error.to_string())
 }
 
-/// Describes a flow; `dropped_by` names the writes that drop the entry of a read.
+/// Describes a flow by the rules of its listener; `dropped_by` names the writes that drop the entry
+/// of a read.
 fn lines(
-    flow: &Flow<'_>,
+    (flow, rules): (&Flow<'_>, &Rules),
     forms: &[Form],
     place: Place<'_>,
     dropped_by: impl Fn(Option<&Read<'_>>) -> &'static str,
@@ -204,20 +210,24 @@ fn lines(
             let held = |stored: &Stored| {
                 forms.iter().filter(|form| form.variant == stored.variant).collect()
             };
-            Ok(described(read.key, held, place) + &footer(dropped_by(Some(read)), place))
+            let ttl = rules.ttl_of(&read.subject());
+            Ok(described(read.key, ttl, held, place)
+                + &footer(dropped_by(Some(read)), ttl.0, place))
         }
         Flow::ReadMany(read) => {
             let form = Form { name: "", variant: Vec::new() };
-            let mut text = String::new();
+            let (mut text, mut ttl_max) = (String::new(), Duration::ZERO);
             for (place_of, key) in (1..).zip(&read.keys) {
                 let held = |stored: &Stored| {
                     let unrestricted = stored.identity == Identity::Unrestricted;
                     let variant = if unrestricted { read.variant } else { read.restricted };
                     if stored.variant == variant { vec![&form] } else { Vec::new() }
                 };
-                text.push_str(&format!("key {place_of}\n{}", described(*key, held, place)));
+                let ttl = rules.ttl_of(key.bytes);
+                ttl_max = ttl_max.max(ttl.0);
+                text.push_str(&format!("key {place_of}\n{}", described(*key, ttl, held, place)));
             }
-            Ok(text + &footer(dropped_by(None), place))
+            Ok(text + &footer(dropped_by(None), ttl_max, place))
         }
         Flow::Bypass(reason) => Ok(format!(
             "result: never a hit ({}): {}\n",
@@ -233,11 +243,11 @@ fn lines(
 /// What storage says of one key; `forms` gives the forms of the read that an answer is stored for.
 fn described<'f>(
     key: Key<'_>,
+    (ttl, rule): (Duration, Option<&Pattern>),
     forms: impl Fn(&Stored) -> Vec<&'f Form>,
     place: Place<'_>,
 ) -> String {
-    let Inspection { refusal, filling, stored, leaves_at, stored_since } =
-        place.shards.inspect(key, place.now);
+    let Inspection { refusal, filling, stored, leaves_at } = place.shards.inspect(key, place.now);
     let mut text = String::new();
     let (mut answers, mut others) = (Vec::new(), 0);
     for answer in &stored {
@@ -272,13 +282,17 @@ fn described<'f>(
     if others > 0 {
         text.push_str(&format!("other answers of the key: {others}\n"));
     }
-    if let (Some(leaves_at), Some(since)) = (leaves_at, stored_since) {
+    if let Some(leaves_at) = leaves_at {
+        // Earlier than that, it would have left already.
+        let since = leaves_at.saturating_sub(ttl);
         text.push_str(&format!(
             "age: at most {}; dropped in {} at the latest\n",
             seconds(place.now.saturating_sub(since)),
             seconds(leaves_at.saturating_sub(place.now))
         ));
     }
+    let by = rule.map_or("[storage]".to_owned(), |pattern| format!("the rule for {pattern}"));
+    text.push_str(&format!("ttl: {}, by {by}\n", seconds(ttl)));
     if filling {
         text.push_str("under way: a read whose reply will be stored unless a write comes first\n");
     }
@@ -289,9 +303,10 @@ fn missed(reason: WhyNot, place: Place<'_>) -> String {
     format!("miss ({}): {}\n", reason.name(), meaning::of(reason, place.fed))
 }
 
-fn footer(dropped_by: &str, place: Place<'_>) -> String {
+fn footer(dropped_by: &str, ttl: Duration, place: Place<'_>) -> String {
+    let bound = place.bound.min(ttl);
     let why = if place.fed { "the feed reports writes that bypass the cache" } else { "ttl" };
-    format!("staleness bound: {} ({why})\ndropped by: {dropped_by}\n", seconds(place.bound))
+    format!("staleness bound: {} ({why})\ndropped by: {dropped_by}\n", seconds(bound))
 }
 
 fn seconds(time: Duration) -> String {

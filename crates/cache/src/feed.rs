@@ -120,9 +120,15 @@ impl Feed {
         }
     }
 
-    /// Handles elapsed time; returns whether the feed is still valid. If not, close the connection
-    /// and call [`Self::lost`].
-    pub fn handle_timeout<S: Storage>(&mut self, storage: &mut S, now: Duration) -> bool {
+    /// Handles elapsed time.
+    ///
+    /// # Errors
+    /// Why the feed is not valid any more: close the connection and call [`Self::lost`].
+    pub fn handle_timeout<S: Storage>(
+        &mut self,
+        storage: &mut S,
+        now: Duration,
+    ) -> Result<(), &'static str> {
         match self {
             Self::Redis(feed) => feed.handle_timeout(now),
             Self::Mongo(feed) => feed.handle_timeout(storage, now),
@@ -146,6 +152,9 @@ impl Feed {
         }
     }
 }
+
+/// Why a feed has ended.
+const SILENT: &str = "no reply on the feed connection";
 
 fn dropped<S: Storage>(scope: Scope<'_>, storage: &mut S) {
     storage.stats().fed.add(1);

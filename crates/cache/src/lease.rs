@@ -338,6 +338,11 @@ impl Leases {
         key_is_quiet && collection_is_quiet && self.closed_above(namespace).is_none()
     }
 
+    /// The origins of which something is stored or is being read to be stored.
+    pub fn origins(&self) -> impl Iterator<Item = u64> {
+        self.territories.values().map(|territory| territory.origin)
+    }
+
     /// The number of write events so far.
     #[must_use]
     pub fn events(&self) -> u64 {

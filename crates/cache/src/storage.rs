@@ -8,6 +8,7 @@ pub mod shards;
 
 use std::{mem, time::Duration};
 
+use hashbrown::HashSet;
 use policy::hotkey::{self, CountMin};
 use smallvec::SmallVec;
 
@@ -53,8 +54,6 @@ pub struct Config {
     pub memory: store::Config,
     /// When answers are stored.
     pub population: Population,
-    /// Longest time an answer is served without asking the origin again.
-    pub ttl: Duration,
     /// Time for which a scope stays closed if the reply to its write never arrives.
     pub quarantine: Duration,
     /// Length of the period over which reads are counted for [`Population::Hot`].
@@ -66,7 +65,6 @@ impl Default for Config {
         Self {
             memory: store::Config::default(),
             population: Population::OnMiss,
-            ttl: Duration::from_secs(300),
             quarantine: Duration::from_secs(30),
             hot_period: Duration::from_secs(10),
         }
@@ -98,7 +96,7 @@ pub struct Given<'a> {
     pub answer: &'a [u8],
     /// Time at which the origin was asked.
     pub asked_at: Duration,
-    /// The key's own expiry at the origin.
+    /// When it must no longer be served: its age, or the key's own expiry at the origin.
     pub expires_at: Option<Duration>,
 }
 
@@ -272,8 +270,10 @@ impl MemoryStorage {
         self.memory.resize(items_max, bytes_max);
     }
 
-    /// Drops every stored answer; leases and writes under way are kept.
+    /// Drops every stored answer, and revokes every lease; writes under way are kept.
     pub fn clear(&mut self) {
+        let origins: HashSet<u64> = self.leases.origins().collect();
+        origins.into_iter().for_each(|origin| self.written_elsewhere(Scope::Origin(origin)));
         self.memory.clear();
     }
 
@@ -319,7 +319,7 @@ impl MemoryStorage {
             principal.mark().iter().chain(given.variant).copied().collect();
         let answer = variants::signed(principal, given.answer, given.asked_at);
         let generation = Generation::new(generation);
-        let mut expires_at = expires_at.unwrap_or(Duration::MAX).min(now + self.config.ttl);
+        let mut expires_at = expires_at.unwrap_or(Duration::MAX);
         let mut value = mem::take(&mut self.scratch);
         let older = match self.memory.peek(key.hash, generation.before(key), now) {
             Some(item) => {

@@ -25,7 +25,7 @@ struct World {
 
 impl World {
     fn new(memory: store::Config) -> Self {
-        let config = Config { memory, ttl: 300 * SECOND, ..Config::default() };
+        let config = Config { memory, ..Config::default() };
         let shards = Arc::new(Shards::new(&config, 1));
         let storage = Handle::new(Arc::clone(&shards), Arc::new(Stats::default()));
         let redis = resp::Settings { origin: "redis".to_owned(), ..resp::Settings::default() };
@@ -56,7 +56,9 @@ impl World {
             panic!("a lease is expected");
         };
         let (answer, asked_at) = (SECRET.as_bytes(), STORED_AT);
-        let given = Given { key, variant, principal, answer, asked_at, expires_at: None };
+        let (ttl, _) = self.redis.keys.current().ttl_of(key.bytes);
+        let expires_at = Some(asked_at + ttl);
+        let given = Given { key, variant, principal, answer, asked_at, expires_at };
         self.storage.fill(grant.lease, given, STORED_AT).expect("stored");
     }
 }
@@ -181,7 +183,7 @@ fn a_find_is_told_for_each_way_of_a_driver_to_ask() {
     let words = ["find", "shop.users", "{\"_id\":42}"].map(str::to_owned);
     let bytes = find_request(&words).expect("a find");
     let filter = mongo::Mongo::new(Arc::clone(&settings));
-    let (namespace, key, mut variant) = judge(filter, &bytes, STORED_AT, |flow| match flow {
+    let (namespace, key, mut variant) = judge(filter, &bytes, STORED_AT, |flow, _| match flow {
         Flow::Read(read) => (read.key.namespace, read.key.bytes.to_vec(), read.variant.to_vec()),
         other => panic!("{other:?}"),
     })

@@ -28,7 +28,7 @@ use self::{
     failure::{Ended, failed, refused},
     marks::Marks,
 };
-use super::{Config, dropped};
+use super::{Config, SILENT, dropped};
 use crate::{
     Error, Output,
     filter::{
@@ -192,11 +192,18 @@ impl Feed {
         self.heard_at.min(confirmed_at.unwrap_or(self.heard_at)) + self.config.silence_max
     }
 
-    /// Handles elapsed time; returns whether the feed is still valid. If not, close the connection
-    /// and call [`Self::lost`].
-    pub fn handle_timeout<S: Storage>(&mut self, storage: &mut S, now: Duration) -> bool {
+    /// Handles elapsed time.
+    ///
+    /// # Errors
+    /// Why the feed is not valid any more: close the connection and call [`Self::lost`].
+    pub fn handle_timeout<S: Storage>(
+        &mut self,
+        storage: &mut S,
+        now: Duration,
+    ) -> Result<(), &'static str> {
         self.judge(storage, now);
-        now < self.heard_at + self.config.silence_max
+        let is_silent = now >= self.heard_at + self.config.silence_max;
+        if is_silent { Err(SILENT) } else { Ok(()) }
     }
 
     /// The connection is lost, and with it any further reports.

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use smallvec::SmallVec;
 use wire::resp::{Frame, Kind, frame, request};
 
-use super::{Config, dropped};
+use super::{Config, SILENT, dropped};
 use crate::{
     Error, Output,
     filter::resp::{FEED_DATABASES, Settings, namespace},
@@ -30,6 +30,8 @@ pub struct Feed {
     closed: SmallVec<[Write; 16]>,
     /// Number of replies to our commands still missing before the feed is established.
     awaited: u32,
+    /// Beginnings of the keys that the origin was asked to report; none are all keys.
+    prefixes: Option<Vec<Vec<u8>>>,
     heard_at: Duration,
     pinged_at: Duration,
 }
@@ -44,6 +46,7 @@ impl Feed {
             output: Output::default(),
             closed: SmallVec::new(),
             awaited: 0,
+            prefixes: None,
             heard_at: Duration::ZERO,
             pinged_at: Duration::ZERO,
         };
@@ -62,9 +65,10 @@ impl Feed {
                 command(&["HELLO", "3", "AUTH", user, password], out);
             }
         }
-        let prefixes = self.settings.keys.prefixes().unwrap_or_default();
+        self.prefixes = self.settings.keys.current().prefixes();
         let mut tracking = vec![&b"CLIENT"[..], b"TRACKING", b"ON", b"BCAST"];
-        tracking.extend(prefixes.iter().flat_map(|prefix| [&b"PREFIX"[..], prefix]));
+        let prefixes = self.prefixes.iter().flatten();
+        tracking.extend(prefixes.flat_map(|prefix| [&b"PREFIX"[..], prefix]));
         request::write_command(out, &tracking);
         self.awaited = 2;
         (self.heard_at, self.pinged_at) = (now, now);
@@ -109,17 +113,22 @@ impl Feed {
         (self.pinged_at + self.config.ping_interval).min(self.heard_at + self.config.silence_max)
     }
 
-    /// Handles elapsed time; returns whether the feed is still valid. If not, close the connection
-    /// and call [`Self::lost`].
-    pub fn handle_timeout(&mut self, now: Duration) -> bool {
+    /// Handles elapsed time.
+    ///
+    /// # Errors
+    /// Why the feed is not valid any more: close the connection and call [`Self::lost`].
+    pub fn handle_timeout(&mut self, now: Duration) -> Result<(), &'static str> {
         if now >= self.heard_at + self.config.silence_max {
-            return false;
+            return Err(SILENT);
+        }
+        if !self.settings.keys.current().are_within(self.prefixes.as_deref()) {
+            return Err("the rules include keys with other prefixes now");
         }
         if now >= self.pinged_at + self.config.ping_interval {
             request::write_command(self.output.buffer(), &["PING"]);
             self.pinged_at = now;
         }
-        true
+        Ok(())
     }
 
     /// The connection is lost, and with it any further reports.
@@ -158,6 +167,7 @@ impl Feed {
         if self.awaited > 0 {
             self.awaited -= 1;
             if self.awaited == 0 {
+                self.settings.keys.follow(self.prefixes.clone());
                 // From here on the origin names every write, so reads may be stored again.
                 for write in std::mem::take(&mut self.closed) {
                     storage.write_settled(write, Outcome::Applied);

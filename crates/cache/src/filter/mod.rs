@@ -4,7 +4,7 @@
 //! which passes byte for byte; the Server Filter cuts *responses*. Each protocol is one module with
 //! a `client` and a `server` file; everything above uses keys, variants and scopes only.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use smallvec::SmallVec;
 use wire::{Result, resp::request::Passed};
@@ -13,6 +13,7 @@ use crate::{
     key::{Key, Scope},
     lease::Character,
     principal::{Finding, Standing},
+    rules::LiveRules,
     stats::{NotFilled, WhyNot},
 };
 
@@ -144,6 +145,16 @@ pub struct Read<'a> {
     pub place: (&'a str, &'a str),
 }
 
+impl Read<'_> {
+    /// What the patterns of rules are matched with: `database.collection`, or the key.
+    pub(crate) fn subject(&self) -> Cow<'_, [u8]> {
+        match self.place {
+            ("", "") => Cow::Borrowed(self.key.bytes),
+            (database, collection) => Cow::Owned(format!("{database}.{collection}").into_bytes()),
+        }
+    }
+}
+
 /// A read of several keys.
 #[derive(Debug)]
 pub struct ReadMany<'a> {
@@ -228,6 +239,9 @@ pub trait Filter: Described {
         standing: &mut Standing,
         now: Duration,
     ) -> Result<Request<'m, Self::Tag>>;
+
+    /// The rules of the listener, as they are now.
+    fn rules(&self) -> &LiveRules;
 
     /// Interprets the beginning of a message that is too long to be held. Returns the request as
     /// far as the beginning determines it, and the number of bytes examined; [`Self::pass`] finds

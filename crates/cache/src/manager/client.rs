@@ -133,13 +133,19 @@ impl<F: Filter> Session<F> {
             self.expect(tag.clone(), Action::Forward);
             return self.expect_end(end);
         };
-        let fill = Fill::new(read.key, read.variant, Some(lease), probe_tag.is_some(), now);
+        let fill = Fill::new(read, Some(lease), probe_tag.is_some(), now, self.ttl_of(read));
         self.expect(tag.clone(), Action::Fill(Box::new(fill)));
         self.expect_end(end);
         if let Some(probe_tag) = probe_tag {
             self.forward(&probe);
             self.expect(probe_tag, Action::Probe { asked_at: now });
         }
+    }
+
+    /// Longest time for which the reply to `read` may be served. Called when its lease is taken: if
+    /// a ttl is shortened after that, the lease is revoked.
+    pub(super) fn ttl_of(&self, read: &Read<'_>) -> Duration {
+        self.filter.rules().current().ttl_of(&read.subject()).0
     }
 
     /// Prepares the probe that is sent with a read so that its reply can be stored; `None` if it
@@ -215,11 +221,16 @@ impl<F: Filter> Session<F> {
                 && states.len() == expected.writes.len()
                 && reply == Reply::Plain
             {
-                let stated = states.into_iter().map(|states| Stated {
-                    key: states.key.into(),
-                    variant: SmallVec::from_slice(states.variant),
-                    answer: states.answer,
-                    expires_at: states.lives.map(|lives| now + lives),
+                // Called after the scope was closed: as for a lease.
+                let rules = self.filter.rules().current();
+                let stated = states.into_iter().map(|states| {
+                    let (ttl, _) = rules.ttl_of(states.key.bytes);
+                    Stated {
+                        key: states.key.into(),
+                        variant: SmallVec::from_slice(states.variant),
+                        answer: states.answer,
+                        expires_at: now + states.lives.map_or(ttl, |lives| lives.min(ttl)),
+                    }
                 });
                 expected.action = Action::State(stated.collect());
             }

@@ -64,7 +64,8 @@ impl<F: Filter> Session<F> {
                 Some(lease)
             });
             let probed = lease.is_some();
-            merge.parts.push(Part::Missing(Fill::new(key, variant, lease, probed, now)));
+            let fill = Fill::new(&single, lease, probed, now, self.ttl_of(&single));
+            merge.parts.push(Part::Missing(fill));
         }
         storage.stats().hits.add(hits);
         let (connection, command, keys) = (self.ticket.0, self.command, read.keys.len());

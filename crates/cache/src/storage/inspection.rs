@@ -15,10 +15,8 @@ pub struct Inspection {
     pub filling: bool,
     /// The answers held, newest first.
     pub stored: Vec<Stored>,
-    /// When they are dropped for their age, if any are held.
+    /// When they are dropped for their age or the expiry of the key, if any are held.
     pub leaves_at: Option<Duration>,
-    /// The earliest time at which the oldest of them can have been stored.
-    pub stored_since: Option<Duration>,
 }
 
 /// An answer held. It does not contain the answer.
@@ -46,7 +44,6 @@ impl MemoryStorage {
             filling: self.leases.is_filling(key),
             stored: Vec::new(),
             leaves_at: None,
-            stored_since: None,
         };
         let Some(generation) = self.leases.generation(key.namespace) else { return inspection };
         let generation = Generation::new(generation);
@@ -60,8 +57,6 @@ impl MemoryStorage {
                 })
                 .collect();
             inspection.leaves_at = held.expires_at;
-            inspection.stored_since =
-                held.expires_at.map(|leaves_at| leaves_at.saturating_sub(self.config.ttl));
         }
         inspection
     }

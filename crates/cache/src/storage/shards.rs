@@ -128,7 +128,7 @@ impl Shards {
         }
     }
 
-    /// Drops every stored answer.
+    /// Drops every stored answer, and what the reads under way would store.
     pub fn clear(&self) {
         for shard in &self.shards {
             shard.lock().clear();

@@ -20,7 +20,7 @@ impl Speech for Memcached {
     fn settings(config: &Config) -> Settings {
         let mut settings = Settings { origin: "memcached".to_owned(), ..Settings::default() };
         settings.on_write = config.word("population") == Some("on-write");
-        settings.keys.exclude.extend(config.word("exclude").map(Into::into));
+        settings.keys = config.rules();
         settings.clock = Duration::from_secs(2_000_000_000);
         settings
     }

@@ -50,7 +50,7 @@ impl Speech for MongoDb {
 
     fn settings(config: &Config) -> Settings {
         let mut settings = Settings { origin: "mongodb".to_owned(), ..Settings::default() };
-        settings.namespaces.exclude.extend(config.word("exclude").map(Into::into));
+        settings.namespaces = config.rules();
         settings.advertise = config.word("advertise").map(str::to_owned);
         if let Some((namespace, field)) =
             config.word("unique").and_then(|word| word.split_once('/'))

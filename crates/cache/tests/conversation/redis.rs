@@ -27,7 +27,7 @@ impl Speech for Redis {
             settings.unknown_expiry = Expiry::Ttl;
         }
         settings.on_write = config.word("population") == Some("on-write");
-        settings.keys.exclude.extend(config.word("exclude").map(Into::into));
+        settings.keys = config.rules();
         settings
     }
 

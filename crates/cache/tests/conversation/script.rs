@@ -1,8 +1,9 @@
 //! The `config` lines of a conversation.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use cache::{
+    rules::{LiveRules, Rules},
     session,
     storage::{self, Population},
 };
@@ -37,10 +38,16 @@ impl Config {
         if let Some(bytes) = self.number("value-bytes-max") {
             config.memory.value_bytes_max = bytes;
         }
-        config.ttl = self.number("ttl").map_or(config.ttl, Duration::from_secs);
         config.quarantine =
             self.number("quarantine").map_or(config.quarantine, Duration::from_secs);
         config
+    }
+
+    pub(crate) fn rules(&self) -> Arc<LiveRules> {
+        let mut rules = Rules::default();
+        rules.exclude.extend(self.word("exclude").map(Into::into));
+        rules.ttl = self.number("ttl").map_or(rules.ttl, Duration::from_secs);
+        Arc::new(rules.into())
     }
 
     pub(super) fn session(&self) -> session::Config {

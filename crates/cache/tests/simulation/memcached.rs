@@ -11,7 +11,7 @@ use wire::memcache::{
 
 use crate::{
     origin::{KEYS, KeyNumber, Origin, Value},
-    protocol::{Ask, Asking, Protocol},
+    protocol::{Ask, Asking, Protocol, rules},
     random::Random,
 };
 
@@ -47,7 +47,7 @@ impl Protocol for Memcached {
     type Server = Server;
 
     fn filter(_: &mut Random) -> Memcache {
-        Memcache::new(Arc::new(Settings { on_write: true, ..Settings::default() }))
+        Memcache::new(Arc::new(Settings { on_write: true, keys: rules(), ..Settings::default() }))
     }
 
     fn ask(client: &mut Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask> {

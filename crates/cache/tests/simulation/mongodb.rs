@@ -14,7 +14,7 @@ use wire::mongo::{
 use crate::{
     bson,
     origin::{KEYS, KeyNumber, Origin, Value},
-    protocol::{Ask, Asking, Protocol},
+    protocol::{Ask, Asking, Protocol, rules},
     random::Random,
 };
 
@@ -44,7 +44,7 @@ impl Protocol for MongoDb {
     type Server = Server;
 
     fn filter(_: &mut Random) -> Mongo {
-        Mongo::new(Arc::new(Settings::default()))
+        Mongo::new(Arc::new(Settings { namespaces: rules(), ..Settings::default() }))
     }
 
     fn ask(client: &mut Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask> {

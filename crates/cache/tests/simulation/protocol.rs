@@ -1,13 +1,22 @@
 //! The protocol-specific part of the simulation: a client's end and the origin's.
 
-use std::{fmt::Debug, time::Duration};
+use std::{fmt::Debug, sync::Arc, time::Duration};
 
-use cache::filter::Filter;
+use cache::{
+    filter::Filter,
+    rules::{LiveRules, Rules},
+};
 
 use crate::{
     origin::{KeyNumber, Origin, Value},
     random::Random,
 };
+
+/// Rules of every simulated listener.
+pub(crate) fn rules() -> Arc<LiveRules> {
+    let ttl = Duration::from_secs(20);
+    Arc::new(Rules { ttl, ..Rules::default() }.into())
+}
 
 /// A client's request, as far as the oracle must know it.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use wire::resp::{Limits, frame, request};
 
 use crate::{
     origin::{KEYS, KeyNumber, Origin, Value},
-    protocol::{Ask, Asking, Protocol},
+    protocol::{Ask, Asking, Protocol, rules},
     random::Random,
 };
 
@@ -52,7 +52,7 @@ impl Protocol for Redis {
     type Server = Server;
 
     fn filter(_: &mut Random) -> Resp {
-        Resp::new(Arc::new(Settings::default()))
+        Resp::new(Arc::new(Settings { keys: rules(), ..Settings::default() }))
     }
 
     fn ask(client: &mut Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask> {

@@ -91,7 +91,6 @@ pub(crate) fn run<P: Protocol>(seed: u64, steps: usize, quarantine: Duration) ->
     let config = storage::Config {
         memory,
         population: [Population::OnMiss, Population::OnWrite][random.below(2)],
-        ttl: Duration::from_secs(20),
         quarantine,
         ..storage::Config::default()
     };

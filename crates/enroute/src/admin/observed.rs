@@ -1,5 +1,7 @@
 //! Interface between the endpoint and its program.
 
+use std::sync::Arc;
+
 use cache::explain::Asked;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,6 +28,28 @@ pub trait Observed: Send + Sync + 'static {
     fn explain(&self, _: &Read) -> Option<Result<String, String>> {
         None
     }
+    /// `POST /reload`: reads the configuration again and applies what can change at once; `None`
+    /// where that cannot be done over HTTP.
+    fn reload(&self) -> Option<anyhow::Result<Reloaded>> {
+        None
+    }
+}
+
+/// The options that a reload found changed, by name.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reloaded {
+    /// Those that are in force now.
+    pub changed: Vec<String>,
+    /// Those that take effect after a restart.
+    pub needs_restart: Vec<String>,
+}
+
+/// A cache, and how its configuration is read again.
+pub struct Cache {
+    /// The cache.
+    pub shared: Arc<Shared>,
+    /// None without a configuration file.
+    pub reload: Option<Box<dyn Fn() -> anyhow::Result<Reloaded> + Send + Sync>>,
 }
 
 /// A read to be explained.
@@ -50,31 +74,31 @@ pub struct Room {
     pub bytes_max: Option<usize>,
 }
 
-impl Observed for Shared {
+impl Observed for Cache {
     fn page(&self) -> &'static str {
         include_str!("page.html")
     }
 
     fn is_draining(&self) -> bool {
-        Shared::is_draining(self)
+        self.shared.is_draining()
     }
 
     fn statistics(&self) -> Value {
-        let statistics = Statistics::collect(self);
+        let statistics = Statistics::collect(&self.shared);
         serde_json::to_value(statistics).expect("plain values become JSON")
     }
 
     fn exposition(&self) -> String {
-        exposition(&Statistics::collect(self))
+        exposition(&Statistics::collect(&self.shared))
     }
 
     fn flush(&self) -> bool {
-        self.shards.clear();
+        self.shared.shards.clear();
         true
     }
 
     fn resize(&self, wanted: Room) -> Room {
-        let StorageLimits { items_max, bytes_max } = self.shards.resize(|limits| {
+        let StorageLimits { items_max, bytes_max } = self.shared.shards.resize(|limits| {
             limits.items_max = wanted.items_max.unwrap_or(limits.items_max);
             limits.bytes_max = wanted.bytes_max.unwrap_or(limits.bytes_max);
         });
@@ -84,6 +108,10 @@ impl Observed for Shared {
 
     fn explain(&self, read: &Read) -> Option<Result<String, String>> {
         let asked = Asked { words: &read.request, database: read.database };
-        Some(Shared::explain(self, read.listen.as_deref(), asked))
+        Some(self.shared.explain(read.listen.as_deref(), asked))
+    }
+
+    fn reload(&self) -> Option<anyhow::Result<Reloaded>> {
+        self.reload.as_ref().map(|reload| reload())
     }
 }

@@ -8,7 +8,7 @@ use hyper::{
     header::{ALLOW, HeaderValue},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tracing::info;
+use tracing::{error, info};
 
 use super::{Observed, Read, Room};
 use crate::config;
@@ -17,6 +17,8 @@ const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
 const NOT_FLUSHED: &str = "data cannot be dropped over HTTP; use the command FLUSHALL";
+const NOT_RELOADED: &str =
+    "only `enroute cache --config FILE` is reloaded over HTTP; other services by SIGHUP";
 const READ_EXAMPLE: &str = r#"{"listen": "127.0.0.1:6380", "request": ["GET", "user:42"]}"#;
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
@@ -28,7 +30,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
             StatusCode::NOT_FOUND,
             format!(
                 "unknown path {path}: expected GET /, /stats, /metrics, /healthz, \
-                 POST /storage, POST /flush or POST /explain"
+                 POST /storage, POST /flush, POST /reload or POST /explain"
             ),
         );
     };
@@ -54,6 +56,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
             info!("POST /flush: all entries dropped");
             json(&Flushed { flushed: true })
         }
+        "/reload" => reload(shared),
         "/explain" => explain(request, shared).await,
         _ => resize(request, shared).await,
     }
@@ -62,7 +65,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
 fn method_of(path: &str) -> Option<Method> {
     match path {
         "/" | "/healthz" | "/metrics" | "/stats" => Some(Method::GET),
-        "/storage" | "/flush" | "/explain" => Some(Method::POST),
+        "/storage" | "/flush" | "/reload" | "/explain" => Some(Method::POST),
         _ => None,
     }
 }
@@ -99,6 +102,17 @@ async fn body<T: DeserializeOwned>(
     })?;
     serde_json::from_slice(&body.to_bytes())
         .map_err(|error| refused(format!("{error}; expected {expected}")))
+}
+
+fn reload(shared: &impl Observed) -> Answer {
+    match shared.reload() {
+        Some(Ok(reloaded)) => json(&reloaded),
+        Some(Err(error)) => {
+            error!("POST /reload: reload failed, nothing changed: {error:#}");
+            refuse(StatusCode::UNPROCESSABLE_ENTITY, format!("nothing changed: {error:#}"))
+        }
+        None => refuse(StatusCode::FORBIDDEN, NOT_RELOADED.to_owned()),
+    }
 }
 
 /// Neither the key nor the explanation is logged.

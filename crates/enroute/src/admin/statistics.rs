@@ -1,8 +1,6 @@
 //! All statistics of the endpoint, as one value. Its JSON has a stable schema, described in
 //! `docs/guide/admin.md`.
 
-use std::time::Duration;
-
 use cache::stats::{self, Counter, NotFilled, WhyNot};
 use platform::memory::resident_bytes;
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -202,26 +200,22 @@ impl Statistics {
                 expirations: memory.expirations,
                 removals: memory.removals,
             },
-            listeners: shared
-                .listeners
-                .iter()
-                .map(|listener| Listener::of(listener, shared.ttl))
-                .collect(),
+            listeners: shared.listeners.iter().map(|listener| Listener::of(listener)).collect(),
             process: Process { resident_bytes: resident_bytes() },
         }
     }
 }
 
 impl Listener {
-    fn of(listener: &crate::runtime::Listener, ttl: Duration) -> Self {
+    fn of(listener: &crate::runtime::Listener) -> Self {
         Self {
             protocol: listener.protocol.name(),
             listen: listener.place(),
             origin: listener.origin.to_string(),
             connections: listener.connections(),
-            connections_max: listener.connections_max,
+            connections_max: listener.connections_max(),
             origin_connect_failures: listener.origin.failures(),
-            staleness_bound_seconds: listener.staleness_bound(ttl).as_secs_f64(),
+            staleness_bound_seconds: listener.staleness_bound().as_secs_f64(),
             quarantine_causes: listener.origin.quarantine_causes().iter().map(Into::into).collect(),
         }
     }

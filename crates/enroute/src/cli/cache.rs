@@ -9,10 +9,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 mod tls;
 
-use platform::certificate;
-
-use super::{admin::Admin, reload, signal::EndSignal};
+use super::{admin::Admin, reload::Reload, signal::EndSignal};
 use crate::{
+    admin,
     config::{
         Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
         Replacement, Time,
@@ -45,9 +44,10 @@ EXAMPLES:
   With an admin endpoint: statistics, metrics, live changes and `enroute explain`, on port 9900:
     enroute cache --config enroute.toml --admin 127.0.0.1:9900
 
-SIGTERM and Ctrl-C wait for outstanding replies (drain_timeout, 10 s), then exit. SIGHUP reads the
-file of --config again and applies `capacity` and `memory` without closing connections, and the TLS
-files; other changes need a restart. docs/guide/configuration.md describes all options.";
+SIGTERM and Ctrl-C wait for outstanding replies (drain_timeout, 10 s), then exit. SIGHUP, and
+POST /reload of the admin endpoint, read the file of --config and the TLS files again and apply
+capacity, memory, ttl, include, exclude and most limits without closing connections; the log names
+what has changed and what needs a restart. docs/guide/configuration.md describes all options.";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
@@ -83,7 +83,7 @@ pub(super) struct Arguments {
     value_max: Option<Bytes>,
 
     /// Longest time for which an entry is served. Bounds how long a write that bypassed the cache
-    /// stays invisible [default: 5min]
+    /// stays invisible. `ttl` of a [[listener]] in --config sets it by key [default: 5min]
     #[arg(long, value_name = "TIME")]
     ttl: Option<Time>,
 
@@ -181,7 +181,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for listener in &runtime.shared().listeners {
         let tls = if listener.origin.tls().is_some() { " (TLS)" } else { "" };
         eprintln!("{} -> {}{tls}", listener.url(), listener.origin);
-        let bound = listener.staleness_bound(runtime.shared().ttl);
+        let bound = listener.staleness_bound();
         let why = match (&listener.feed, &listener.protocol) {
             (Some(_), _) => "feed; while it is down, nothing is cached",
             (None, Protocol::Memcache(_)) => {
@@ -195,13 +195,13 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         );
     }
     let shared = Arc::clone(runtime.shared());
-    let admin = admin.map(|admin| admin.serve(shared)).transpose()?;
-    let shared = runtime.shared();
+    let mut observed = admin::Cache { shared: Arc::clone(&shared), reload: None };
     if arguments.config.is_some() || shared.uses_tls() {
-        let certificates = certificate::Watch::start(shared.certificates()?)?;
-        let (arguments, shared) = (arguments.clone(), Arc::clone(shared));
-        reload::listen(document, shared, certificates, move || arguments.document())?;
+        let arguments = arguments.clone();
+        let reload = Reload::start(document, shared, move || arguments.document())?;
+        observed.reload = Some(Box::new(move || reload.apply("POST /reload")));
     }
+    let admin = admin.map(|admin| admin.serve(Arc::new(observed))).transpose()?;
     let period = arguments.statistics.map(Time::duration);
     while !end.wait(period) {
         print_statistics(runtime.shared());

@@ -82,13 +82,13 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
         let Some(written) = read.edge.take() else {
             bail!("{}: expected [edge], found none", config.display())
         };
-        let (next, mut waiting) = served.with_sites_of(written);
+        let (next, waiting) = served.with_sites_of(written);
         shared.replace(next.sites()?)?;
         info!("SIGHUP: sites, certificates and keys reloaded");
         // These are all changes in `[edge]`.
         read.edge.clone_from(&started.edge);
-        waiting.extend(started.changes(&read));
-        for name in waiting {
+        let others = started.changes(&read);
+        for name in waiting.into_iter().map(str::to_owned).chain(others) {
             warn!("SIGHUP: {name} changed in the file; restart to apply it");
         }
         Ok(())

@@ -1,47 +1,89 @@
-//! Reads the configuration again on SIGHUP while the cache serves.
+//! Reads the configuration again while the cache serves, on SIGHUP and on `POST /reload`.
 //!
-//! The limits of storage and the files of TLS change at once; any other change is logged as
-//! requiring a restart. A file with a mistake changes nothing.
+//! What can change at once does, without closing a connection; any other change is named in the log
+//! as requiring a restart. A file with a mistake changes nothing.
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use platform::certificate::Watch;
 use tracing::{info, warn};
 
 use super::signal::on_hangup;
 use crate::{
+    admin::Reloaded,
     config::Document,
     runtime::{Shared, StorageLimits},
 };
 
-/// Applies what `read` returns to `shared` on SIGHUP; `running` is the configuration at the start.
-pub(super) fn listen(
-    mut running: Document,
+/// A running cache, and where its configuration is read.
+pub(super) struct Reload {
+    /// The configuration in force.
+    running: Mutex<Document>,
     shared: Arc<Shared>,
     certificates: Watch,
-    read: impl Fn() -> anyhow::Result<Document> + Send + 'static,
-) -> anyhow::Result<()> {
-    on_hangup(move || {
-        let document = read()?;
+    read: Box<dyn Fn() -> anyhow::Result<Document> + Send + Sync>,
+}
+
+impl Reload {
+    /// Applies what `read` returns to `shared` on SIGHUP; `running` is the configuration at the
+    /// start.
+    pub(super) fn start(
+        running: Document,
+        shared: Arc<Shared>,
+        read: impl Fn() -> anyhow::Result<Document> + Send + Sync + 'static,
+    ) -> anyhow::Result<Arc<Self>> {
+        let certificates = Watch::start(shared.certificates()?)?;
+        let (running, read) = (Mutex::new(running), Box::new(read));
+        let reload = Arc::new(Self { running, shared, certificates, read });
+        let on_signal = Arc::clone(&reload);
+        on_hangup(move || on_signal.apply("SIGHUP").map(drop))?;
+        Ok(reload)
+    }
+
+    /// Reads the configuration and applies it because of `cause`.
+    ///
+    /// # Errors
+    /// The mistake; nothing has changed.
+    pub(super) fn apply(&self, cause: &str) -> anyhow::Result<Reloaded> {
+        let mut running = self.running.lock();
+        let wanted = (self.read)()?;
+        let shared = &self.shared;
         if shared.uses_tls() {
             let lives = shared.certificates()?;
             shared.reload_tls()?;
-            certificates.replace(lives);
-            info!("SIGHUP: TLS files read again; new connections use them");
+            self.certificates.replace(lives);
+            info!("{cause}: TLS files read again; new connections use them");
         }
-        apply(&document, &mut running, &shared);
-        Ok(())
-    })
+        let next = running.adopting(&wanted);
+        next.apply_to(shared);
+        let reloaded =
+            Reloaded { changed: running.changes(&next), needs_restart: next.changes(&wanted) };
+        *running = next;
+        for name in &reloaded.changed {
+            info!("{cause}: {name} changed");
+        }
+        for name in &reloaded.needs_restart {
+            warn!("{cause}: {name} changed in the file; restart to apply it");
+        }
+        Ok(reloaded)
+    }
 }
 
-fn apply(document: &Document, running: &mut Document, shared: &Shared) {
-    let memory = document.storage().memory;
-    let limits = StorageLimits { items_max: memory.items_max, bytes_max: memory.bytes_max };
-    shared.shards.resize(|present| *present = limits);
-    running.storage.capacity = document.storage.capacity;
-    running.storage.memory = document.storage.memory;
-    info!(items_max = limits.items_max, bytes_max = limits.bytes_max, "SIGHUP: storage resized");
-    for name in running.changes(document) {
-        warn!("SIGHUP: {name} changed in the file; restart to apply it");
+impl Document {
+    /// Applies what can change at once to a cache that was started with the same listeners.
+    fn apply_to(&self, shared: &Shared) {
+        let memory = self.storage().memory;
+        let limits = StorageLimits { items_max: memory.items_max, bytes_max: memory.bytes_max };
+        shared.shards.resize(|present| *present = limits);
+        let mut shortened = false;
+        for (listener, written) in shared.listeners.iter().zip(&self.listeners) {
+            listener.limit(self.session(), self.connections_max());
+            shortened |= listener.protocol.rules().replace(self.rules(written));
+        }
+        if shortened {
+            shared.shards.clear();
+            info!("a ttl is shorter now: all entries dropped");
+        }
     }
 }

@@ -19,6 +19,7 @@ impl Document {
             })?;
         }
         self.find_shared_port()?;
+        self.find_ttl_mistake()?;
         for (number, listener) in self.listeners.iter().enumerate() {
             listener.find_mistake().map_err(|(field, message)| Mistake {
                 at: Some(Place::Listener(number, field)),
@@ -42,6 +43,23 @@ impl Document {
             found = true;
         }
         Ok(found)
+    }
+
+    /// The first listener that has the entries of another, and another ttl.
+    fn find_ttl_mistake(&self) -> Result<(), Mistake> {
+        for (number, listener) in self.listeners.iter().enumerate() {
+            let mut earlier = self.listeners[..number].iter();
+            if let Some(other) =
+                earlier.find(|one| one.shares_entries(listener) && one.ttl != listener.ttl)
+            {
+                let message = format!(
+                    "expected the same `ttl` as in the listener above at {}: both serve the same entries",
+                    other.listen
+                );
+                return Err(Mistake { at: Some(Place::Listener(number, "ttl")), message });
+            }
+        }
+        Ok(())
     }
 
     /// The first address that is used twice.
@@ -86,6 +104,15 @@ fn collide(one: &str, other: &str) -> bool {
 }
 
 impl ListenerDocument {
+    /// Whether an entry stored for one of the listeners is served by the other.
+    fn shares_entries(&self, other: &Self) -> bool {
+        let of = |one: &Self| match &one.cluster {
+            Some(cluster) => (one.listen.scheme, cluster.clone()),
+            None => (one.listen.scheme, one.origin.host_port.clone()),
+        };
+        self.cluster.is_some() == other.cluster.is_some() && of(self) == of(other)
+    }
+
     /// The field that conflicts with others, and the reason.
     fn find_mistake(&self) -> Result<(), (&'static str, String)> {
         let Self { listen, origin, .. } = self;

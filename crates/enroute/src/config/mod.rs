@@ -5,6 +5,7 @@
 //! command line fills the same document, so both have the same options.
 
 use std::{
+    collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
 };
@@ -13,6 +14,7 @@ use anyhow::Context;
 use notation::place;
 use serde::Deserialize;
 
+mod changes;
 mod cluster;
 mod edge;
 pub(crate) mod machine;
@@ -127,6 +129,10 @@ pub struct ListenerDocument {
     /// Never store what matches one of these.
     #[serde(default)]
     pub exclude: Vec<String>,
+    /// Longest time for which entries of what matches a pattern are served, in place of that of
+    /// `[storage]`; the shortest if several match.
+    #[serde(default)]
+    pub ttl: BTreeMap<String, Time>,
     /// MongoDB: unique fields other than `_id`, each as `database.collection.field`.
     #[serde(default)]
     pub unique_fields: Vec<UniqueField>,
@@ -182,6 +188,7 @@ impl ListenerDocument {
             origin,
             include: Vec::new(),
             exclude: Vec::new(),
+            ttl: BTreeMap::new(),
             unique_fields: Vec::new(),
             advertise: None,
             cluster: None,
@@ -233,22 +240,6 @@ impl Document {
     pub(crate) fn check(&self, name: &str) -> anyhow::Result<()> {
         let found = self.find_mistake().and_then(|()| self.find_missing());
         found.map_err(|mistake| anyhow::anyhow!("{name}: {}", mistake.message))
-    }
-
-    /// The parts in which `other` differs, by their names in the file.
-    pub(crate) fn changes(&self, other: &Self) -> Vec<&'static str> {
-        // Destructured, so that the compiler reports a new field that is missing here.
-        let Self { workers, drain_timeout, storage, limits, admin, listeners, edge } = self;
-        let parts = [
-            ("workers", *workers != other.workers),
-            ("drain_timeout", *drain_timeout != other.drain_timeout),
-            ("[storage]", *storage != other.storage),
-            ("[limits]", *limits != other.limits),
-            ("[admin]", *admin != other.admin),
-            ("[[listener]]", *listeners != other.listeners),
-            ("[edge]", *edge != other.edge),
-        ];
-        parts.into_iter().filter_map(|(name, changed)| changed.then_some(name)).collect()
     }
 }
 

@@ -11,7 +11,7 @@ use anyhow::Context;
 use cache::{
     feed,
     filter::{memcache, mongo, resp},
-    rules::{Pattern, Rules},
+    rules::{LiveRules, Pattern, Rules},
     sentinel, session, storage,
 };
 use platform::wall_clock;
@@ -89,13 +89,13 @@ impl Document {
         storage::Config {
             memory,
             population,
-            ttl: written.ttl.map_or(default.ttl, Time::duration),
             quarantine: written.quarantine.map_or(default.quarantine, Time::duration),
             hot_period: written.hot_period.map_or(default.hot_period, Time::duration),
         }
     }
 
-    pub(super) fn session(&self) -> session::Config {
+    /// Limits of each session.
+    pub(crate) fn session(&self) -> session::Config {
         let default = session::Config::default();
         let written = &self.limits;
         session::Config {
@@ -114,6 +114,26 @@ impl Document {
                 .storage
                 .authorization_lease
                 .map_or(default.authorization_lease, Time::duration),
+            ..default
+        }
+    }
+
+    /// Maximum number of clients of one listener.
+    pub(crate) fn connections_max(&self) -> usize {
+        self.limits.connections_max.unwrap_or(CONNECTIONS_MAX)
+    }
+
+    /// Which keys a listener stores, and for how long.
+    pub(crate) fn rules(&self, written: &ListenerDocument) -> Rules {
+        let patterns =
+            |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
+        let by_pattern = |(text, ttl): (&String, &Time)| (text.as_str().into(), ttl.duration());
+        let default = Rules::default();
+        Rules {
+            include: patterns(&written.include),
+            exclude: patterns(&written.exclude),
+            ttl: self.storage.ttl.map_or(default.ttl, Time::duration),
+            ttls: written.ttl.iter().map(by_pattern).collect(),
             ..default
         }
     }
@@ -138,8 +158,8 @@ impl Document {
         let listener = Listener::new(
             self.protocol(written, bound, addresses, secret),
             origin.with_tls(written.client_tls()?),
-            Arc::new(self.session()),
-            self.limits.connections_max.unwrap_or(CONNECTIONS_MAX),
+            self.session(),
+            self.connections_max(),
             bound,
         );
         let listener = listener.with_feed(feed).with_sentinel(sentinel);
@@ -155,10 +175,7 @@ impl Document {
         addresses: &Arc<resp::Addresses>,
         secret: u64,
     ) -> Protocol {
-        let patterns =
-            |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
-        let rules =
-            Rules { include: patterns(&written.include), exclude: patterns(&written.exclude) };
+        let rules = Arc::new(LiveRules::from(self.rules(written)));
         let origin = written.cluster.as_ref().map_or_else(
             || written.origin.host_port.clone(),
             |cluster| format!("cluster {cluster}"),
@@ -183,7 +200,6 @@ impl Document {
                         .collect(),
                     advertise: (!written.is_transparent()).then_some(advertise),
                     greetings: Arc::default(),
-                    greeting_age_max: self.storage().ttl,
                     transactions: Arc::default(),
                     access: Arc::default(),
                 }))
@@ -203,7 +219,6 @@ impl Document {
                     feed: written.feed.is_some(),
                     databases: resp::Databases::default(),
                     greetings: Arc::default(),
-                    greeting_age_max: self.storage().ttl,
                     addresses: if written.is_transparent() {
                         Arc::default()
                     } else {
@@ -219,7 +234,7 @@ impl Document {
         }
     }
 
-    fn memcache(&self, origin: String, keys: Rules, secret: u64) -> memcache::Settings {
+    fn memcache(&self, origin: String, keys: Arc<LiveRules>, secret: u64) -> memcache::Settings {
         let mut limits = wire::memcache::Limits::default();
         let value_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
         limits.value_bytes_max = value_bytes_max.unwrap_or(limits.value_bytes_max);

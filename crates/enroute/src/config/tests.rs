@@ -46,9 +46,10 @@ fn the_guide_shows_every_option() {
 
     let any = |shown: fn(&ListenerDocument) -> bool| listeners.iter().any(shown);
     assert!(any(|listener| {
-        let ListenerDocument { include, exclude, unique_fields, advertise, .. } = listener;
+        let ListenerDocument { include, exclude, ttl, unique_fields, advertise, .. } = listener;
         !include.is_empty()
             && !exclude.is_empty()
+            && !ttl.is_empty()
             && !unique_fields.is_empty()
             && advertise.is_some()
     }));

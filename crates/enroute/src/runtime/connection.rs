@@ -140,7 +140,7 @@ impl<F: Filter + 'static> Connection<F> {
         let (connection, listen, origin) = (ticket.0, listener.address, &behind.origin);
         debug!(connection, %peer, %listen, %origin, "client connected");
         Ok(Box::new(Self {
-            session: Session::new(filter, Arc::clone(&listener.session), ticket),
+            session: Session::new(filter, listener.session(), ticket),
             ticket,
             peer,
             client,

@@ -29,7 +29,7 @@ impl Shared {
         };
         let place = Place {
             shards: &self.shards,
-            bound: listener.staleness_bound(self.ttl),
+            bound: listener.staleness_bound(),
             fed: listener.feed.is_some(),
             now: self.start.elapsed(),
         };

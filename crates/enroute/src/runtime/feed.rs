@@ -147,8 +147,8 @@ impl Follower {
                 }
                 () = tokio::time::sleep_until(start + alarm) => {
                     let now = start.elapsed().max(alarm);
-                    let stands = self.feed.handle_timeout(&mut self.storage, now);
-                    anyhow::ensure!(stands, "no reply on the feed connection");
+                    let judged = self.feed.handle_timeout(&mut self.storage, now);
+                    judged.map_err(anyhow::Error::msg)?;
                 }
             }
             inbox::deliver(&self.shared.post, self.storage.woken());

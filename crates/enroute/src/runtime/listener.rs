@@ -13,10 +13,12 @@ use std::{
 use cache::{
     feed::{self, Reporter},
     filter::{memcache, mongo, resp},
+    rules::LiveRules,
     sentinel, session,
     watch::Speaks,
 };
 use endpoint::{Told, seldom};
+use parking_lot::RwLock;
 use platform::{diverted::original_destination, tls};
 use reactor::{Acceptor, Events, Reactor};
 use tokio::sync::mpsc;
@@ -47,6 +49,15 @@ impl Protocol {
             Self::Memcache(_) => "memcached",
         }
     }
+
+    /// Which keys are stored, and for how long.
+    pub fn rules(&self) -> &LiveRules {
+        match self {
+            Self::Mongo(settings) => &settings.namespaces,
+            Self::Resp(settings) => &settings.keys,
+            Self::Memcache(settings) => &settings.keys,
+        }
+    }
 }
 
 /// One listening socket.
@@ -67,10 +78,10 @@ pub struct Listener {
     pub(super) passes: bool,
     /// Server names that select it among the listeners of its address; none are any.
     pub(super) names: Vec<String>,
-    /// Limits of each of its sessions.
-    pub session: Arc<session::Config>,
+    /// Limits of each session that begins.
+    session: RwLock<Arc<session::Config>>,
     /// Clients served at once; further ones are turned away.
-    pub connections_max: usize,
+    connections_max: AtomicUsize,
     /// Where it listens.
     pub address: SocketAddr,
     connections: AtomicUsize,
@@ -84,7 +95,7 @@ impl Listener {
     pub fn new(
         protocol: Protocol,
         origin: Origin,
-        session: Arc<session::Config>,
+        session: session::Config,
         connections_max: usize,
         address: SocketAddr,
     ) -> Self {
@@ -99,8 +110,8 @@ impl Listener {
             tls: None,
             passes: false,
             names: Vec::new(),
-            session,
-            connections_max,
+            session: RwLock::new(Arc::new(session)),
+            connections_max: AtomicUsize::new(connections_max),
             address,
             connections,
             shaking,
@@ -146,9 +157,9 @@ impl Listener {
         Some(Monitored { origin: watched.origin, scope: watched.scope, config })
     }
 
-    /// Longest time for which a write that bypasses the cache can stay unseen, if entries are kept
-    /// for up to `ttl`.
-    pub fn staleness_bound(&self, ttl: Duration) -> Duration {
+    /// Longest time for which a write that bypasses the cache can stay unseen.
+    pub fn staleness_bound(&self) -> Duration {
+        let ttl = self.protocol.rules().current().ttl_max();
         self.feed.as_ref().map_or(ttl, |feed| feed.silence_max.min(ttl))
     }
 
@@ -188,6 +199,23 @@ impl Listener {
         Ok(behind.at(original))
     }
 
+    /// Limits of a session that begins.
+    pub(super) fn session(&self) -> Arc<session::Config> {
+        Arc::clone(&self.session.read())
+    }
+
+    /// Clients served at once.
+    pub fn connections_max(&self) -> usize {
+        self.connections_max.load(Relaxed)
+    }
+
+    /// Replaces the limits. Sessions keep those that they began with; no client is turned away that
+    /// is served already.
+    pub fn limit(&self, session: session::Config, connections_max: usize) {
+        *self.session.write() = Arc::new(session);
+        self.connections_max.store(connections_max, Relaxed);
+    }
+
     /// Clients being served.
     pub fn connections(&self) -> usize {
         self.connections.load(Relaxed)
@@ -198,7 +226,7 @@ impl Listener {
     }
 
     pub(super) fn report_full(&self, peer: SocketAddr) {
-        seldom!(self.told, Full => warn, %peer, listen = %self.address, limit = self.connections_max,
+        seldom!(self.told, Full => warn, %peer, listen = %self.address, limit = self.connections_max(),
             "connection rejected: connections_max is reached");
     }
 
@@ -210,7 +238,8 @@ impl Listener {
 
     /// Counts a client, unless the limit is reached.
     pub(super) fn enter(&self) -> bool {
-        let room = |count| (count < self.connections_max).then_some(count + 1);
+        let limit = self.connections_max();
+        let room = |count| (count < limit).then_some(count + 1);
         self.connections.fetch_update(Relaxed, Relaxed, room).is_ok()
     }
 }

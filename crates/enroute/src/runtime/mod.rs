@@ -63,8 +63,6 @@ pub struct Shared {
     pub start: Instant,
     /// The listeners.
     pub listeners: Vec<Arc<Listener>>,
-    /// Maximum age of an entry.
-    pub ttl: Duration,
     /// One set of counters for each worker, one for relayed connections, and one for the feeds.
     pub stats: Vec<Arc<Stats>>,
     limits: Limits,
@@ -141,7 +139,6 @@ impl Runtime {
             shards: Arc::new(Shards::new(&setup.storage, seed)),
             start: Instant::now(),
             listeners: listeners.clone(),
-            ttl: setup.storage.ttl,
             stats: (0..setup.workers + 2).map(|_| Arc::default()).collect(),
             limits: setup.limits,
             clients: Clients::new(CLIENTS_BYTES),

@@ -92,13 +92,35 @@ fn nothing_is_stored_until_the_feed_stands() {
 
 #[test]
 fn only_what_the_rules_include_is_asked_for() {
-    let keys = Rules { include: vec!["user:*".into(), "user:1*".into()], exclude: Vec::new() };
-    let settings = Arc::new(Settings { feed: true, keys, ..Settings::default() });
-    let mut storage = MemoryStorage::new(storage::Config::default(), 0);
-    let mut feed = Feed::new(settings, Config::default(), &mut storage);
-    feed.connected(NOW);
-    let sent = String::from_utf8_lossy(feed.output().bytes()).into_owned();
+    let mut world = World::new();
+    world.settings.keys.replace(including(&["user:*", "user:1*"]));
+    world.feed.connected(NOW);
+    let sent = String::from_utf8_lossy(world.feed.output().bytes()).into_owned();
     assert!(sent.ends_with("$5\r\nBCAST\r\n$6\r\nPREFIX\r\n$5\r\nuser:\r\n"), "{sent}");
+}
+
+fn including(patterns: &[&str]) -> Rules {
+    let include = patterns.iter().map(|&pattern| pattern.into()).collect();
+    Rules { include, ..Rules::default() }
+}
+
+#[test]
+fn keys_included_later_are_stored_once_the_feed_reports_them() {
+    let mut world = World::new();
+    let keys = Arc::clone(&world.settings.keys);
+    keys.replace(including(&["user:*"]));
+    world.feed.connected(NOW);
+    world.hear(STANDS);
+    keys.replace(including(&["user:1*"]));
+    assert!(world.feed.handle_timeout(NOW).is_ok(), "fewer keys are reported already");
+    keys.replace(including(&["*"]));
+    assert!(keys.current().allow(b"user:2") && !keys.current().allow(b"k"));
+    assert!(world.feed.handle_timeout(NOW).is_err(), "the origin must be asked for more");
+    world.feed.lost(&mut world.storage);
+    world.feed.connected(NOW);
+    world.hear(STANDS);
+    assert!(keys.current().allow(b"k"));
+    assert!(world.feed.handle_timeout(NOW).is_ok());
 }
 
 #[test]
@@ -147,9 +169,9 @@ fn a_lost_feed_drops_all_and_keeps_closed_until_it_stands_again() {
 fn silence_ends_it_and_a_ping_is_asked_before() {
     let mut world = World::standing();
     world.feed.output().clear();
-    assert!(world.feed.handle_timeout(NOW + Duration::from_secs(1)));
+    assert!(world.feed.handle_timeout(NOW + Duration::from_secs(1)).is_ok());
     assert_eq!(world.feed.output().bytes(), b"*1\r\n$4\r\nPING\r\n");
-    assert!(!world.feed.handle_timeout(NOW + Duration::from_secs(5)));
+    assert!(world.feed.handle_timeout(NOW + Duration::from_secs(5)).is_err());
 }
 
 #[test]

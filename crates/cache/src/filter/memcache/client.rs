@@ -130,7 +130,7 @@ impl Memcache {
             // The origin refuses such a key.
             return Some(WhyNot::Command);
         }
-        (!self.settings.keys.allow(key)).then_some(WhyNot::Excluded)
+        (!self.rules.allow(key)).then_some(WhyNot::Excluded)
     }
 
     fn meta_get<'m>(&self, message: &Message<'m>, scratch: &'m mut Scratch) -> Request<'m, Tag> {
@@ -180,7 +180,7 @@ impl Memcache {
 
     /// Returns the item that `set` stores.
     fn stated<'m>(&self, message: &Message<'_>, key: Key<'m>, now: Duration) -> Option<States<'m>> {
-        if !self.settings.keys.allow(key.bytes) || message.is_quiet() {
+        if !self.rules.allow(key.bytes) || message.is_quiet() {
             return None;
         }
         let mut words = message.words().skip(2);

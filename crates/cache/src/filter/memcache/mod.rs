@@ -20,6 +20,7 @@ use crate::{
     key::{Namespace, Scope},
     lease::Character,
     principal::{Finding, Login, Proof, Standing},
+    rules::{LiveRules, Seen},
     stats::NotFilled,
 };
 
@@ -40,6 +41,7 @@ pub use wins::Wins;
 #[derive(Debug)]
 pub struct Memcache {
     settings: Arc<Settings>,
+    rules: Seen,
     namespace: Namespace,
     /// The first bytes of the client are not those of another protocol.
     recognised: bool,
@@ -58,6 +60,7 @@ impl Memcache {
     pub fn new(settings: Arc<Settings>) -> Self {
         let namespace = Namespace::new(settings.secret, &settings.origin, b"", b"");
         Self {
+            rules: Seen::of(&settings.keys),
             settings,
             namespace,
             recognised: false,
@@ -125,6 +128,7 @@ impl Filter for Memcache {
         standing: &mut Standing,
         now: Duration,
     ) -> Result<Request<'m, Tag>> {
+        self.rules.refresh(&self.settings.keys);
         let refused = standing.login() == Login::Refused;
         if refused && message.verb().has_value() && message.verb() != Verb::Set {
             // The origin would read the value as commands, and answer each of its lines.
@@ -137,6 +141,10 @@ impl Filter for Memcache {
         }
         let message: &Message<'m> = message;
         Ok(self.name_flow(message, scratch, standing, now))
+    }
+
+    fn rules(&self) -> &LiveRules {
+        &self.settings.keys
     }
 
     fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {

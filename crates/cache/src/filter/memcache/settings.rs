@@ -1,11 +1,11 @@
 //! Settings shared by all memcached connections to one origin.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use wire::memcache::Limits;
 
 use super::{flush::Flushes, wins::Wins};
-use crate::rules::Rules;
+use crate::rules::LiveRules;
 
 /// Settings shared by all connections to one origin.
 #[derive(Debug, Default)]
@@ -16,8 +16,8 @@ pub struct Settings {
     pub secret: u64,
     /// Limits of the codec.
     pub limits: Limits,
-    /// The keys that may be stored.
-    pub keys: Rules,
+    /// The keys that may be stored, and for how long.
+    pub keys: Arc<LiveRules>,
     /// Values that a write states are stored ([`crate::storage::Population::OnWrite`]).
     pub on_write: bool,
     /// The time of day, since 1970, at time zero of this process.
@@ -36,7 +36,7 @@ impl Settings {
             origin,
             secret: self.secret,
             limits: self.limits.clone(),
-            keys: self.keys.clone(),
+            keys: Arc::clone(&self.keys),
             on_write: self.on_write,
             clock: self.clock,
             flushes: Flushes::default(),

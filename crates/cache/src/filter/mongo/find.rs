@@ -13,7 +13,6 @@ use super::{Mongo, Tag};
 use crate::{
     filter::{Read, Scratch},
     key::Key,
-    rules::Rules,
     stats::WhyNot,
 };
 
@@ -45,8 +44,7 @@ impl Mongo {
             }
         }
         let full_name = || format!("{database}.{collection}");
-        let rules = &self.settings.namespaces;
-        if *rules != Rules::default() && !rules.allow(full_name().as_bytes()) {
+        if self.rules.restrict() && !self.rules.allow(full_name().as_bytes()) {
             return Ok(Err(WhyNot::Excluded));
         }
         let Some((field, value)) =

@@ -21,10 +21,11 @@ use self::{
     large::Inflated,
 };
 use crate::{
-    filter::{Cut, Filter, Form, Kept, Probed, Read, Request, Scratch, Verdict},
+    filter::{Cut, Filter, Kept, Probed, Read, Request, Scratch, Verdict},
     key::{self, Namespace, Scope},
     lease::Character,
     principal::{Finding, Standing},
+    rules::{LiveRules, Seen},
     stats::NotFilled,
 };
 
@@ -39,18 +40,21 @@ mod large;
 mod replies;
 mod server;
 mod settings;
+mod tag;
 #[cfg(test)]
 mod tests;
 mod transaction;
 
 pub use check::Access;
 pub use settings::{Settings, UniqueField};
+pub use tag::Tag;
 pub use transaction::Transactions;
 
 /// The filter of one MongoDB connection.
 #[derive(Debug)]
 pub struct Mongo {
     settings: Arc<Settings>,
+    rules: Seen,
     /// Identifies the origin in scopes.
     origin: u64,
     identity: identity::Identity,
@@ -77,32 +81,13 @@ pub struct Message<'a> {
     inflated: Option<Inflated>,
 }
 
-/// State of a request that is kept until its reply.
-#[derive(Debug, Clone, Default)]
-pub struct Tag {
-    request_id: i32,
-    /// Came as OP_QUERY; its reply is an OP_REPLY.
-    legacy: bool,
-    /// The client accepts a stream of replies.
-    exhaust: bool,
-    /// The origin answers only after something has changed.
-    waits: bool,
-    /// A request whose reply is the same for every client.
-    greets: Option<Form>,
-    /// Its step of authentication.
-    step: Option<identity::Step>,
-    /// An identity check sent by the cache itself.
-    asked: Option<check::Asked>,
-    /// The unique field it reads by, as an index into the settings; none for `_id`.
-    field: Option<u16>,
-}
-
 impl Mongo {
     /// The filter of a fresh connection.
     #[must_use]
     pub fn new(settings: Arc<Settings>) -> Self {
         Self {
             origin: key::origin(settings.secret, &settings.origin),
+            rules: Seen::of(&settings.namespaces),
             settings,
             identity: identity::Identity::default(),
             recognised: false,
@@ -191,6 +176,7 @@ impl Filter for Mongo {
         standing: &mut Standing,
         _: Duration,
     ) -> Result<Request<'m, Tag>> {
+        self.rules.refresh(&self.settings.namespaces);
         let bytes = match &message.inflated {
             None => message.original,
             Some(Inflated::Whole(inflated)) => inflated,
@@ -203,6 +189,10 @@ impl Filter for Mongo {
             Some(command) => self.name_flow(&command, scratch, standing),
             None => Ok(client::opaque(&frame, self.origin, standing.login())),
         }
+    }
+
+    fn rules(&self) -> &LiveRules {
+        &self.settings.namespaces
     }
 
     fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {
@@ -409,10 +399,9 @@ impl Filter for Mongo {
     }
 
     fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
-        let Settings { greetings, greeting_age_max, .. } = &*self.settings;
+        let (greetings, age_max) = (&self.settings.greetings, self.rules.ttl);
         let greeting = tag.greets.filter(|_| self.identity.is_anonymous());
-        if let Some(body) = greeting.and_then(|form| greetings.recall(form, *greeting_age_max, now))
-        {
+        if let Some(body) = greeting.and_then(|form| greetings.recall(form, age_max, now)) {
             return self.answer(tag, b"", &body, out);
         }
         // HostUnreachable: drivers may retry a read elsewhere, and keep the connection.

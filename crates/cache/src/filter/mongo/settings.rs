@@ -1,11 +1,11 @@
 //! Settings shared by all MongoDB connections to one origin.
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{str::FromStr, sync::Arc};
 
 use wire::mongo::frame::Limits;
 
 use super::{Access, Transactions};
-use crate::{filter::Greetings, rules::Rules};
+use crate::{filter::Greetings, rules::LiveRules};
 
 /// Settings shared by all connections to one origin.
 #[derive(Debug, Clone, Default)]
@@ -16,17 +16,15 @@ pub struct Settings {
     pub secret: u64,
     /// Limits of the codec.
     pub limits: Limits,
-    /// The namespaces (`database.collection`) that may be stored.
-    pub namespaces: Rules,
+    /// The namespaces (`database.collection`) that may be stored, and for how long.
+    pub namespaces: Arc<LiveRules>,
     /// Fields other than `_id` that are unique, by the namespaces they are unique in.
     pub unique_fields: Vec<UniqueField>,
     /// The address that drivers are given instead of the members' own. `None` leaves the members'
     /// addresses: the client was diverted and uses the address of the origin.
     pub advertise: Option<String>,
-    /// The origin's last handshake reply, used while it cannot be reached.
+    /// The origin's last handshake reply, used while it cannot be reached, for as long as an entry.
     pub greetings: Arc<Greetings>,
-    /// Maximum age of that reply.
-    pub greeting_age_max: Duration,
     /// Collections that open transactions have written.
     pub transactions: Arc<Transactions>,
     /// How to ask the origin for a user's rights.

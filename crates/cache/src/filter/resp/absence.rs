@@ -3,6 +3,30 @@
 //! A probe that finds no key proves that there is none now. The key may have expired between the
 //! read and the probe, so the reply is stored only if it is the command's answer for an absent key.
 
+use std::time::Duration;
+
+use crate::{filter::Kept, stats::NotFilled};
+
+/// When what was read expires, by what PTTL, asked at `asked_at`, says of its key; `None` is never.
+/// `is_optional`: what has no answer is stored all the same.
+pub(super) fn expires_at(
+    left_ms: Option<i64>,
+    Kept { variant, packed }: Kept<'_>,
+    asked_at: Duration,
+    is_optional: bool,
+) -> Result<Option<Duration>, NotFilled> {
+    match left_ms {
+        // There is no key, as there was none when it was read.
+        Some(-2) if is_absence(variant, packed) => Ok(None),
+        Some(-1 | 1..) if is_no_value(variant, packed) => Err(NotFilled::Incomplete),
+        Some(-1) => Ok(None),
+        // Counted from when it was asked: the origin's clock for it started no earlier.
+        Some(left_ms @ 1..) => Ok(Some(asked_at + Duration::from_millis(left_ms.unsigned_abs()))),
+        _ if is_optional && !is_no_value(variant, packed) => Ok(None),
+        _ => Err(NotFilled::Expiry),
+    }
+}
+
 /// Commands that count or test: 0.
 const ZERO: [&str; 14] = [
     "bitcount",

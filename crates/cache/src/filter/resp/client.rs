@@ -182,7 +182,7 @@ impl Resp {
         let Some(key) = message.argument(1).filter(|_| one_key) else {
             return Err(WhyNot::Command);
         };
-        if !self.settings.keys.allow(key) {
+        if !self.rules.allow(key) {
             return Err(WhyNot::Excluded);
         }
         self.variant(command.name, scratch);
@@ -201,7 +201,7 @@ impl Resp {
     fn read_many<'m>(&self, keys: impl Iterator<Item = &'m [u8]>) -> Request<'m, Tag> {
         let mut read = ReadMany { keys: Vec::new(), variant: b"", restricted: b"mget" };
         for key in keys {
-            if !self.settings.keys.allow(key) {
+            if !self.rules.allow(key) {
                 return plain(Flow::Bypass(WhyNot::Excluded));
             }
             if read.keys.len() == KEYS_MAX {

@@ -16,6 +16,7 @@ use crate::{
     key::{Namespace, Scope},
     lease::Character,
     principal::{Finding, Login, Standing},
+    rules::{LiveRules, Seen},
     stats::NotFilled,
 };
 
@@ -47,6 +48,7 @@ pub use tag::Tag;
 #[derive(Debug)]
 pub struct Resp {
     settings: Arc<Settings>,
+    rules: Seen,
     decoder: request::Decoder,
     /// The rest of a request that is too long to be held.
     passing: Option<Passing>,
@@ -117,6 +119,7 @@ impl Resp {
             mid_reply: false,
             blind: false,
             rights: None,
+            rules: Seen::of(&settings.keys),
             settings,
         }
     }
@@ -164,7 +167,12 @@ impl Filter for Resp {
         standing: &mut Standing,
         _: Duration,
     ) -> Result<Request<'m, Tag>> {
+        self.rules.refresh(&self.settings.keys);
         self.name_flow(message, scratch, standing)
+    }
+
+    fn rules(&self) -> &LiveRules {
+        &self.settings.keys
     }
 
     fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {
@@ -233,24 +241,9 @@ impl Filter for Resp {
     ) -> Result<Probed, NotFilled> {
         let reply = whole(reply, &self.settings.limits);
         self.note_if_refused(reply.as_ref());
-        let Kept { variant, packed } = kept;
-        let expires_at = match reply.and_then(|reply| reply.integer()) {
-            // There is no key, as there was none when it was read.
-            Some(-2) if absence::is_absence(variant, packed) => None,
-            Some(-1 | 1..) if absence::is_no_value(variant, packed) => {
-                return Err(NotFilled::Incomplete);
-            }
-            Some(-1) => None,
-            // Counted from when it was asked: the origin's clock for it started no earlier.
-            Some(left_ms @ 1..) => Some(asked_at + Duration::from_millis(left_ms.unsigned_abs())),
-            _ if self.blind
-                && self.settings.unknown_expiry == Expiry::Ttl
-                && !absence::is_no_value(variant, packed) =>
-            {
-                None
-            }
-            _ => return Err(NotFilled::Expiry),
-        };
+        let is_optional = self.blind && self.settings.unknown_expiry == Expiry::Ttl;
+        let left = reply.and_then(|reply| reply.integer());
+        let expires_at = absence::expires_at(left, kept, asked_at, is_optional)?;
         Ok(Probed { expires_at, character: Character::Plain })
     }
 
@@ -416,10 +409,10 @@ impl Filter for Resp {
     }
 
     fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, now: Duration) {
-        let Settings { greetings, greeting_age_max, .. } = &*self.settings;
+        let (greetings, age_max) = (&self.settings.greetings, self.rules.ttl);
         if let Tag::Identify { greets: Some(form), .. } = tag
             && self.user.is_none()
-            && let Some(greeting) = greetings.recall(*form, *greeting_age_max, now)
+            && let Some(greeting) = greetings.recall(*form, age_max, now)
         {
             out.extend_from_slice(&greeting);
             return;

@@ -1,17 +1,14 @@
 //! Settings shared by all Redis connections to one origin.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
-    time::Duration,
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering::Relaxed},
 };
 
 use wire::resp::Limits;
 
 use super::{Access, Addresses};
-use crate::{filter::Greetings, key::Namespace, rules::Rules};
+use crate::{filter::Greetings, key::Namespace, rules::LiveRules};
 
 /// Settings shared by all connections to one origin.
 #[derive(Debug, Default)]
@@ -22,8 +19,8 @@ pub struct Settings {
     pub secret: u64,
     /// Limits of the codec.
     pub limits: Limits,
-    /// The keys that may be stored.
-    pub keys: Rules,
+    /// The keys that may be stored, and for how long.
+    pub keys: Arc<LiveRules>,
     /// The keys that a script is assumed to write.
     pub scripts: Scripts,
     /// Values that a write states are stored ([`crate::storage::Population::OnWrite`]).
@@ -33,10 +30,8 @@ pub struct Settings {
     pub feed: bool,
     /// The databases clients have chosen.
     pub databases: Databases,
-    /// The origin's last reply to HELLO, used while it cannot be reached.
+    /// The origin's last reply to HELLO, used while it cannot be reached, for as long as an entry.
     pub greetings: Arc<Greetings>,
-    /// Maximum age of that reply.
-    pub greeting_age_max: Duration,
     /// The addresses that clients are given for the nodes of a cluster.
     pub addresses: Arc<Addresses>,
     /// How to ask the origin for a user's rights.
@@ -53,14 +48,13 @@ impl Settings {
             origin,
             secret: self.secret,
             limits: self.limits.clone(),
-            keys: self.keys.clone(),
+            keys: Arc::clone(&self.keys),
             scripts: self.scripts,
             on_write: self.on_write,
             unknown_expiry: self.unknown_expiry,
             feed: false,
             databases: Databases::default(),
             greetings: Arc::default(),
-            greeting_age_max: self.greeting_age_max,
             addresses: Arc::clone(&self.addresses),
             access: Access::default(),
         }

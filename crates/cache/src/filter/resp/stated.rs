@@ -25,7 +25,7 @@ impl Resp {
     /// Returns the value that `SET key value [EX seconds | PX milliseconds]` stores; with other
     /// options the outcome depends on the old value.
     fn stated<'m>(&self, message: &'m Message<'_>) -> Option<States<'m>> {
-        let key = message.argument(1).filter(|key| self.settings.keys.allow(key))?;
+        let key = message.argument(1).filter(|key| self.rules.allow(key))?;
         let value = message.argument(2)?;
         let lives = match (message.len(), message.argument(3), message.argument(4)) {
             (3, ..) => None,
@@ -49,9 +49,8 @@ impl Resp {
     fn all_stated<'m>(&self, message: &'m Message<'_>) -> Box<[States<'m>]> {
         let mut words = message.arguments().skip(1);
         let pairs = std::iter::from_fn(|| Some((words.next()?, words.next()?)));
-        let allowed = pairs.map_while(|(key, value)| {
-            self.settings.keys.allow(key).then(|| self.states(key, value, None))
-        });
+        let allowed = pairs
+            .map_while(|(key, value)| self.rules.allow(key).then(|| self.states(key, value, None)));
         allowed.collect()
     }
 

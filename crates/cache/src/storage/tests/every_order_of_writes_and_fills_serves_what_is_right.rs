@@ -68,11 +68,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let config = storage::Config {
-            quarantine: QUARANTINE,
-            ttl: Duration::from_secs(1 << 40),
-            ..storage::Config::default()
-        };
+        let config = storage::Config { quarantine: QUARANTINE, ..storage::Config::default() };
         let storage = MemoryStorage::new(config, 1);
         let mut standing = Standing::new(QUARANTINE);
         standing.settle(Finding::Proven(Proof::Unrestricted), Duration::ZERO);

@@ -37,7 +37,7 @@ fn a_stream_that_falls_behind_suspends_and_one_that_catches_up_resumes() {
     }
     world.now += Duration::from_secs(1);
     assert_eq!(world.feed.poll_timeout(), super::START + SILENCE_MAX);
-    assert!(world.feed.handle_timeout(&mut world.storage, world.now), "it still answers");
+    world.feed.handle_timeout(&mut world.storage, world.now).expect("it still answers");
     assert!(!world.feed.is_open() && !world.serves("users", 1));
     // What was changed in the meantime is dropped, and the rest was right all the time.
     let last = event_token(30, 1);
@@ -56,7 +56,7 @@ fn a_transaction_is_not_confirmed_by_its_first_events() {
         world.store("users", key);
     }
     world.now += SILENCE_MAX;
-    world.feed.handle_timeout(&mut world.storage, world.now);
+    world.feed.handle_timeout(&mut world.storage, world.now).ok();
     world.batch(&[change("update", 1, (20, 1))], &event_token(20, 1));
     world.position(20);
     world.batch(&[change("update", 2, (20, 2))], &event_token(20, 2));
@@ -90,7 +90,7 @@ fn of_several_shards_an_empty_batch_is_no_end_of_a_moment() {
     // The time that mongos knows of a shard is up to one question of the stream old.
     let bound = world.now + SILENCE_MAX - Duration::from_secs(1);
     assert_eq!(world.feed.poll_timeout(), bound);
-    world.feed.handle_timeout(&mut world.storage, bound);
+    world.feed.handle_timeout(&mut world.storage, bound).expect("it still answers");
     assert!(!world.feed.is_open());
 }
 
@@ -98,7 +98,7 @@ fn of_several_shards_an_empty_batch_is_no_end_of_a_moment() {
 fn silence_ends_it() {
     let mut world = World::standing();
     world.store("users", 1);
-    assert!(!world.feed.handle_timeout(&mut world.storage, world.now + SILENCE_MAX));
+    assert!(world.feed.handle_timeout(&mut world.storage, world.now + SILENCE_MAX).is_err());
     assert!(!world.serves("users", 1));
 }
 

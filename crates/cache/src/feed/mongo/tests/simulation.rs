@@ -99,7 +99,7 @@ impl World {
         let mut random = Random(SplitMix64::seed_from_u64(seed));
         let calm = [2, 20, 200][random.below(3)];
         let settings = Arc::new(Settings::default());
-        let config = storage::Config { ttl: Duration::from_secs(86_400), ..Default::default() };
+        let config = storage::Config::default();
         let mut storage = MemoryStorage::new(config, seed);
         let config = Config { silence_max, ..Config::default() };
         let feed = Feed::new(Arc::clone(&settings), config, &mut storage);
@@ -251,7 +251,7 @@ impl World {
         let scale = [5, 50, 500, 2_000][self.random.below(4)];
         self.now += Duration::from_millis(self.random.below(scale) as u64);
         let due = self.link.is_some() && self.now >= self.feed.poll_timeout();
-        if due && !self.feed.handle_timeout(&mut self.storage, self.now) {
+        if due && self.feed.handle_timeout(&mut self.storage, self.now).is_err() {
             self.lose();
         }
     }
