@@ -17,7 +17,6 @@
 //! | [`runtime`] | the cache as a service: sockets, threads, storage behind locks |
 //! | [`database`] | the elastic database as a service: sockets, threads, disks |
 //! | `edge` | TLS for domains with keys on a key server, and a content cache; feature `edge` |
-//! | [`intercept`] | diverting connections into the cache, by nftables |
 //! | [`keyserver`] | the key server, and the edge's client for it |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
@@ -33,7 +32,6 @@ pub mod config;
 pub mod database;
 #[cfg(feature = "edge")]
 pub mod edge;
-pub mod intercept;
 pub mod keyserver;
 mod logging;
 mod resp_client;

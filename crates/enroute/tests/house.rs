@@ -23,7 +23,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("endpoint", 700),
     ("enroute", 19_200),
     ("fabric", 6_700),
-    ("intercept", 500),
+    ("intercept", 550),
     ("keyserver", 1_700),
     ("notation", 700),
     ("platform", 2_100),

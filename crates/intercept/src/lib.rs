@@ -2,11 +2,11 @@
 //! cache, with nothing changed at either end.
 //!
 //! **What it is.** A [`Plan`] defines what is diverted and how; [`Plan::rules`] renders it as an
-//! nftables table, [`Plan::routing`] as the routing that TPROXY needs beside it; [`listed`] finds
-//! it in what the system tools list. The table is replaced and deleted as a whole, by name, so that
-//! both may be repeated, and after a crash too.
+//! nftables table, [`Plan::routing`] as the routing that TPROXY needs beside it; [`kernel`] applies
+//! and removes both, and [`listed`] finds them in what the system tools list. The table is replaced
+//! and deleted as a whole, by name, so that both may be repeated, and after a crash too.
 //!
-//! **What it is not.** It runs no tool: `enroute intercept` hands the text to `nft` and `ip`.
+//! **What it is not.** It runs no tool: the caller runs `nft` and `ip`.
 //!
 //! What the cache itself sends is never diverted: connections that pass through are caught where
 //! packets come in (`prerouting`), which those of this machine do not do; connections of this
@@ -21,6 +21,7 @@ use std::{
     str::FromStr,
 };
 
+pub mod kernel;
 pub mod listed;
 mod rules;
 

@@ -1,4 +1,6 @@
-use crate::{Local, MARK, Mode, Name, Network, Plan};
+use std::cell::RefCell;
+
+use crate::{Local, MARK, Mode, Name, Network, Plan, kernel};
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -95,4 +97,40 @@ fn nothing_gets_into_a_rule_that_is_not_a_name_or_an_address() {
     for wrong in ["", "db.example", "10.0.0", "10.0.0.0/33", "::/129", "10.0.0.0/ 8", "1.1.1.1;"] {
         assert!(wrong.parse::<Network>().is_err(), "{wrong:?}");
     }
+}
+
+/// Applies a TPROXY plan to a kernel with the routing rules `before`, while `nft` refuses the
+/// table; returns the routing rules and routes afterwards.
+fn routing_after_a_refused_plan(before: &str) -> (String, String) {
+    const RULE: &str = "32765:\tfrom all fwmark 0x656e lookup 25966\n";
+    const ROUTE: &str = "local default dev lo table 25966 scope host\n";
+    let (rules, routes) = (RefCell::new(before.to_owned()), RefCell::new(String::new()));
+    let run = |tool: &str, arguments: &[&str], _: &str| {
+        match (tool, &arguments[1..]) {
+            ("nft", _) => return Err("refused"),
+            (_, ["rule", "show"]) => return Ok(rules.borrow().clone()),
+            (_, ["route", "show", ..]) => return Ok(routes.borrow().clone()),
+            (_, ["rule", "add", ..]) => rules.borrow_mut().push_str(RULE),
+            (_, ["rule", "del", ..]) => {
+                let fewer = rules.borrow().replacen(RULE, "", 1);
+                *rules.borrow_mut() = fewer;
+            }
+            (_, ["route", "replace", ..]) => ROUTE.clone_into(&mut routes.borrow_mut()),
+            (_, ["route", "flush", ..]) => routes.borrow_mut().clear(),
+            (_, other) => panic!("{other:?}"),
+        }
+        Ok(String::new())
+    };
+    let plan = plan(Mode::Tproxy, "127.0.0.1:27018");
+    assert_eq!(kernel::apply(&plan, &run), Err("refused"));
+    (rules.take(), routes.take())
+}
+
+#[test]
+fn a_refused_table_leaves_no_routing_behind_unless_it_was_there() {
+    assert_eq!(routing_after_a_refused_plan(""), (String::new(), String::new()));
+    let rule = "32765:\tfrom all fwmark 0x656e lookup 25966\n";
+    let (rules, routes) = routing_after_a_refused_plan(rule);
+    assert_eq!(rules, rule, "one rule, as before");
+    assert!(!routes.is_empty());
 }

@@ -24,6 +24,7 @@
 //! | [`signal`] | signals that end a process, or have it reload |
 //! | [`slow_lane`] | threads of low priority for slow operations |
 //! | [`tls`] | TLS of servers and clients: certificates, keys and authorities, from files |
+//! | [`tool`] | tools of the system, run as programs |
 //! | [`wall_clock`] | time since the Unix epoch |
 
 // Allowed in `lock.rs` and `memory/heap.rs` only, each with its reason.
@@ -42,4 +43,5 @@ pub mod reached;
 pub mod signal;
 pub mod slow_lane;
 pub mod tls;
+pub mod tool;
 pub mod wall_clock;

@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
-use intercept::{Local, MARK, Name, Network, Plan};
+use intercept::{Local, MARK, Name, Network, Plan, kernel};
+use platform::tool;
+use rustix::thread::CapabilitySet;
 
-use crate::{config::Scheme, intercept as kernel};
+use crate::config::Scheme;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -164,14 +166,30 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         Action::Apply => {
             let plan = arguments.plan()?;
-            kernel::apply(&plan)?;
+            require_rights()?;
+            kernel::apply(&plan, &tool::run)?;
             eprintln!("connections to port {} are diverted to {}", plan.port, plan.to);
             Ok(())
         }
-        Action::Remove => kernel::remove(&arguments.name, arguments.mark),
+        Action::Remove => {
+            require_rights()?;
+            kernel::remove(&arguments.name, arguments.mark, &tool::run)
+        }
         Action::Status => {
-            print!("{}", kernel::status(&arguments.name, arguments.mark)?);
+            require_rights()?;
+            print!("{}", kernel::status(&arguments.name, arguments.mark, &tool::run)?);
             Ok(())
         }
     }
+}
+
+fn require_rights() -> anyhow::Result<()> {
+    let rights = rustix::thread::capabilities(None)
+        .context("cannot read the capabilities of this process")?;
+    ensure!(
+        rights.effective.contains(CapabilitySet::NET_ADMIN),
+        "apply, remove and status need root or CAP_NET_ADMIN; `print` shows the rules without \
+         privileges"
+    );
+    Ok(())
 }
