@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`certificate`] | warnings about the expiry of certificates |
 //! | [`cgroup`] | memory limit of the control group of the process |
+//! | [`directory`] | a directory that is held open |
 //! | [`diverted`] | where connections wanted to go that the kernel has diverted |
 //! | [`harden`] | keeps secrets in the memory of the process |
 //! | [`lock`] | a file that one process at a time may hold |
@@ -32,6 +33,7 @@
 
 pub mod certificate;
 pub mod cgroup;
+pub mod directory;
 pub mod diverted;
 pub mod harden;
 pub mod lock;

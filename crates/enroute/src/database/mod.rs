@@ -46,11 +46,11 @@ mod worker;
 pub use shards::Locks;
 
 use budget::Budget;
-use directory::Directory;
 use disk::Disk;
 use host::ProcessHost;
 use orchestrator::Orchestrator;
 use platform::{
+    lock::Lock,
     memory::{Overhead, heap},
     tls,
     wall_clock::now,
@@ -152,7 +152,7 @@ pub struct Database {
     threads: Vec<JoinHandle<()>>,
     address: SocketAddr,
     /// Held until every thread has ended.
-    _directory: Directory,
+    _lock: Lock,
 }
 
 /// Heaps that all threads share.
@@ -174,7 +174,7 @@ impl Database {
         let Setup { directory, memory_bytes, sync, workers, clients_max, listener, users, .. } =
             setup;
         let address = listener.local_addr()?;
-        let directory = Directory::open(&directory)?;
+        let (directory, lock) = directory::open(&directory)?;
         heap::share(HEAPS);
         let overhead = Arc::new(Overhead::new(host::resident_bytes(), CLIENTS_BYTES));
         let host = ProcessHost::new(
@@ -227,7 +227,7 @@ impl Database {
             post,
             told: Told::default(),
         });
-        let mut database = Self { shared, threads: Vec::new(), address, _directory: directory };
+        let mut database = Self { shared, threads: Vec::new(), address, _lock: lock };
         let orchestrator = setup.orchestrator.map(Orchestrator::new).transpose()?;
         database.begin_upkeep(setup.readers, setup.follow_cgroup, orchestrator)?;
         database.begin_workers(workers, listener, setup.tls.as_ref())?;

@@ -7,13 +7,14 @@ use std::{
 
 use anyhow::{Context, bail};
 use db::{Shard, keyspace::Shards};
+use platform::directory::Directory;
 use store::{
     FileDevice,
     device::FileName,
     elastic::{Config, Elastic, Listing, shard_name},
 };
 
-use super::directory::Directory;
+use super::directory;
 
 /// Number of shards of a new database: few, because with `--sync always` each shard syncs on its
 /// own; enough that two workers rarely need the same lock.
@@ -66,11 +67,11 @@ pub(super) fn open(
     config: &Config,
     now: Duration,
 ) -> anyhow::Result<(Locks, Vec<Arc<FileDevice>>)> {
-    let listing = directory.listing()?;
+    let listing = directory::listing(directory)?;
     directory.guard(listing == Listing::Empty)?;
     let listed = match &listing {
         Listing::Empty => {
-            directory.list(&Listing::Count(SHARDS_NEW))?;
+            directory::list(directory, &Listing::Count(SHARDS_NEW))?;
             vec![None; SHARDS_NEW]
         }
         Listing::Count(count) => vec![None; *count],
@@ -93,7 +94,7 @@ pub(super) fn open(
     })?;
     let now_listed = Listing::Shards(opened.iter().map(|(.., identity)| *identity).collect());
     if now_listed != listing {
-        directory.list(&now_listed)?;
+        directory::list(directory, &now_listed)?;
     }
     let (shards, devices): (Vec<_>, Vec<_>) =
         opened.into_iter().map(|(shard, device, _)| (shard, device)).unzip();
