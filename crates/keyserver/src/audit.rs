@@ -14,6 +14,10 @@ use wire::ski::KeyId;
 
 use crate::{Error, Result};
 
+mod lines;
+
+pub use lines::{Lines, whole};
+
 /// Longest line in bytes, its end included.
 pub const LINE_BYTES_MAX: usize = 2 << 10;
 /// Separator between a line's fields and its chain value.
@@ -80,12 +84,17 @@ impl Chain {
 
     /// A whole line that was written nowhere, with the number and chain value it has behind this
     /// chain.
-    pub fn append_again(&mut self, line: &[u8]) -> Option<Vec<u8>> {
-        let (fields, _) = split(line.strip_suffix(b"\n")?)?;
-        let rest = fields.splitn(2, |byte| *byte == b',').nth(1)?;
+    fn append_again(&mut self, line: &[u8]) -> Result<Vec<u8>> {
+        let fields = line.strip_suffix(b"\n").and_then(split).map(|(fields, _)| fields);
+        let rest = fields.and_then(|fields| fields.splitn(2, |byte| *byte == b',').nth(1));
+        let rest = rest.ok_or_else(|| Error::Audit {
+            line: self.count + 1,
+            expected: "fields and a chain value".into(),
+            got: excerpt(line),
+        })?;
         let begin = format!("{{\"n\":{},", self.count + 1);
         // Without the brace that `finish` takes away.
-        Some(self.finish([begin.as_bytes(), rest, b"}"].concat()))
+        Ok(self.finish([begin.as_bytes(), rest, b"}"].concat()))
     }
 
     /// The first line of a file.
@@ -115,12 +124,14 @@ impl Chain {
         self.count += 1;
     }
 
-    /// State of the chain after `last`, a trusted line, for continuing a log.
-    pub fn behind(last: &[u8]) -> Result<Self> {
+    /// State of the chain after the last line of `tail`, the end of a trusted log, for continuing
+    /// it.
+    pub fn behind(tail: &[u8]) -> Result<Self> {
         let wrong =
             |got: String| Error::Audit { line: 0, expected: "a complete last line".into(), got };
         let line =
-            last.strip_suffix(b"\n").ok_or_else(|| wrong("a line without a line feed".into()))?;
+            tail.strip_suffix(b"\n").ok_or_else(|| wrong("a line without a line feed".into()))?;
+        let line = line.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         let (fields, head) = split(line).ok_or_else(|| wrong(excerpt(line)))?;
         let count = number(fields).ok_or_else(|| wrong(excerpt(line)))?;
         Ok(Self { count, head })

@@ -11,17 +11,13 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use keyserver::audit::{Chain, Entry, LINE_BYTES_MAX};
+use keyserver::audit::{Chain, Entry, LINE_BYTES_MAX, Lines, whole};
 use parking_lot::Mutex;
 use platform::lock::{self, Refused};
 
 /// Maximum time before a written line is synced to disk. A crash of the machine (not of the
 /// program) loses the lines of up to this period.
 pub(super) const SYNC_EVERY: Duration = Duration::from_secs(1);
-
-/// Maximum number of lines that wait for the next write. A thread that would exceed it writes
-/// first.
-const UNWRITTEN_BYTES_MAX: usize = 1 << 20;
 
 /// The log. Shared by everything that uses keys.
 ///
@@ -35,26 +31,13 @@ pub struct Log {
     file: Mutex<Arc<Held>>,
 }
 
-/// The chained lines.
-struct Lines {
-    chain: Chain,
-    /// Whole lines.
-    unwritten: Vec<u8>,
-    /// State of the chain after the last line in the file.
-    written: Chain,
-    /// The last write failed. Then no line is added before one succeeds.
-    failing: bool,
-}
-
 impl Log {
     /// Opens the log at `path` and continues its chain.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let (file, chain) = open(path, Chain::default())?;
-        let written = chain.clone();
-        let lines = Lines { chain, unwritten: Vec::new(), written, failing: false };
         Ok(Self {
             path: path.to_owned(),
-            lines: Mutex::new(lines),
+            lines: Mutex::new(Lines::new(chain)),
             file: Mutex::new(Arc::new(file)),
         })
     }
@@ -69,7 +52,7 @@ impl Log {
         let shown = self.path.display();
         let mut file = self.file.lock();
         let mut lines = self.lines.lock();
-        let finished = lines.write(&file);
+        let finished = write_all(&mut lines, &file);
         if file.is_at(&self.path)? {
             return finished.with_context(|| {
                 format!(
@@ -85,28 +68,20 @@ impl Log {
                  it away"
             );
         }
-        lines.begin_file()?;
+        lines.begin_file(now()?).context("cannot continue the audit log")?;
         // The old one may be removed already, and hold the room that the new one needs.
         *file = Arc::new(new);
-        lines.write(&file).with_context(|| format!("cannot write {shown}"))
+        write_all(&mut lines, &file).with_context(|| format!("cannot write {shown}"))
     }
 
     /// Writes one line. An error means that it is not written; then nothing may be answered. The
     /// line stays in the chain and is written before any other, when that is possible again.
     pub async fn append(&self, entry: &Entry<'_>) -> io::Result<()> {
-        let must_write_first = {
-            let lines = self.lines.lock();
-            lines.failing || lines.unwritten.len() >= UNWRITTEN_BYTES_MAX
-        };
+        let must_write_first = self.lines.lock().must_write_first();
         if must_write_first {
             self.write(None)?;
         }
-        let number = {
-            let mut lines = self.lines.lock();
-            let line = lines.chain.append(entry);
-            lines.unwritten.extend_from_slice(&line);
-            lines.chain.count
-        };
+        let number = self.lines.lock().append(entry);
         tokio::task::yield_now().await;
         self.write(Some(number))
     }
@@ -118,21 +93,21 @@ impl Log {
 
     /// Writes all unwritten lines, unless line `number` is written already.
     fn write(&self, number: Option<u64>) -> io::Result<()> {
-        let is_written = |lines: &Lines| number.is_some_and(|number| number <= lines.written.count);
+        let is_written = |lines: &Lines| number.is_some_and(|number| lines.is_written(number));
         if is_written(&self.lines.lock()) {
             return Ok(());
         }
         let file = self.file.lock();
-        let mut bytes = {
+        let taken = {
             let mut lines = self.lines.lock();
             if is_written(&lines) {
                 return Ok(());
             }
-            std::mem::take(&mut lines.unwritten)
+            lines.take()
         };
-        let (written, outcome) = write(&file, &mut bytes);
-        let mut lines = self.lines.lock();
-        lines.note(written, bytes, outcome)
+        let (whole, outcome) = write(&file, &taken);
+        self.lines.lock().note(taken, whole, outcome.is_err());
+        outcome
     }
 
     /// Waits until everything written is on the disk.
@@ -145,53 +120,24 @@ impl Log {
 
     /// Lines so far and the value which binds them, to be noted elsewhere.
     pub fn chain(&self) -> Chain {
-        self.lines.lock().chain.clone()
+        self.lines.lock().chain().clone()
     }
 }
 
-impl Lines {
-    /// Writes the unwritten lines while no line can be added.
-    fn write(&mut self, file: &File) -> io::Result<()> {
-        let mut bytes = std::mem::take(&mut self.unwritten);
-        let (written, outcome) = write(file, &mut bytes);
-        self.note(written, bytes, outcome)
-    }
-
-    /// Notes the result of a write: the state of the chain in the file, and the lines that could
-    /// not be written.
-    fn note(
-        &mut self,
-        written: Option<Chain>,
-        left: Vec<u8>,
-        outcome: io::Result<()>,
-    ) -> io::Result<()> {
-        self.failing = outcome.is_err();
-        self.written = written.unwrap_or_else(|| self.written.clone());
-        self.unwritten.splice(..0, left).for_each(drop);
-        outcome
-    }
-
-    /// Starts a new file with the unwritten lines.
-    fn begin_file(&mut self) -> anyhow::Result<()> {
-        let mut chain = self.written.clone();
-        let mut unwritten = chain.begin_file(now()?);
-        for line in self.unwritten.split_inclusive(|byte| *byte == b'\n') {
-            let line =
-                chain.append_again(line).context("the audit log contains an invalid line")?;
-            unwritten.extend_from_slice(&line);
-        }
-        (self.chain, self.unwritten) = (chain, unwritten);
-        Ok(())
-    }
+/// Writes the lines that wait while no line can be added.
+fn write_all(lines: &mut Lines, file: &File) -> io::Result<()> {
+    let taken = lines.take();
+    let (whole, outcome) = write(file, &taken);
+    lines.note(taken, whole, outcome.is_err());
+    outcome
 }
 
-/// Writes `bytes`, which are whole lines; returns the state of the chain after the last line
-/// written, if any. Bytes that could not be written stay in `bytes`, from the beginning of a line
-/// on: a partly written line is removed from the file, so that the file can be continued.
-fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>) {
+/// Writes whole lines; returns how many bytes of them are in the file, which are whole lines too: a
+/// partly written line is removed from the file, so that the file can be continued.
+fn write(mut file: &File, lines: &[u8]) -> (usize, io::Result<()>) {
     let mut done = 0;
     let outcome = loop {
-        match bytes.get(done..).filter(|rest| !rest.is_empty()).map(|rest| file.write(rest)) {
+        match lines.get(done..).filter(|rest| !rest.is_empty()).map(|rest| file.write(rest)) {
             None => break Ok(()),
             Some(Ok(0)) => break Err(io::ErrorKind::WriteZero.into()),
             Some(Ok(written)) => done += written,
@@ -199,9 +145,7 @@ fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>
             Some(Err(error)) => break Err(error),
         }
     };
-    let end_of_line =
-        |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let whole = end_of_line(&bytes[..done]);
+    let whole = whole(&lines[..done]);
     let begun = (done - whole) as u64;
     if begun > 0 {
         let taken_back = file.metadata().and_then(|file_now| file.set_len(file_now.len() - begun));
@@ -212,10 +156,7 @@ fn write(mut file: &File, bytes: &mut Vec<u8>) -> (Option<Chain>, io::Result<()>
             );
         }
     }
-    let last = &bytes[end_of_line(&bytes[..whole.saturating_sub(1)])..whole];
-    let written = Chain::behind(last).ok();
-    bytes.drain(..whole);
-    (written, outcome)
+    (whole, outcome)
 }
 
 /// A file of the log, open to append, that no other process appends to: two would break the chain.
@@ -276,9 +217,7 @@ fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(Held, Chain)> {
     let mut tail = Vec::new();
     file.seek(SeekFrom::Start(length.saturating_sub(LINE_BYTES_MAX as u64)))?;
     file.read_to_end(&mut tail)?;
-    let begin =
-        tail[..tail.len() - 1].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-    let chain = Chain::behind(&tail[begin..]).with_context(|| {
+    let chain = Chain::behind(&tail).with_context(|| {
         format!(
             "cannot continue the audit log {shown}; verify it by `enroute keyserver audit \
                  {shown}`, then move it away"

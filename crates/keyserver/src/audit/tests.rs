@@ -39,6 +39,7 @@ fn an_untouched_log_verifies_over_several_files() {
     assert!(verify(&mut read.clone(), &second).is_err());
     let last = second.split_inclusive(|byte| *byte == b'\n').next_back().unwrap();
     assert_eq!(Chain::behind(last).unwrap(), written);
+    assert_eq!(Chain::behind(&second[7..]).unwrap(), written);
     assert!(serde_json::from_slice::<serde_json::Value>(last).is_ok());
 }
 
@@ -120,4 +121,30 @@ fn a_forged_line_breaks_the_chain_behind_it() {
     let error = verify(&mut Chain::default(), &log).unwrap_err();
     assert!(matches!(error, Error::Audit { line: 4, .. }), "{error}");
     assert_eq!(honest.len(), forged.len());
+}
+
+/// The disk takes the first line and a part of the second; then the file is moved away.
+#[test]
+fn lines_that_were_not_written_continue_in_the_next_file() {
+    let mut chain = Chain::default();
+    let mut first = chain.begin_file(Duration::from_secs(1));
+    let mut lines = Lines::new(chain);
+    let numbers: Vec<u64> = (1..=3).map(|number| lines.append(&entry(number))).collect();
+    let taken = lines.take();
+    let line_bytes = taken.len() / 3;
+    let whole = whole(&taken[..line_bytes + 10]);
+    assert_eq!(whole, line_bytes);
+    first.extend_from_slice(&taken[..whole]);
+    lines.note(taken, whole, true);
+    assert!(lines.must_write_first());
+    assert!(lines.is_written(numbers[0]) && !lines.is_written(numbers[1]));
+
+    lines.begin_file(Duration::from_secs(2)).unwrap();
+    let second = lines.take();
+    lines.note(second.clone(), second.len(), false);
+    assert!(!lines.must_write_first() && lines.is_written(lines.chain().count));
+    let mut read = Chain::default();
+    verify(&mut read, &first).unwrap();
+    verify(&mut read, &second).unwrap();
+    assert_eq!((&read, read.count), (lines.chain(), 5));
 }
