@@ -20,7 +20,7 @@ use std::{
 
 use content::{
     Added, BadTarget, Entry, Ground, How, Outcome, Receiver, Record, Released, Selecting, Target,
-    Unforwardable, Waited, check_framing, end_to_end, forwarded, primary_key, secondary_key,
+    Unforwardable, VIA, Waited, check_framing, finish, forwarded, primary_key, secondary_key,
 };
 use endpoint::seldom;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request};
@@ -43,12 +43,6 @@ use super::{
     room::PASSING_BYTES,
     taking::Taking,
 };
-
-/// RFC 9211: what this cache did, for diagnosis.
-const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
-const NAME: &str = "enroute";
-/// Name of the edge in `Via`.
-const VIA: &str = "1.1 enroute";
 
 /// Memory of one header in a map, besides its bytes.
 const HEADER_BYTES: usize = 128;
@@ -371,21 +365,7 @@ fn kept_of_body(body: &RequestBody) -> usize {
 
 /// A response released for a request.
 fn respond(released: Released, how: &str) -> Response<Body> {
-    let mut response = Response::new(full(released.body));
-    (*response.status_mut(), *response.headers_mut()) = (released.status, released.headers);
-    finish(response, how)
-}
-
-/// A response with the headers of this edge, without the hop-by-hop headers of the origin.
-fn finish(mut response: Response<Body>, how: &str) -> Response<Body> {
-    let mut headers = end_to_end(response.headers());
-    if let Ok(status) = HeaderValue::from_str(&format!("{NAME}; {how}")) {
-        headers.append(CACHE_STATUS, status);
-    }
-    headers.append(header::VIA, HeaderValue::from_static(VIA));
-    *response.headers_mut() = headers;
-    *response.version_mut() = http::Version::HTTP_11;
-    response
+    content::respond(released, how).map(full)
 }
 
 fn no_answer(status: StatusCode) -> Box<Response<Body>> {
@@ -393,12 +373,5 @@ fn no_answer(status: StatusCode) -> Box<Response<Body>> {
 }
 
 fn refuse(status: StatusCode, why: &str) -> Box<Response<Body>> {
-    let text = format!("{status}: {why}\n");
-    let length = text.len();
-    let mut response = Response::new(full(text.into()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
-    let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, text);
-    Box::new(finish(response, "fwd=bypass; detail=refused"))
+    Box::new(content::refuse(status, why).map(full))
 }
