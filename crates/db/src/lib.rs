@@ -3,7 +3,8 @@
 //! Executes RESP commands on [`store::elastic::Elastic`]: the string, bit, key, expiry and
 //! transaction commands of Redis, tracking, users, and commands about the server. A [`Session`]
 //! executes one command after the other on [`Shards`](keyspace::Shards) that the caller provides,
-//! and writes replies as bytes.
+//! and writes replies as bytes; a [`Conversation`](conversation::Conversation) takes the bytes of
+//! requests.
 //!
 //! It is not: a server (no sockets, threads or clock: `now` is an argument), a store (values live
 //! in `store`), or a data-structure server: every value is a string.
@@ -13,10 +14,12 @@
 
 pub mod acl;
 pub mod batch;
+pub mod budget;
 mod call;
 pub mod clients;
 mod command;
 mod connection;
+pub mod conversation;
 pub mod failure;
 pub mod goal;
 pub mod keyspace;

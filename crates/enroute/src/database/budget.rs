@@ -7,12 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use db::{goal::Goal, lookups::Counts, memory::MEMORY_BYTES_MIN};
-use platform::{cgroup, memory::heap};
-use store::elastic::{
-    Advice,
-    autoscale::{Autoscale, Config, Observation},
+use db::{
+    budget::{self, Change},
+    memory::MEMORY_BYTES_MIN,
 };
+use platform::{cgroup, memory::heap};
 use tracing::{info, warn};
 
 use super::{Shared, orchestrator::Orchestrator};
@@ -33,11 +32,10 @@ pub(super) struct Budget<'s> {
     orchestrator: Option<Orchestrator>,
     limit_bytes: Option<u64>,
     began: Instant,
-    controller: Option<(Goal, Autoscale)>,
+    goal: budget::Budget,
     looked: Instant,
     stepped: Instant,
     trimmed: Instant,
-    before: Counts,
     /// Memory to return to the orchestrator after the process has released it.
     to_give_back: Option<u64>,
 }
@@ -54,11 +52,10 @@ impl<'s> Budget<'s> {
             orchestrator,
             limit_bytes: None,
             began: Instant::now(),
-            controller: None,
+            goal: budget::Budget::new(&shared.lookups),
             looked: Instant::now(),
             stepped: Instant::now(),
             trimmed: Instant::now(),
-            before: shared.lookups.counts(),
             to_give_back: None,
         }
     }
@@ -110,36 +107,13 @@ impl<'s> Budget<'s> {
         }
     }
 
-    /// Makes one controller step towards the target, if one is set.
+    /// Makes one controller step towards the goal, if one is set.
     fn step(&mut self) {
-        let goal = self.shared.server.parameters.goal();
-        if self.controller.as_ref().map(|(goal, _)| *goal) != goal {
-            self.controller = goal.map(|goal| (goal, Autoscale::new(self.limits(goal))));
-            self.before = self.shared.lookups.counts();
-            if let Some(goal) = goal
-                && self.present() > goal.memory_bytes_max
-            {
-                self.change(goal.memory_bytes_max, "the maximum of the goal");
-            }
-            return;
+        let Shared { server, lookups, locks, .. } = self.shared;
+        let change = self.goal.step(server, lookups, &**locks, self.began.elapsed());
+        if let Some(Change { bytes, reason }) = change {
+            self.change(bytes, &reason);
         }
-        let present = self.present();
-        let Some((goal, controller)) = &mut self.controller else { return };
-        let counts = self.shared.lookups.counts();
-        let p99 = counts.p99_since(&self.before);
-        self.before = counts;
-        let locks = &self.shared.locks;
-        let shards: Vec<Advice> =
-            (0..locks.len()).map(|index| locks.hold(index).store.advice()).collect();
-        let seen = Observation {
-            p99,
-            memory_bytes: self.shared.overhead.for_shards(present) as usize,
-            advice: Advice::merge(&shards),
-        };
-        let Some(next) = controller.step(&seen, self.began.elapsed()) else { return };
-        let bytes = self.shared.overhead.for_process(next as u64).min(goal.memory_bytes_max);
-        let reason = format!("p99 {:?} of {:?}", p99.unwrap_or_default(), goal.lookup_p99);
-        self.change(bytes, &reason);
     }
 
     fn present(&self) -> u64 {
@@ -181,15 +155,6 @@ impl<'s> Budget<'s> {
             if let Err(error) = orchestrator.ask(bytes, bytes, "given back") {
                 warn!("cannot report released memory to the orchestrator: {error:#}");
             }
-        }
-    }
-
-    fn limits(&self, goal: Goal) -> Config {
-        let for_shards = |bytes| self.shared.overhead.for_shards(bytes) as usize;
-        Config {
-            target_p99: goal.lookup_p99,
-            min_bytes: for_shards(MEMORY_BYTES_MIN),
-            max_bytes: for_shards(goal.memory_bytes_max),
         }
     }
 

@@ -13,14 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use db::conversation::{Bounds, Parked, Turn};
 use platform::tls;
 use reactor::{Acceptor, Drain, Events, Inbox, Reactor, Seats, Token};
 use store::Ring;
-use wire::resp::Limits;
 
 use super::{
-    Shared,
-    connection::{Connection, OUTPUT_BYTES_MAX, Parked, Turn},
+    Locks, Shared,
+    connection::Connection,
     disk::{self, Begun, By, Ended},
 };
 
@@ -55,8 +55,7 @@ pub(super) struct Worker {
     reactor: Reactor,
     acceptor: Option<Acceptor>,
     tls: Option<Arc<tls::Server>>,
-    limits: Limits,
-    limits_before_login: Limits,
+    bounds: Bounds,
     /// Connections that may have input or output.
     seats: Seats<Connection>,
     buffer: Vec<u8>,
@@ -71,11 +70,10 @@ pub(super) struct Worker {
     /// The ring for disk reads, if the system allows one.
     ring: Option<Ring<Begun>>,
     ended: Vec<Ended>,
-    /// Longest output that waits for one client, in bytes.
-    output_bytes_max: usize,
     /// The worker that gets the next client.
     next: usize,
     looked: Instant,
+    began: Instant,
 }
 
 impl Worker {
@@ -98,9 +96,7 @@ impl Worker {
         if let Some(ring) = &ring {
             reactor.watch_input(ring, RING)?;
         }
-        let value_bytes_max = store::elastic::Config::default().value_bytes_max;
-        let limits = Limits { bulk_bytes_max: value_bytes_max, ..Limits::default() };
-        let limits_before_login = limits.before_login();
+        let bounds = Bounds::of(&shared.server);
         let touched = vec![false; shared.locks.len()];
         Ok(Self {
             shared,
@@ -109,8 +105,7 @@ impl Worker {
             reactor,
             acceptor,
             tls,
-            limits,
-            limits_before_login,
+            bounds,
             seats: Seats::default(),
             buffer: vec![0; READ_BYTES],
             waiting: Vec::new(),
@@ -120,17 +115,10 @@ impl Worker {
             at_once: 0,
             ring,
             ended: Vec::new(),
-            output_bytes_max: OUTPUT_BYTES_MAX,
             next: 0,
             looked: Instant::now(),
-        }
-        .limited())
-    }
-
-    /// Applies the limits that follow from free memory and the number of clients.
-    fn limited(mut self) -> Self {
-        self.limit_clients();
-        self
+            began: Instant::now(),
+        })
     }
 
     /// Serves until shutdown is requested and every client has received its remaining output.
@@ -161,7 +149,7 @@ impl Worker {
             if self.looked.elapsed() >= LOOK_PAUSE {
                 self.looked = Instant::now();
                 self.close_idle();
-                self.limit_clients();
+                self.bounds = Bounds::of(&self.shared.server);
             }
             if self.shared.is_ending() {
                 self.acceptor = None;
@@ -187,10 +175,10 @@ impl Worker {
         }
         for &token in &self.waiting {
             let Some(connection) = self.seats.get(token) else { continue };
-            timeout = timeout.min(match connection.parked {
+            timeout = timeout.min(match connection.conversation.parked() {
                 Parked::Turn => Duration::ZERO,
                 Parked::Busy => BUSY_PAUSE,
-                Parked::Until(at) => at.saturating_duration_since(Instant::now()),
+                Parked::Until(at) => at.saturating_sub(self.began.elapsed()),
                 Parked::No | Parked::Disk => continue,
             });
         }
@@ -201,11 +189,13 @@ impl Worker {
         match note {
             Note::Accepted(stream, peer) => self.begin(stream, peer),
             Note::Look(token) => {
-                if let Some(connection) = self.seats.get_mut(token)
-                    && connection.parked == Parked::Disk
-                    && connection.session.client().is_ready()
+                let conversation =
+                    self.seats.get_mut(token).map(|connection| &mut connection.conversation);
+                if let Some(conversation) = conversation
+                    && conversation.parked() == Parked::Disk
+                    && conversation.session().client().is_ready()
                 {
-                    connection.parked = Parked::No;
+                    conversation.resume();
                 }
                 self.proceed(token);
             }
@@ -243,8 +233,8 @@ impl Worker {
 
     /// Executes buffered requests of a connection.
     fn proceed(&mut self, token: Token) {
-        self.take_turn(token, |connection, _, turn| {
-            connection.proceed(turn);
+        self.take_turn(token, |connection, _, shared, turn| {
+            connection.proceed(shared, turn);
             true
         });
     }
@@ -253,23 +243,27 @@ impl Worker {
     fn take_turn(
         &mut self,
         token: Token,
-        act: impl FnOnce(&mut Connection, &mut [u8], &mut Turn<'_>) -> bool,
+        act: impl FnOnce(&mut Connection, &mut [u8], &Shared, &mut Turn<'_, Locks>) -> bool,
     ) {
         let Some(connection) = self.seats.call(token) else { return };
+        let shared = &*self.shared;
         let mut turn = Turn {
-            shared: &self.shared,
-            limits: &self.limits,
-            limits_before_login: &self.limits_before_login,
+            server: &shared.server,
+            shards: &*shared.locks,
+            is_alone: shared.post.len() == 1,
+            lookups: &shared.lookups,
+            bounds: &self.bounds,
             touched: &mut self.touched,
             done: &mut self.done,
             at_once: &mut self.at_once,
-            now: self.shared.now(),
-            output_bytes_max: self.output_bytes_max,
+            clock: &|| self.began.elapsed(),
+            now: shared.now(),
         };
-        if !act(connection, &mut self.buffer, &mut turn) {
+        if !act(connection, &mut self.buffer, shared, &mut turn) {
             return self.close(token);
         }
-        let waits = matches!(connection.parked, Parked::Turn | Parked::Busy | Parked::Until(_));
+        let parked = connection.conversation.parked();
+        let waits = matches!(parked, Parked::Turn | Parked::Busy | Parked::Until(_));
         if waits && !self.waiting.contains(&token) {
             self.waiting.push(token);
         }
@@ -281,15 +275,16 @@ impl Worker {
         if self.waiting.is_empty() {
             return;
         }
-        let now = Instant::now();
+        let now = self.began.elapsed();
         for token in std::mem::take(&mut self.waiting) {
             let Some(connection) = self.seats.get_mut(token) else { continue };
-            match connection.parked {
+            let conversation = &mut connection.conversation;
+            match conversation.parked() {
                 Parked::Until(at) if at > now => {
                     self.waiting.push(token);
                     continue;
                 }
-                Parked::Turn | Parked::Busy | Parked::Until(_) => connection.parked = Parked::No,
+                Parked::Turn | Parked::Busy | Parked::Until(_) => conversation.resume(),
                 Parked::No | Parked::Disk => continue,
             }
             self.proceed(token);
@@ -332,8 +327,10 @@ impl Worker {
     /// Writes waiting output.
     fn send(&mut self, called: Vec<Token>) {
         // Before reading the durable position, so that no wake-up is missed.
-        let holding =
-            called.iter().any(|&token| self.seats.get(token).is_some_and(Connection::is_held));
+        let holding = called
+            .iter()
+            .filter_map(|&token| self.seats.get(token))
+            .any(|connection| connection.conversation.is_held());
         self.shared.disk.durable.hold(self.index, holding);
         for &token in &called {
             self.send_to(token);
@@ -343,7 +340,7 @@ impl Worker {
 
     fn send_to(&mut self, token: Token) {
         let Some(connection) = self.seats.end_turn(token) else { return };
-        let full = !connection.may_execute();
+        let full = !connection.conversation.may_execute();
         match connection.send(&self.shared) {
             Err(error) => {
                 tracing::debug!("client connection failed: {error}");
@@ -351,12 +348,12 @@ impl Worker {
             }
             Ok(()) if connection.is_over() => self.close(token),
             Ok(()) => {
-                if connection.is_held() {
+                if connection.conversation.is_held() {
                     self.held.push(token);
                 }
-                if full && connection.may_execute() {
+                if full && connection.conversation.may_execute() {
                     // Its output is below the limit again.
-                    connection.parked = Parked::Turn;
+                    connection.conversation.wait_for_turn();
                     self.waiting.push(token);
                 } else if connection.may_receive() && !self.shared.is_ending() {
                     self.seats.call(token);

@@ -7,33 +7,20 @@ use std::{
     time::Duration,
 };
 
-use db::Session;
+use db::{
+    Session,
+    conversation::{Conversation, OUTPUT_BYTES_MIN},
+};
 use endpoint::seldom;
 use reactor::{Acceptor, Channel, Socket, Token};
 use wire::resp::response;
 
-use super::{
-    super::connection::{Connection, OUTPUT_BYTES_MAX},
-    Note, Worker,
-};
+use super::{super::connection::Connection, Note, Worker};
 
-/// Minimum of the output limit of each client, for any number of clients.
-const OUTPUT_BYTES_MIN: usize = 16 << 10;
 /// Clients accepted in one round.
 const ACCEPTED_AT_ONCE: usize = 64;
 
 impl Worker {
-    /// Sets each client's limits according to free memory and the number of clients.
-    pub(super) fn limit_clients(&mut self) {
-        let server = &self.shared.server;
-        let bytes_max = server.parameters.clients_bytes_max();
-        self.limits.request_bytes_max = bytes_max;
-        self.limits_before_login = self.limits.before_login();
-        // Half for answers, half for the rest.
-        let share = bytes_max / 2 / server.clients.len().max(1);
-        self.output_bytes_max = share.clamp(OUTPUT_BYTES_MIN, OUTPUT_BYTES_MAX);
-    }
-
     /// Deals connections to the workers in turn.
     pub(super) fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
@@ -79,7 +66,7 @@ impl Worker {
                 Box::new(move || inbox.send(Note::Look(token)))
             });
             io::Result::Ok(Connection::new(
-                Session::new(client, server),
+                Conversation::new(Session::new(client, server)),
                 Channel::new(socket, tls),
                 peer,
             ))
@@ -89,8 +76,8 @@ impl Worker {
 
     pub(super) fn close(&mut self, token: Token) {
         let Some(mut connection) = self.seats.leave(token) else { return };
-        connection.uncount(&self.shared);
-        connection.session.close(&self.shared.server, &*self.shared.locks);
+        connection.conversation.uncount(&self.shared.clients_bytes);
+        connection.conversation.close(&self.shared.server, &*self.shared.locks);
     }
 
     /// Updates the waiting bytes of a connection; if all clients exceed their limit, closes the
@@ -98,19 +85,21 @@ impl Worker {
     pub(super) fn count(&mut self, token: Token) {
         let Some(connection) = self.seats.get_mut(token) else { return };
         let bytes_max = self.shared.server.parameters.clients_bytes_max();
-        let bytes = connection.count(&self.shared);
+        let bytes = connection.conversation.count(&self.shared.clients_bytes);
         if bytes <= bytes_max {
             return;
         }
-        let greediest = self.seats.iter().max_by_key(|(_, connection)| connection.kept_bytes());
+        let greediest =
+            self.seats.iter().max_by_key(|(_, connection)| connection.conversation.kept_bytes());
         let Some((token, connection)) = greediest else { return };
-        if connection.kept_bytes() < OUTPUT_BYTES_MIN {
+        let kept = connection.conversation.kept_bytes();
+        if kept < OUTPUT_BYTES_MIN {
             // Clients of other workers hold the bytes.
             return;
         }
         seldom!(self.shared.told, Buffers => warn, peer = %connection.peer(),
             "closing the client with the largest buffers: {} of {bytes} bytes of all clients, \
-             whose limit is {bytes_max} (maxmemory-clients)", connection.kept_bytes());
+             whose limit is {bytes_max} (maxmemory-clients)", kept);
         self.close(token);
     }
 
@@ -126,7 +115,8 @@ impl Worker {
         if timeout > 0 {
             let limit = self.shared.now().saturating_sub(Duration::from_secs(timeout));
             self.close_all_where(|connection| {
-                connection.is_idle() && connection.session.client().active_at() < limit
+                connection.is_idle()
+                    && connection.conversation.session().client().active_at() < limit
             });
         }
     }
