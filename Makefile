@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-compare bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p release test-release test-bare deps lint clean
+.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-compare bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p conformance-redis conformance-mongodb release test-release test-bare deps lint clean
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
@@ -29,7 +29,7 @@ test: deps lint ## Run every check that a change must pass
 	else echo 'SKIPPED: tests of the checker; go is not on PATH'; [ "$(CI)" != true ]; fi
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py' && \
 	$(PYTHON) -m unittest discover -s lab/tests -t . && \
-	$(PYTHON) -m unittest examples.test_examples; \
+	$(PYTHON) -m unittest conformance.test_comparison examples.test_examples; \
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
 	@$(MAKE) --no-print-directory fuzz SEED=20251121
 
@@ -150,6 +150,16 @@ bench-switch: deps ## Measure the XDP data plane beside memcached and a minimal 
 bench-v2p: ## Measure a SwitchV2P switch beside the smallest encapsulating forwarder; needs root
 	cargo build --release -q -p enroute
 	cargo run --release -q -p bench -- v2p
+
+conformance-redis: deps ## Run the suites of redis-py and Redis directly and through the cache, and compare
+	./deps.sh conformance
+	cargo build --locked -p enroute
+	$(PYTHON) -m conformance redis
+
+conformance-mongodb: deps ## The same with the suite of PyMongo
+	./deps.sh conformance
+	cargo build --locked -p enroute
+	$(PYTHON) -m conformance mongodb
 
 release: ## Build the packages (deb, rpm) and their checksums in target/packages; needs Go
 	packaging/build.sh

@@ -3,6 +3,9 @@
 # repository, the rest as Debian packages. Prints the plan first, skips what is present and current,
 # and continues without what it cannot install.
 #
+# Arguments: the pieces to install; default all that `make test` needs. `conformance` is not one of
+# these: `make conformance-redis` and `make conformance-mongodb` install it.
+#
 # Exit status: 0 done (perhaps with something missing, which it names), 1 an installation failed, or
 # CI=true and something is missing.
 set -euo pipefail
@@ -28,7 +31,7 @@ git             git          1:2.39.*"
 # The build of BoringSSL (crates/edge-tls) reads C headers with libclang and its own headers.
 libclang_headers=/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h
 
-pieces="ferretdb mongo-java python checker redis-tests cargo-deny examples"
+pieces=${*:-ferretdb mongo-java python checker redis-tests cargo-deny examples}
 cargo_deny_version=0.20.2
 
 describe() {
@@ -40,6 +43,7 @@ describe() {
     checker) echo "linearizability checker, built from checker/" ;;
     cargo-deny) echo "cargo-deny $cargo_deny_version, which checks dependencies (about 120 CPU seconds)" ;;
     examples) echo "client libraries of the examples, from the lock files in examples/" ;;
+    conformance) echo "test suites of redis-py and PyMongo, from conformance/*.txt" ;;
     esac
 }
 
@@ -49,7 +53,7 @@ tools() {
     ferretdb | checker) echo go ;;
     mongo-java) echo mvn java javac ;;
     redis-tests) echo apt-get tclsh redis-cli ;;
-    python) echo python3 ;;
+    python | conformance) echo python3 ;;
     cargo-deny) echo cargo ;;
     examples) echo python3 node npm go mvn java javac ;;
     esac
@@ -69,6 +73,7 @@ inputs() {
             examples/go/go.{mod,sum} examples/go/*/*.go &&
             python3 --version && node --version && go version
         ;;
+    conformance) cat conformance/*.txt && python3 --version ;;
     esac
 }
 
@@ -79,6 +84,7 @@ product() {
     redis-tests) echo "$deps/redis-tests/runtest" ;;
     python) echo "$deps/python/bin/python" ;;
     examples) echo examples/node/node_modules/.package-lock.json ;;
+    conformance) echo "$deps/conformance/python/bin/pytest" ;;
     esac
 }
 
@@ -91,6 +97,7 @@ install() {
     python) install_python ;;
     cargo-deny) install_cargo_deny ;;
     examples) install_examples ;;
+    conformance) install_conformance ;;
     esac
 }
 
@@ -125,6 +132,26 @@ install_examples() {
         (cd examples/node && npm ci --silent --ignore-scripts --no-audit --no-fund </dev/null) &&
         (cd examples/go && CGO_ENABLED=0 go build -trimpath -o "$target/go/" ./redis ./mongodb) &&
         copy_jars examples/java "$target/java"
+}
+
+install_conformance() {
+    local target=$deps/conformance
+    rm -rf "$target" &&
+        mkdir -p "$target/archives" &&
+        python3 -m venv "$target/python" &&
+        "$target/python/bin/python" -m pip install -q --disable-pip-version-check --no-deps \
+            -r conformance/requirements.txt &&
+        "$target/python/bin/python" -m pip download -q --disable-pip-version-check --no-deps \
+            --no-binary :all: --require-hashes -r conformance/suites.txt -d "$target/archives" &&
+        unpack_suite redis tests && unpack_suite pymongo test
+}
+
+# Without the libraries themselves: the tests are to import the installed ones.
+unpack_suite() { # library, folder of its tests
+    local target=$deps/conformance
+    mkdir "$target/$1" &&
+        tar -xzf "$target/archives/$1"-*.tar.gz -C "$target/$1" --strip-components 1 --wildcards \
+            "*/$2/*" '*/pyproject.toml'
 }
 
 # Without optimization: it runs for a second, and builds in a third of the time.

@@ -46,6 +46,8 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            # Logs of servers quote what clients sent.
+            errors="replace",
             start_new_session=True,
             preexec_fn=die_with_parent,
         )
@@ -126,12 +128,12 @@ def origin():
 
 
 @contextlib.contextmanager
-def redis():
-    """Starts a Redis server that stores nothing on disk; returns its address."""
+def redis(*more):
+    """Starts a Redis server that stores nothing on disk by itself; returns its address."""
     with tempfile.TemporaryDirectory(prefix="enroute-lab-") as directory:
         port = free_port()
         options = ["--bind", "127.0.0.1", "--port", port, "--dir", directory, "--save", ""]
-        with running("redis-server", *options) as server:
+        with running("redis-server", *options, *more) as server:
             server.line(lambda line: READY in line, START_S)
             yield f"127.0.0.1:{port}"
 

@@ -1,0 +1,49 @@
+"""Two runs of a suite, and how they differ.
+
+A run is a result for each name: `passed`, `failed` or `skipped`.
+"""
+
+from typing import NamedTuple
+
+ABSENT = "absent"
+
+
+class Difference(NamedTuple):
+    name: str
+    direct: str
+    through: str
+    # Why it may differ; None if it may not.
+    allowed: str | None
+
+    def __str__(self):
+        reason = f" (allowed: {self.allowed})" if self.allowed else ""
+        return f"{self.name}: direct {self.direct}, through the cache {self.through}{reason}"
+
+
+def differences(direct, through, allowed):
+    """The names whose results differ, in order."""
+    return [
+        Difference(name, one, other, allowed.get(name))
+        for name in sorted(direct.keys() | through.keys())
+        if (one := direct.get(name, ABSENT)) != (other := through.get(name, ABSENT))
+    ]
+
+
+def allowed_differences(text):
+    """Names and reasons from lines of `NAME<TAB>REASON`; empty lines and comments are skipped."""
+    allowed = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line or line.startswith("#"):
+            continue
+        name, tab, reason = line.partition("\t")
+        if not (name and tab and reason.strip()):
+            raise ValueError(f"line {number}: expected NAME<TAB>REASON, found {line!r}")
+        allowed[name] = reason.strip()
+    return allowed
+
+
+def counts(results):
+    """For example `3 tests: 2 passed, 1 failed, 0 skipped`."""
+    values = list(results.values())
+    parts = [f"{values.count(kind)} {kind}" for kind in ("passed", "failed", "skipped")]
+    return f"{len(values)} tests: {', '.join(parts)}"

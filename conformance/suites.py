@@ -1,0 +1,172 @@
+"""How each suite is run against an address, and how its results are read."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Callable, NamedTuple
+
+from conformance import comparison
+from lab.library import processes
+from lab.library.repository import ROOT
+
+HERE = Path(__file__).parent
+INSTALLED = ROOT / ".deps" / "conformance"
+PYTHON = INSTALLED / "python" / "bin" / "python"
+REDIS_TESTS = ROOT / ".deps" / "redis-tests"
+
+PYTEST_S = 90 * 60
+UNIT_S = 10 * 60
+# Characters of the output of a run that did not end in order.
+OUTPUT_SHOWN = 4_000
+
+# Tests of clusters, TLS and modules need servers of their own, whose addresses the suite knows.
+OTHER_SERVERS = ("onlycluster", "redismod", "ssl", "multidb_integration", "cp_integration")
+
+# FerretDB has no JavaScript, so that this test fails before it expects the alarm which it has set,
+# and the alarm ends the whole run.
+ENDS_THE_RUN = "test/test_client.py::TestClient::test_interrupt_signal"
+
+UNITS = re.compile(r"set ::all_tests \{(.*?)\}", re.DOTALL)
+COLOR = re.compile(r"\x1b\[[0-9;]*m")
+LINE = re.compile(r"^\[(ok|err|skip|ignore|exception)\]: (.*)$", re.MULTILINE)
+TCL_RESULTS = {"ok": "passed", "err": "failed", "skip": "skipped", "ignore": "skipped"}
+
+
+class Suite(NamedTuple):
+    name: str
+    scheme: str
+    # Starts a server and returns its address.
+    origin: Callable
+    # The results of the tests at an address; of these names alone, if there are any.
+    run: Callable
+
+    def allowed(self):
+        """The tests whose result may differ, with the reason."""
+        return allowed(self.name)
+
+
+def allowed(suite):
+    return comparison.allowed_differences((HERE / "allowed" / f"{suite}.txt").read_text())
+
+
+def redis_py(address, directory, names):
+    marks = " and ".join(f"not {mark}" for mark in OTHER_SERVERS)
+    options = ["--redis-url", f"redis://{address}/0", "-m", marks]
+    selected = names or ["tests", "--ignore-glob", "*/test_scenario"]
+    return pytest("redis", directory, [*options, *selected], {})
+
+
+def pymongo(address, directory, names):
+    host, port = address.split(":")
+    options = ["-p", "no_test_commands", "-m", "default", "--deselect", ENDS_THE_RUN]
+    return pytest("pymongo", directory, [*options, *names], {"DB_IP": host, "DB_PORT": port})
+
+
+def pytest(source, directory, arguments, variables):
+    """Runs tests of an unpacked source archive."""
+    outcomes = Path(directory) / "outcomes"
+    outcomes.write_text("")
+    environment = {
+        **os.environ,
+        **variables,
+        "OUTCOMES": str(outcomes),
+        "PYTHONPATH": str(HERE),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    report = f"--junitxml={directory}/report.xml"
+    plugins = ["-p", "no:cacheprovider", "-p", "outcomes"]
+    command = [PYTHON, "-m", "pytest", "-q", *plugins, report, *arguments]
+    output, status = run(command, INSTALLED / source, PYTEST_S, environment)
+    if status not in (0, 1):  # The tests passed, or some failed.
+        raise RuntimeError(f"{command}: ended with {status}:\n{output[-OUTPUT_SHOWN:]}")
+    return pytest_results(outcomes.read_text().splitlines())
+
+
+def pytest_results(lines):
+    results = {}
+    for line in lines:
+        name, result = json.loads(line)
+        if results.get(name) != "failed":
+            results[name] = result
+    return results
+
+
+def redis(address, directory, names):
+    """Each unit in a process of its own: after an exception the rest of a process is not run.
+
+    Tests whose result may differ are not run: one that waits without end takes its unit with it.
+    """
+    host, port = address.split(":")
+    results, not_run = {}, allowed("redis")
+    for unit in units(names):
+        options = ["--host", host, "--port", port, "--single", unit, "--tags", "-slow"]
+        ports = ["--clients", "1", "--baseport", str(processes.free_port())]
+        skipped = [
+            word
+            for name in not_run
+            if name.startswith(f"{unit}: ")
+            for word in ("--skiptest", name.removeprefix(f"{unit}: "))
+        ]
+        command = ["./runtest", *options, *ports, *skipped, "--durable", "--ignore-encoding"]
+        output, status = run(command, REDIS_TESTS, UNIT_S, os.environ)
+        results.update(tcl_results(unit, output))
+        if status < 0:
+            results[f"{unit}: not ended after {UNIT_S} s"] = "failed"
+    return results
+
+
+def units(names):
+    if names:
+        return sorted({name.partition(":")[0] for name in names})
+    return UNITS.search((REDIS_TESTS / "tests" / "test_helper.tcl").read_text())[1].split()
+
+
+def tcl_results(unit, output):
+    results = {}
+    for kind, said in LINE.findall(COLOR.sub("", output)):
+        if kind == "ok":
+            said = re.sub(r" \(\d+ ms\)$", "", said)
+        elif kind == "err":
+            said = said.partition(" in tests/")[0]
+        elif kind == "exception":
+            said = kind
+        results[f"{unit}: {said}"] = TCL_RESULTS.get(kind, "failed")
+    return results
+
+
+def run(command, directory, limit_s, environment):
+    """The output and status of a command, which is killed with its children at the limit."""
+    with subprocess.Popen(
+        command,
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            output = process.communicate(timeout=limit_s)[0]
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            output = process.communicate()[0]
+        return output, process.returncode
+
+
+def debuggable_redis():
+    """Redis's own tests use DEBUG, and settings that are protected by default."""
+    return processes.redis("--enable-debug-command", "yes", "--enable-protected-configs", "yes")
+
+
+SUITES = [
+    Suite("redis-py", "redis", processes.redis, redis_py),
+    Suite("redis", "redis", debuggable_redis, redis),
+    Suite("pymongo", "mongodb", processes.origin, pymongo),
+]
