@@ -20,6 +20,7 @@ mod input;
 pub mod key;
 pub mod lease;
 mod manager;
+pub mod monitor;
 mod output;
 pub mod principal;
 pub mod rules;
@@ -27,6 +28,7 @@ pub mod sentinel;
 pub mod session;
 pub mod stats;
 pub mod storage;
+pub mod topology;
 mod variants;
 pub mod watch;
 

@@ -6,20 +6,20 @@
 //! therefore decides nothing, and a demoted primary is left even if Sentinels still name it. A
 //! failover needs a majority of the Sentinels too, so none is missed for lack of one.
 //!
-//! A primary that is no longer named is left before the next one is checked ([`Action::Leave`]), so
-//! that nothing of it is stored or served afterwards. While Sentinels are silent, the primary
-//! stays.
+//! A primary that is no longer named is left before the next one is checked
+//! ([`monitor::Action::Leave`]), so that nothing of it is stored or served afterwards. While
+//! Sentinels are silent, the primary stays.
 
 use std::time::Duration;
 
 use wire::resp::{Frame, Kind, Limits, frame, request};
 
+use crate::monitor::{self, Line};
+
 mod config;
-mod line;
 mod told;
 
 pub use config::{Config, Login};
-use line::Line;
 pub use told::Told;
 
 /// One end of a connection of the monitor.
@@ -31,35 +31,8 @@ pub enum End {
     Node,
 }
 
-/// What happened.
-#[derive(Debug, Clone, Copy)]
-pub enum Event<'a> {
-    /// A connection was made.
-    Connected(End),
-    /// Bytes arrived.
-    Received(End, &'a [u8]),
-    /// A connection could not be made, or has ended: why.
-    Lost(End, &'a str),
-    /// [`Monitor::poll_timeout`] has passed.
-    Time,
-}
-
-/// What is to be done, in this order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    /// Connect to this address.
-    Connect(End, String),
-    /// Send these bytes.
-    Send(End, Vec<u8>),
-    /// Close the connection; nothing more is expected of it.
-    Close(End),
-    /// End every connection to the primary and drop all that is stored of it.
-    Leave,
-    /// Use this node from now on.
-    Follow(String),
-    /// Tell the operator.
-    Tell(Told),
-}
+type Event<'a> = monitor::Event<'a, End>;
+type Action = monitor::Action<End, Told>;
 
 /// Connections for the subscription have RESP3: messages then stand between replies.
 const CHANNEL: &str = "+switch-master";
@@ -101,14 +74,14 @@ impl Monitor {
     /// A monitor that is not connected.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let peer = |_| Peer { line: Line::new(config.retry), named: None, trouble: None };
+        let peer = |_| Peer { line: Line::new(config.pace.retry), named: None, trouble: None };
         Self {
             peers: (0..config.sentinels.len()).map(peer).collect(),
             limits: Limits { reply_bytes_max: REPLY_BYTES_MAX, ..Limits::default() },
             primary: None,
             left: None,
             target: None,
-            node: Line::new(config.retry),
+            node: Line::new(config.pace.retry),
             told_of_node: None,
             quorate: None,
             hurry_until: Duration::ZERO,
@@ -121,28 +94,6 @@ impl Monitor {
     #[must_use]
     pub fn primary(&self) -> Option<&str> {
         self.primary.as_deref()
-    }
-
-    /// Handles `event`; returns what is to be done.
-    pub fn step(&mut self, event: Event<'_>, now: Duration) -> Vec<Action> {
-        match event {
-            Event::Connected(end) => self.connected(end, now),
-            Event::Received(end, bytes) => self.received(end, bytes, now),
-            Event::Lost(end, why) => self.lost(end, why, now),
-            Event::Time => {}
-        }
-        self.decide(now);
-        self.advance(now);
-        std::mem::take(&mut self.actions)
-    }
-
-    /// When [`Event::Time`] is due.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Duration {
-        let node = self.target.is_some().then_some(&self.node);
-        let lines = self.peers.iter().map(|peer| &peer.line).chain(node);
-        let due = lines.map(|line| line.due(self.config.silence_max)).min();
-        due.unwrap_or(Duration::MAX)
     }
 
     fn connected(&mut self, end: End, now: Duration) {
@@ -256,7 +207,7 @@ impl Monitor {
 
     /// Asks all Sentinels now, and more often for a while.
     fn hurry(&mut self, now: Duration) {
-        self.hurry_until = now + self.config.hurry_time;
+        self.hurry_until = now + self.config.pace.hurry_time;
         for peer in &mut self.peers {
             peer.line.ask_at(now);
         }
@@ -318,7 +269,7 @@ impl Monitor {
     }
 
     fn lost(&mut self, end: End, why: &str, now: Duration) {
-        let retry_max = self.config.retry_max;
+        let retry_max = self.config.pace.retry_max;
         self.line(end).lost(retry_max, now);
         match end {
             End::Sentinel(number) => {
@@ -372,7 +323,7 @@ impl Monitor {
             if self.node.is_used() {
                 self.actions.push(Action::Close(End::Node));
             }
-            self.node = Line::new(self.config.retry);
+            self.node = Line::new(self.config.pace.retry);
             self.node.ask_at(now);
             (self.target, self.told_of_node) = (Some(named), None);
         }
@@ -382,7 +333,7 @@ impl Monitor {
     fn advance(&mut self, now: Duration) {
         let ends = (0..self.peers.len()).map(End::Sentinel);
         for end in ends.chain(self.target.is_some().then_some(End::Node)) {
-            let silence_max = self.config.silence_max;
+            let silence_max = self.config.pace.silence_max;
             if self.line(end).due(silence_max) > now {
                 continue;
             }
@@ -416,10 +367,34 @@ impl Monitor {
     fn interval(&self, end: End, now: Duration) -> Duration {
         let waits = end == End::Node && self.primary.is_none();
         if waits || now < self.hurry_until {
-            self.config.hurry_interval
+            self.config.pace.hurry_interval
         } else {
-            self.config.poll_interval
+            self.config.pace.poll_interval
         }
+    }
+}
+
+impl monitor::Monitor for Monitor {
+    type End = End;
+    type Told = Told;
+
+    fn step(&mut self, event: Event<'_>, now: Duration) -> Vec<Action> {
+        match event {
+            Event::Connected(end) => self.connected(end, now),
+            Event::Received(end, bytes) => self.received(end, bytes, now),
+            Event::Lost(end, why) => self.lost(end, why, now),
+            Event::Time => {}
+        }
+        self.decide(now);
+        self.advance(now);
+        std::mem::take(&mut self.actions)
+    }
+
+    fn poll_timeout(&self) -> Duration {
+        let node = self.target.is_some().then_some(&self.node);
+        let lines = self.peers.iter().map(|peer| &peer.line).chain(node);
+        let due = lines.map(|line| line.due(self.config.pace.silence_max)).min();
+        due.unwrap_or(Duration::MAX)
     }
 }
 

@@ -19,7 +19,8 @@ const NUMBERS: &[(&str, &str, &str, &str)] = &[
     (BOUNDS, "a slow reader) | 5 s |", "crates/cache/src/feed.rs", "silence_max: Duration::from_secs(5),"),
     (BOUNDS, "asks for the origin's identity every second", "crates/enroute/src/runtime/watch.rs", "ASK_INTERVAL: Duration = Duration::from_secs(1);"),
     (BOUNDS, "| up to 6 s after the origin is back;", "crates/enroute/src/runtime/watch.rs", "SILENCE_MAX: Duration = Duration::from_secs(5);"),
-    (BOUNDS, "they are asked every second |", "crates/cache/src/sentinel/config.rs", "poll_interval: Duration::from_secs(1),"),
+    (BOUNDS, "they are asked every second |", "crates/cache/src/monitor.rs", "poll_interval: Duration::from_secs(1),"),
+    (BOUNDS, "before MongoDB 4.4 are asked each second |", "crates/cache/src/monitor.rs", "poll_interval: Duration::from_secs(1),"),
     (BOUNDS, "the cache subtracts two |", "crates/cache/src/filter/memcache/flush.rs", "CLOCK: Duration = Duration::from_secs(2);"),
     (CONFIGURATION, "the limit is 16 KiB instead of 1 MiB", "crates/cache/src/session/config.rs", "stranger_held_bytes_max: 16 << 10,"),
     // Key server.

@@ -16,7 +16,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_800),
-    ("cache", 13_600),
+    ("cache", 14_500),
     ("content", 3_100),
     ("db", 9_400),
     ("edge-tls", 900),
@@ -25,7 +25,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("fabric", 6_700),
     ("intercept", 550),
     ("keyserver", 1_800),
-    ("notation", 700),
+    ("notation", 900),
     ("platform", 2_400),
     ("policy", 1_300),
     ("reactor", 1_300),

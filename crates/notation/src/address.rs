@@ -4,23 +4,28 @@ use std::{fmt, path::PathBuf, str::FromStr};
 
 use zeroize::Zeroizing;
 
+mod deployment;
 mod sentinels;
 mod tls;
 
+pub use deployment::Deployment;
 pub use sentinels::Sentinels;
 pub use tls::AddressTls;
 
+use deployment::Options;
+
 /// Protocol and place: `mongodb://host:port`, `redis://host:port`, `memcached://host:port`; with
 /// TLS `mongodb://host:port/?tls=true`, `rediss://host:port`. A primary that Sentinels name:
-/// `redis+sentinel://host,host/name`, with TLS `rediss+sentinel://`.
+/// `redis+sentinel://host,host/name`, with TLS `rediss+sentinel://`. A replica set or a sharded
+/// cluster: `mongodb://host,host/?replicaSet=name`, `mongodb://mongos,mongos`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Protocol.
     pub scheme: Scheme,
-    /// `host:port`, [`Address::ORIGINAL`], or `host:port,host:port/name` of Sentinels.
+    /// `host:port`, [`Address::ORIGINAL`], or `host:port,host:port/name` of servers that are found.
     pub host_port: String,
-    /// The Sentinels that name it.
-    pub sentinels: Option<Sentinels>,
+    /// How its server is found, where the address does not state it.
+    pub found_by: Option<FoundBy>,
     /// The connections are encrypted.
     pub tls: Option<AddressTls>,
 }
@@ -34,6 +39,15 @@ impl Address {
     pub fn is_original(&self) -> bool {
         self.host_port == Self::ORIGINAL
     }
+}
+
+/// How the server of an address is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundBy {
+    /// Sentinels name it.
+    Sentinels(Sentinels),
+    /// Members of a MongoDB deployment say what they are.
+    Deployment(Deployment),
 }
 
 /// A protocol, as the start of an address.
@@ -91,9 +105,10 @@ impl FromStr for Address {
             }
             _ => (scheme, false),
         };
+        let options = Options::parse(options).map_err(|why| wrong(&why))?;
         let tls = match scheme {
             "rediss" | "valkeys" => Some(AddressTls::default()),
-            _ => AddressTls::parse(options).map_err(|why| wrong(&why))?,
+            _ => options.tls.clone(),
         };
         let scheme = match scheme {
             "mongodb" => Scheme::Mongodb,
@@ -113,14 +128,22 @@ impl FromStr for Address {
         if by_sentinels {
             let sentinels = Sentinels::parse(place).map_err(|why| wrong(&why))?;
             let host_port = format!("{}/{}", sentinels.hosts.join(","), sentinels.name);
-            return Ok(Self { scheme, host_port, sentinels: Some(sentinels), tls });
+            let found_by = Some(FoundBy::Sentinels(sentinels));
+            return Ok(Self { scheme, host_port, found_by, tls });
         }
         let place = place.strip_suffix('/').unwrap_or(place);
+        if scheme == Scheme::Mongodb
+            && let Some(deployment) = options.deployment(place).map_err(|why| wrong(&why))?
+        {
+            let host_port = deployment.name();
+            let found_by = Some(FoundBy::Deployment(deployment));
+            return Ok(Self { scheme, host_port, found_by, tls });
+        }
         let host_port = match place {
             Self::ORIGINAL => place.to_owned(),
             _ => with_port(place, scheme.port()).map_err(|why| wrong(&why))?,
         };
-        Ok(Self { scheme, host_port, sentinels: None, tls })
+        Ok(Self { scheme, host_port, found_by: None, tls })
     }
 }
 
@@ -143,11 +166,17 @@ fn with_port(place: &str, port: u16) -> Result<String, String> {
 
 impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sentinel = self.sentinels.as_ref().map_or("", |_| "+sentinel");
-        match (self.scheme, &self.tls) {
-            (Scheme::Redis, Some(_)) => write!(out, "rediss{sentinel}://{}", self.host_port),
-            (Scheme::Mongodb, Some(_)) => write!(out, "mongodb://{}/?tls=true", self.host_port),
-            (scheme, _) => write!(out, "{}{sentinel}://{}", scheme.name(), self.host_port),
+        let scheme = match (self.scheme, &self.tls) {
+            (Scheme::Redis, Some(_)) => "rediss",
+            (scheme, _) => scheme.name(),
+        };
+        match &self.found_by {
+            Some(FoundBy::Sentinels(_)) => write!(out, "{scheme}+sentinel://{}", self.host_port),
+            Some(FoundBy::Deployment(members)) => members.show(self.tls.is_some(), out),
+            None if self.scheme == Scheme::Mongodb && self.tls.is_some() => {
+                write!(out, "{scheme}://{}/?tls=true", self.host_port)
+            }
+            None => write!(out, "{scheme}://{}", self.host_port),
         }
     }
 }
@@ -313,11 +342,47 @@ mod tests {
     fn a_primary_is_named_by_sentinels() {
         let address: Address = "redis+sentinel://a,[::1]:7/main-1".parse().expect("an address");
         assert_eq!(address.to_string(), "redis+sentinel://a:26379,[::1]:7/main-1");
-        let sentinels = address.sentinels.expect("Sentinels");
+        let Some(FoundBy::Sentinels(sentinels)) = address.found_by else { panic!("Sentinels") };
         assert_eq!(sentinels.hosts, ["a:26379", "[::1]:7"]);
         assert_eq!((sentinels.name.as_str(), address.tls), ("main-1", None));
         let address: Address = "valkeys+sentinel://a/main".parse().expect("an address");
         assert_eq!(address.to_string(), "rediss+sentinel://a:26379/main");
+    }
+
+    #[test]
+    fn a_deployment_is_named_by_its_members() {
+        let read = |text: &str| {
+            let address: Address = text.parse().expect(text);
+            let Some(FoundBy::Deployment(found)) = address.found_by.clone() else {
+                panic!("{address}")
+            };
+            (address, found)
+        };
+        let (address, set) = read("mongodb://B.example,a:1/?replicaSet=rs&tls=true");
+        assert_eq!(set.seeds, ["b.example:27017", "a:1"]);
+        assert_eq!((set.replica_set.as_deref(), set.secondary), (Some("rs"), false));
+        let shown = "mongodb://b.example:27017,a:1/?replicaSet=rs&tls=true";
+        assert_eq!((address.to_string().as_str(), address.tls.is_some()), (shown, true));
+        // Whatever order its members are listed in, and whichever of them is used.
+        let (other, set) = read("mongodb://a:1,b.example/?replicaSet=rs&readPreference=secondary");
+        assert_eq!((other.host_port == address.host_port, set.secondary), (true, true));
+        assert!(other.to_string().ends_with("/?replicaSet=rs&readPreference=secondary"));
+        let (address, mongos) = read("mongodb://m1,m2/");
+        assert_eq!(address.to_string(), "mongodb://m1:27017,m2:27017");
+        assert_eq!(mongos.replica_set, None);
+        assert_eq!(read("mongodb://a/?replicaset=rs").1.seeds, ["a:27017"]);
+        for (text, why) in [
+            ("mongodb://a,a:27017", "names a:27017 twice"),
+            ("mongodb://a,/?replicaSet=rs", "not one HOST:PORT"),
+            ("mongodb://a/?replicaSet=", "names no replica set"),
+            ("mongodb://a/?readPreference=secondary", "expected replicaSet beside"),
+            ("mongodb://a,b/?replicaSet=rs&readPreference=nearest", "primary or secondary"),
+            ("mongodb://original/?replicaSet=rs", "is no member"),
+            ("mongodb://a/?w=1", "has the option w"),
+        ] {
+            let error = text.parse::<Address>().expect_err(text);
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     #[test]

@@ -26,7 +26,9 @@ pub mod glob;
 mod position;
 mod quantity;
 
-pub use address::{Address, AddressTls, DatabaseUrl, KeyPlace, OriginUrl, Scheme, Sentinels};
+pub use address::{
+    Address, AddressTls, DatabaseUrl, Deployment, FoundBy, KeyPlace, OriginUrl, Scheme, Sentinels,
+};
 pub use position::place;
 pub use quantity::{
     Bytes, Time, parse_cut, parse_duration, parse_loss, parse_rate, parse_redis_size, parse_size,

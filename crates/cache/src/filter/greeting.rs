@@ -40,6 +40,13 @@ impl Greetings {
         recent.map(|greeting| greeting.reply.clone())
     }
 
+    /// Repeats none of them any more: the origin is another server.
+    pub fn forget(&self) {
+        for form in [Form::Old, Form::New] {
+            *self.at(form) = None;
+        }
+    }
+
     fn at(&self, form: Form) -> MutexGuard<'_, Option<Greeting>> {
         // A panic while the lock was held cannot leave a partial greeting.
         self.0[form as usize].lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::{Action, Config, End, Event, Monitor, Told};
+use crate::monitor::Monitor as _;
 
 const START: Duration = Duration::from_secs(1);
 const SENTINELS: usize = 3;
@@ -234,7 +235,7 @@ fn a_minority_that_is_left_moves_no_one() {
 fn a_silent_sentinel_is_given_up() {
     let mut world = World::following();
     world.wait();
-    let silence = Config::default().silence_max;
+    let silence = Config::default().pace.silence_max;
     assert!(world.monitor.poll_timeout() <= world.now + silence);
     world.now += silence;
     world.step(Event::Time);

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::monitor;
+
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
@@ -50,10 +52,8 @@ pub enum Told {
     },
 }
 
-impl Told {
-    /// Whether something is wrong.
-    #[must_use]
-    pub fn is_warning(&self) -> bool {
+impl monitor::Told for Told {
+    fn is_warning(&self) -> bool {
         match self {
             Self::Follows { before, .. } => before.is_some(),
             Self::Answering { answer, of, .. } => 2 * answer <= *of,

@@ -14,7 +14,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use cache::filter::mongo::{Mongo, Settings, UniqueField};
+use cache::filter::mongo::{Advertised, Mongo, Settings, UniqueField};
 use wire::mongo::{
     compressed::{Compressor, compress},
     frame::{self, Limits},
@@ -51,7 +51,8 @@ impl Speech for MongoDb {
     fn settings(config: &Config) -> Settings {
         let mut settings = Settings { origin: "mongodb".to_owned(), ..Settings::default() };
         settings.namespaces = config.rules();
-        settings.advertise = config.word("advertise").map(str::to_owned);
+        settings.advertise =
+            config.word("advertise").map(|address| Advertised::only(address.to_owned()));
         if let Some((namespace, field)) =
             config.word("unique").and_then(|word| word.split_once('/'))
         {

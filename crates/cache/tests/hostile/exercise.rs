@@ -167,5 +167,9 @@ fn memcache_settings() -> memcache::Settings {
 
 fn mongo_settings() -> mongo::Settings {
     let limits = wire::mongo::frame::Limits { frame_bytes_max: 4_000, inflated_bytes_max: 8_000 };
-    mongo::Settings { limits, advertise: Some("proxy:1".to_owned()), ..mongo::Settings::default() }
+    mongo::Settings {
+        limits,
+        advertise: Some(mongo::Advertised::only("proxy:1".to_owned())),
+        ..mongo::Settings::default()
+    }
 }

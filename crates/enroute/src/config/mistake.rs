@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use notation::FoundBy;
+
 use super::{Document, FeedDocument, ListenerDocument, Scheme, Scripts, UnknownExpiry};
 
 impl Document {
@@ -138,7 +140,7 @@ impl ListenerDocument {
             });
         }
         self.find_tls_mistake()?;
-        self.find_sentinel_mistake()?;
+        self.find_monitor_mistake()?;
         match listen.scheme {
             _ if self.feed.is_some() && origin.is_original() => mistake(
                 "feed",
@@ -164,28 +166,31 @@ impl ListenerDocument {
 }
 
 impl ListenerDocument {
-    /// The first mistake in what concerns Sentinels.
-    fn find_sentinel_mistake(&self) -> Result<(), (&'static str, String)> {
+    /// The first mistake in what concerns an origin that is found.
+    fn find_monitor_mistake(&self) -> Result<(), (&'static str, String)> {
         let mistake = |field, message: &str| Err((field, message.to_owned()));
-        if self.listen.sentinels.is_some() {
-            return mistake(
-                "listen",
-                "expected HOST:PORT; only `origin` can be named by Sentinels",
-            );
+        if self.listen.found_by.is_some() {
+            return mistake("listen", "expected one HOST:PORT; only `origin` can name several");
         }
-        match &self.origin.sentinels {
-            None if self.sentinel.is_some() => mistake(
-                "sentinel",
-                "expected origin = \"redis+sentinel://HOST,HOST/NAME\" beside `sentinel`",
-            ),
-            Some(_) if self.cluster.is_some() => mistake(
+        match &self.origin.found_by {
+            Some(FoundBy::Sentinels(_)) if self.cluster.is_some() => mistake(
                 "cluster",
                 "`cluster` cannot be combined with an origin that Sentinels name: a cluster has \
                  none",
             ),
             Some(_) if self.passes_through() => mistake(
                 "tls",
-                "`pass_through` cannot be combined with an origin that Sentinels name",
+                "`pass_through` cannot be combined with an origin that is found: its server can \
+                 change",
+            ),
+            Some(_) if self.uses_secondary() && self.feed.is_some() => mistake(
+                "feed",
+                "`feed` cannot be combined with readPreference=secondary: nothing is stored",
+            ),
+            Some(FoundBy::Sentinels(_)) => Ok(()),
+            _ if self.sentinel.is_some() => mistake(
+                "sentinel",
+                "expected origin = \"redis+sentinel://HOST,HOST/NAME\" beside `sentinel`",
             ),
             _ => Ok(()),
         }

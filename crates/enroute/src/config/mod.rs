@@ -119,8 +119,9 @@ pub struct ListenerDocument {
     /// Address that clients connect to, for example `mongodb://127.0.0.1:27018`.
     pub listen: Address,
     /// Address of the database, for example `mongodb://db.example:27017`, or of Sentinels and the
-    /// primary that they name: `redis+sentinel://HOST,HOST/NAME`. With `mongodb://original`
-    /// it is the original destination of each diverted client (see `enroute intercept`).
+    /// primary that they name: `redis+sentinel://HOST,HOST/NAME`, or of members of a replica set:
+    /// `mongodb://HOST,HOST/?replicaSet=NAME`, or of several mongos. With `mongodb://original` it
+    /// is the original destination of each diverted client (see `enroute intercept`).
     pub origin: Address,
     /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
     /// patterns for Redis and memcached.

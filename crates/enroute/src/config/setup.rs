@@ -11,14 +11,16 @@ use anyhow::Context;
 use cache::{
     feed,
     filter::{memcache, mongo, resp},
+    monitor::Pace,
     rules::{LiveRules, Pattern, Rules},
-    sentinel, session, storage,
+    sentinel, session, storage, topology,
 };
+use notation::{Deployment, FoundBy, Sentinels};
 use platform::wall_clock;
 use socket2::SockRef;
 
 use super::{Bytes, Document, FeedDocument, ListenerDocument, Population, Scheme, Time, cluster};
-use crate::runtime::{Limits, Listener, Origin, Protocol, Setup};
+use crate::runtime::{Limits, Listener, Monitored, Origin, Protocol, Setup};
 
 pub(super) const CONNECTIONS_MAX: usize = 16_384;
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,6 +38,7 @@ impl Document {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = self.bind()?;
         let addresses = Arc::new(cluster::addresses(&self.listeners, &sockets)?);
+        let members = cluster::members(&self.listeners, &sockets)?;
         Ok(Setup {
             workers: self.workers.unwrap_or(cores),
             storage: self.storage(),
@@ -45,8 +48,10 @@ impl Document {
             listeners: self
                 .listeners
                 .iter()
-                .zip(sockets)
-                .map(|(listener, socket)| self.listener(listener, socket, &addresses, secret))
+                .zip(sockets.into_iter().zip(members))
+                .map(|(listener, (socket, members))| {
+                    self.listener(listener, socket, (&addresses, members), secret)
+                })
                 .collect::<anyhow::Result<_>>()?,
         })
     }
@@ -129,9 +134,14 @@ impl Document {
             |texts: &[String]| texts.iter().map(|text| Pattern::from(text.as_str())).collect();
         let by_pattern = |(text, ttl): (&String, &Time)| (text.as_str().into(), ttl.duration());
         let default = Rules::default();
+        let mut exclude: Vec<_> = patterns(&written.exclude);
+        if written.uses_secondary() {
+            // It lags behind its primary, whose entries are under the same keys.
+            exclude.push(Pattern::from("*"));
+        }
         Rules {
             include: patterns(&written.include),
-            exclude: patterns(&written.exclude),
+            exclude,
             ttl: self.storage.ttl.map_or(default.ttl, Time::duration),
             ttls: written.ttl.iter().map(by_pattern).collect(),
             ..default
@@ -142,27 +152,27 @@ impl Document {
         &self,
         written: &ListenerDocument,
         socket: TcpListener,
-        addresses: &Arc<resp::Addresses>,
+        nodes: (&Arc<resp::Addresses>, mongo::Advertised),
         secret: u64,
     ) -> anyhow::Result<(TcpListener, Listener)> {
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
         let feed = written.feed.as_ref().map(FeedDocument::config).transpose()?;
         let node_login = feed.as_ref().and_then(|feed| feed.login.clone());
-        let sentinel = written.sentinel(node_login)?;
+        let monitor = written.monitor(node_login)?;
         let name = written.origin.host_port.clone();
-        let origin = match sentinel {
+        let origin = match monitor {
             None => Origin::new(name, timeout),
             Some(_) => Origin::sought(name, timeout),
         };
         let listener = Listener::new(
-            self.protocol(written, bound, addresses, secret),
+            self.protocol(written, bound, nodes, secret),
             origin.with_tls(written.client_tls()?),
             self.session(),
             self.connections_max(),
             bound,
         );
-        let listener = listener.with_feed(feed).with_sentinel(sentinel);
+        let listener = listener.with_feed(feed).with_monitor(monitor);
         let listener = listener.with_tls(written.server_tls()?, written.names());
         let listener = listener.with_pass_through(written.passes_through());
         Ok((socket, listener.with_diverted(written.origin.is_original())))
@@ -172,7 +182,7 @@ impl Document {
         &self,
         written: &ListenerDocument,
         bound: SocketAddr,
-        addresses: &Arc<resp::Addresses>,
+        (addresses, members): (&Arc<resp::Addresses>, mongo::Advertised),
         secret: u64,
     ) -> Protocol {
         let rules = Arc::new(LiveRules::from(self.rules(written)));
@@ -187,7 +197,6 @@ impl Document {
                 let mut limits = wire::mongo::frame::Limits::default();
                 limits.frame_bytes_max = frame_bytes_max.unwrap_or(limits.frame_bytes_max);
                 limits.inflated_bytes_max = frame_bytes_max.unwrap_or(limits.inflated_bytes_max);
-                let advertise = written.advertised(bound);
                 Protocol::Mongo(Arc::new(mongo::Settings {
                     origin,
                     secret,
@@ -198,7 +207,7 @@ impl Document {
                         .iter()
                         .map(|field| field.0.clone())
                         .collect(),
-                    advertise: (!written.is_transparent()).then_some(advertise),
+                    advertise: (!written.is_transparent()).then_some(members),
                     greetings: Arc::default(),
                     transactions: Arc::default(),
                     access: Arc::default(),
@@ -252,20 +261,22 @@ impl Document {
 }
 
 impl ListenerDocument {
-    /// The monitor of an origin that Sentinels name.
-    fn sentinel(
-        &self,
-        node_login: Option<sentinel::Login>,
-    ) -> anyhow::Result<Option<sentinel::Config>> {
-        let Some(written) = &self.origin.sentinels else { return Ok(None) };
-        let login = self.sentinel.as_ref().map(FeedDocument::login).transpose()?.flatten();
-        Ok(Some(sentinel::Config {
-            name: written.name.clone(),
-            sentinels: written.hosts.clone(),
-            login,
-            node_login,
-            ..sentinel::Config::default()
-        }))
+    /// What finds the server of its origin, unless the address states it.
+    fn monitor(&self, node_login: Option<sentinel::Login>) -> anyhow::Result<Option<Monitored>> {
+        Ok(match self.origin.found_by.clone() {
+            None => None,
+            Some(FoundBy::Sentinels(Sentinels { name, hosts: sentinels })) => {
+                let login = self.sentinel.as_ref().map(FeedDocument::login).transpose()?.flatten();
+                let pace = Pace::default();
+                let config = sentinel::Config { name, sentinels, login, node_login, pace };
+                Some(Monitored::BySentinels(config))
+            }
+            Some(FoundBy::Deployment(Deployment { seeds, replica_set, secondary })) => {
+                let pace = Pace::default();
+                let config = topology::Config { seeds, replica_set, secondary, pace };
+                Some(Monitored::ByMembers(config))
+            }
+        })
     }
 
     /// Says that clients cannot be sent to the listener by the address it is bound to.

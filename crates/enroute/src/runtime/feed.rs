@@ -1,5 +1,5 @@
 //! The thread for origins: a watch of each origin, a connection to each origin that reports writes
-//! that bypass the cache, and the monitors of primaries.
+//! that bypass the cache, and the monitors of origins that move.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -17,9 +17,8 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    Handle, Origin, Shared, inbox,
+    Handle, Origin, Shared, inbox, monitor,
     reached::Reached,
-    sentinel,
     watch::{self, Watcher},
 };
 
@@ -43,7 +42,7 @@ pub(super) fn run(
     stats: &Arc<Stats>,
     watches: Vec<(watch::Source, mpsc::UnboundedReceiver<Ticket>)>,
     sources: Vec<(Source, Feed)>,
-    sentinels: Vec<sentinel::Source>,
+    monitors: Vec<monitor::Source>,
 ) {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -63,9 +62,9 @@ pub(super) fn run(
         let shared = Arc::clone(shared);
         tasks.spawn_local(Follower { shared, storage, source, feed, stood: false }.follow());
     }
-    for source in sentinels {
+    for source in monitors {
         let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(stats));
-        tasks.spawn_local(sentinel::Follower::new(Arc::clone(shared), storage, source).follow());
+        tasks.spawn_local(source.follow(Arc::clone(shared), storage));
     }
     tasks.block_on(&runtime, async {
         while !shared.is_draining() {

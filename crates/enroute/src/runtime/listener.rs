@@ -14,7 +14,7 @@ use cache::{
     feed::{self, Reporter},
     filter::{memcache, mongo, resp},
     rules::LiveRules,
-    sentinel, session,
+    session,
     watch::Speaks,
 };
 use endpoint::{Told, seldom};
@@ -25,8 +25,8 @@ use tokio::sync::mpsc;
 use tracing::{debug, info};
 
 use super::{
-    Origin, Shared, behind::Behind, feed::Source, hello::Hello, inbox::Note,
-    sentinel::Source as Monitored, tls::Shaking, watch, worker::Accepted,
+    Monitored, Origin, Shared, behind::Behind, feed::Source, hello::Hello, inbox::Note, monitor,
+    tls::Shaking, watch, worker::Accepted,
 };
 
 /// Protocol of a listener's clients.
@@ -58,6 +58,15 @@ impl Protocol {
             Self::Memcache(settings) => &settings.keys,
         }
     }
+
+    /// Repeats nothing that the origin has said of itself.
+    pub(super) fn forget_greetings(&self) {
+        match self {
+            Self::Mongo(settings) => settings.greetings.forget(),
+            Self::Resp(settings) => settings.greetings.forget(),
+            Self::Memcache(_) => {}
+        }
+    }
 }
 
 /// One listening socket.
@@ -70,8 +79,8 @@ pub struct Listener {
     pub diverted: bool,
     /// Lets the origin report writes that bypass the cache.
     pub feed: Option<feed::Config>,
-    /// Finds the origin by Sentinels.
-    pub(super) sentinel: Option<sentinel::Config>,
+    /// Finds the server of an origin that moves.
+    pub(super) monitor: Option<Monitored>,
     /// Clients connect with TLS.
     pub tls: Option<Arc<tls::Server>>,
     /// The TLS of clients is relayed to the origin as it is.
@@ -106,7 +115,7 @@ impl Listener {
             origin,
             diverted,
             feed,
-            sentinel: None,
+            monitor: None,
             tls: None,
             passes: false,
             names: Vec::new(),
@@ -145,16 +154,17 @@ impl Listener {
         Self { feed, ..self }
     }
 
-    /// The same with an origin that Sentinels name.
+    /// The same with an origin that moves.
     #[must_use]
-    pub fn with_sentinel(self, sentinel: Option<sentinel::Config>) -> Self {
-        Self { sentinel, ..self }
+    pub fn with_monitor(self, monitor: Option<Monitored>) -> Self {
+        Self { monitor, ..self }
     }
 
     /// Settings of the monitor that finds its origin, if it has one.
-    pub(super) fn sentinel_source(&self) -> Option<Monitored> {
-        let (config, watched) = (self.sentinel.clone()?, self.watch_source()?);
-        Some(Monitored { origin: watched.origin, scope: watched.scope, config })
+    pub(super) fn monitor_source(&self) -> Option<monitor::Source> {
+        let (config, watched) = (self.monitor.clone()?, self.watch_source()?);
+        let (origin, protocol) = (watched.origin, self.protocol.clone());
+        Some(monitor::Source { origin, protocol, scope: watched.scope, config })
     }
 
     /// Longest time for which a write that bypasses the cache can stay unseen.
@@ -185,7 +195,13 @@ impl Listener {
             Protocol::Memcache(settings) => (settings.secret, &settings.origin, Speaks::Memcache),
         };
         let (listen, origin) = (self.address, Arc::clone(&self.origin));
-        let scope = watch::Source::scope_of(secret, name);
+        let scope = match &self.monitor {
+            // Nothing of a secondary is stored, so that nothing is dropped when it is another one.
+            Some(Monitored::ByMembers(members)) if members.secondary => {
+                watch::Source::scope_of(secret, &format!("secondary of {name}"))
+            }
+            _ => watch::Source::scope_of(secret, name),
+        };
         (!self.diverted && !self.passes).then_some(watch::Source { listen, origin, scope, speaks })
     }
 

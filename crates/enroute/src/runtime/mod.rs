@@ -35,8 +35,8 @@ mod hello;
 mod inbox;
 mod listener;
 mod losses;
+mod monitor;
 mod origin;
-mod sentinel;
 mod tls;
 mod watch;
 mod worker;
@@ -44,6 +44,7 @@ mod worker;
 pub use cache::storage::shards::{Handle, Shards, StorageLimits};
 pub use listener::{Listener, Protocol};
 pub use losses::Cause;
+pub use monitor::Monitored;
 pub use origin::Origin;
 
 use inbox::Post;
@@ -208,9 +209,9 @@ impl Runtime {
             Some((source, questions))
         });
         let watches = watches.collect();
-        let sentinels = shared.listeners.iter().filter_map(|listener| listener.sentinel_source());
-        let sentinels = sentinels.collect();
-        self.spawn("origins", move || feed::run(&shared, &stats, watches, feeds, sentinels))
+        let monitors = shared.listeners.iter().filter_map(|listener| listener.monitor_source());
+        let monitors = monitors.collect();
+        self.spawn("origins", move || feed::run(&shared, &stats, watches, feeds, monitors))
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {

@@ -88,7 +88,18 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "[[listener]]\nlisten = \"redis+sentinel://a/main\"\norigin = \"redis://h:2\"\n",
         "2:10",
-        "only `origin` can be named by Sentinels",
+        "only `origin` can name several",
+    ),
+    (
+        "[[listener]]\nlisten = \"mongodb://h:1\"\norigin = \"mongodb://a,b/?readPreference=secondary\"\n",
+        "3:10",
+        "expected replicaSet beside it",
+    ),
+    (
+        "[[listener]]\nlisten = \"mongodb://h:1\"\n\
+         origin = \"mongodb://a/?replicaSet=rs&readPreference=secondary\"\nfeed = {}\n",
+        "4:8",
+        "nothing is stored",
     ),
     (
         "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis+sentinel://a/main\"\n\

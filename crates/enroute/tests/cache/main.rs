@@ -7,6 +7,7 @@ mod support;
 
 mod a_client_that_is_refused_switches_nothing_off;
 mod a_quarantine_names_its_cause;
+mod a_replica_set_is_followed_to_its_primary;
 mod absent_redis_keys_are_hits_until_they_are_written;
 mod admin_is_not_for_pages_of_other_names;
 mod admin_tells_what_the_cache_did;

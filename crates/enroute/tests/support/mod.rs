@@ -42,6 +42,7 @@ pub mod process;
 pub mod raw;
 pub mod redis_history;
 pub mod replica;
+pub mod replica_set;
 pub mod script;
 pub mod scripted;
 pub mod secured;

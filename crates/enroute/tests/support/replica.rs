@@ -5,15 +5,17 @@
 //! stream back, cut it, make it forget its history and refuse it.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bson::{Bson, Document, Timestamp, doc};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::message::Message;
+use super::replica_set::Membership;
 
 /// A running primary. It ends with the process.
 pub struct Replica {
@@ -43,6 +45,12 @@ struct State {
     /// Reads by `_id` that reached it.
     reads: usize,
     kind: Kind,
+    membership: Option<Membership>,
+    /// Number of times that it has changed.
+    version: i64,
+    /// Connections are closed.
+    is_down: bool,
+    connections: Vec<TcpStream>,
 }
 
 /// What it says to a feed.
@@ -54,11 +62,18 @@ pub enum Kind {
     Standalone,
     /// It lets no user open a change stream.
     Forbidding,
+    /// A router of a sharded cluster.
+    Mongos,
 }
 
 impl Replica {
     /// Listens on a free loopback port.
     pub fn start(kind: Kind) -> Self {
+        Self::start_with(kind, None)
+    }
+
+    /// The same for clients that connect with TLS.
+    pub fn start_with(kind: Kind, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
         let state = Mutex::new(State { kind, ..State::default() });
@@ -68,7 +83,8 @@ impl Replica {
             for connection in listener.incoming().map_while(Result::ok) {
                 let stage = Arc::clone(&theirs);
                 // A connection that breaks is the test's doing.
-                thread::spawn(move || drop(stage.serve(connection)));
+                let tls = tls.clone();
+                thread::spawn(move || drop(stage.accept(connection, tls)));
             }
         });
         Self { address, stage }
@@ -127,6 +143,37 @@ impl Replica {
     pub fn reads(&self) -> usize {
         self.stage.lock().reads
     }
+
+    /// Says this of its set from now on.
+    pub fn belongs(&self, membership: Membership) {
+        let mut state = self.stage.lock();
+        (state.membership, state.version) = (Some(membership), state.version + 1);
+        drop(state);
+        self.stage.changed.notify_all();
+    }
+
+    /// What it has.
+    pub fn records(&self) -> BTreeMap<(String, String), Document> {
+        self.stage.lock().records.clone()
+    }
+
+    /// Has this, and nothing else.
+    pub fn has(&self, records: BTreeMap<(String, String), Document>) {
+        self.stage.lock().records = records;
+    }
+
+    /// Closes all connections, and those that are made until [`Self::bring_up`].
+    pub fn bring_down(&self) {
+        let mut state = self.stage.lock();
+        state.is_down = true;
+        for connection in state.connections.drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    pub fn bring_up(&self) {
+        self.stage.lock().is_down = false;
+    }
 }
 
 impl Stage {
@@ -134,15 +181,30 @@ impl Stage {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn serve(&self, mut connection: TcpStream) -> io::Result<()> {
-        connection.set_nodelay(true)?;
+    fn accept(&self, socket: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<()> {
+        socket.set_nodelay(true)?;
+        let mut state = self.lock();
+        if state.is_down {
+            return Ok(());
+        }
+        state.connections.push(socket.try_clone()?);
+        drop(state);
+        let connection = socket.try_clone()?;
+        match tls.map(|tls| ServerConnection::new(tls).expect("a server")) {
+            None => self.serve(connection, &socket),
+            Some(tls) => self.serve(StreamOwned::new(tls, connection), &socket),
+        }
+    }
+
+    fn serve(&self, mut connection: impl Read + Write, socket: &TcpStream) -> io::Result<()> {
         let mut position = 0;
         while let Some(message) = Message::read(&mut connection)? {
             let reply = match message.command() {
+                "hello" if message.body.contains_key("maxAwaitTimeMS") => self.hello(&message.body),
                 "getMore" => self.get_more(&message.body, &mut position),
                 "aggregate" => {
                     let mut state = self.lock();
-                    state.streams.push(connection.try_clone()?);
+                    state.streams.push(socket.try_clone()?);
                     state.open(&message.body, &mut position)
                 }
                 _ => self.lock().answer(&message.body),
@@ -156,6 +218,22 @@ impl Stage {
             reply.write(&mut connection)?;
         }
         Ok(())
+    }
+
+    /// Answers once its membership has changed, or after `maxAwaitTimeMS`.
+    fn hello(&self, request: &Document) -> Document {
+        let known =
+            request.get_document("topologyVersion").and_then(|it| it.get_i64("counter")).ok();
+        let patience = request.get_i64("maxAwaitTimeMS").map_or(0, i64::unsigned_abs);
+        let until = Instant::now() + Duration::from_millis(patience);
+        let mut state = self.lock();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if known != Some(state.version) || left.is_zero() || state.is_down {
+                return state.greeting(request);
+            }
+            state = self.changed.wait_timeout(state, left).expect("no thread panicked").0;
+        }
     }
 
     /// The events behind `position`, or what there is of them after `maxTimeMS`.
@@ -194,6 +272,9 @@ impl State {
         let id = |document: &Document| document.get("_id").map(Bson::to_string);
         let list = |name: &str| request.get_array(name).expect("a list").iter();
         let document = |bson: &Bson| bson.as_document().cloned().expect("a document");
+        if let Some(refusal) = self.refusal(command, request) {
+            return refusal;
+        }
         match command.as_str() {
             "hello" | "isMaster" | "ismaster" => return self.greeting(request),
             "find" => {
@@ -241,22 +322,56 @@ impl State {
         doc! { "ok": 1.0, "n": 1, "nModified": 1 }
     }
 
-    fn greeting(&self, request: &Document) -> Document {
-        let process = bson::oid::ObjectId::from_bytes([7; 12]);
-        let time = timestamp(self.events.len());
-        let mut hello = doc! { "ok": 1.0, "helloOk": true, "isWritablePrimary": true,
-        "ismaster": true, "minWireVersion": 0, "maxWireVersion": 21, "maxBsonObjectSize": 16_777_216,
-        "maxMessageSizeBytes": 48_000_000, "maxWriteBatchSize": 100_000 };
-        if self.kind != Kind::Standalone {
-            hello.insert("setName", "rs");
-            // A driver that gets one leaves a question open, which this origin does not.
-            if request.contains_key("comment") {
-                hello.insert("topologyVersion", doc! { "processId": process, "counter": 6_i64 });
-            }
-            let date = bson::DateTime::from_millis(1_000_000);
-            let last = doc! { "opTime": { "ts": time, "t": 1_i64 }, "lastWriteDate": date };
-            hello.insert("lastWrite", last);
+    /// What a member that is not the primary does not do.
+    fn refusal(&self, command: &str, request: &Document) -> Option<Document> {
+        let membership = self.membership.as_ref()?;
+        let writes = matches!(command, "insert" | "update" | "delete");
+        let may_lag = request
+            .get_document("$readPreference")
+            .is_ok_and(|preference| preference.get_str("mode").is_ok_and(|mode| mode != "primary"));
+        match command {
+            _ if membership.is_primary() => None,
+            _ if writes => Some(doc! { "ok": 0.0, "code": 10107, "codeName": "NotWritablePrimary",
+            "errmsg": "not primary" }),
+            "find" if !may_lag => Some(doc! { "ok": 0.0, "code": 13435,
+            "codeName": "NotPrimaryNoSecondaryOk", "errmsg": "not primary and secondaryOk=false" }),
+            _ => None,
         }
+    }
+
+    fn greeting(&self, request: &Document) -> Document {
+        let mut hello = doc! { "ok": 1.0, "helloOk": true, "minWireVersion": 0,
+        "maxWireVersion": 21, "maxBsonObjectSize": 16_777_216,
+        "maxMessageSizeBytes": 48_000_000, "maxWriteBatchSize": 100_000 };
+        let is_primary = self.membership.as_ref().is_none_or(Membership::is_primary);
+        hello.extend(doc! { "isWritablePrimary": is_primary, "ismaster": is_primary });
+        let process = |byte| bson::oid::ObjectId::from_bytes([byte; 12]);
+        match (&self.membership, self.kind) {
+            (None, Kind::Standalone) => return hello,
+            (_, Kind::Mongos) => {
+                hello.insert("msg", "isdbgrid");
+                return hello;
+            }
+            (Some(Membership { me, hosts, primary, election }), _) => {
+                hello.extend(doc! { "setVersion": 1, "hosts": hosts, "me": me });
+                hello.extend(doc! { "secondary": !is_primary, "primary": primary });
+                if is_primary {
+                    hello.insert("electionId", process(*election));
+                }
+                let number = me.bytes().fold(0, |sum: u8, byte| sum.wrapping_mul(31) ^ byte);
+                let version = doc! { "processId": process(number), "counter": self.version };
+                hello.insert("topologyVersion", version);
+            }
+            // A driver that gets one leaves a question open, which this origin does not.
+            (None, _) if request.contains_key("comment") => {
+                hello.insert("topologyVersion", doc! { "processId": process(7), "counter": 6_i64 });
+            }
+            (None, _) => {}
+        }
+        hello.insert("setName", "rs");
+        let date = bson::DateTime::from_millis(1_000_000);
+        let last = doc! { "ts": timestamp(self.events.len()), "t": 1_i64 };
+        hello.insert("lastWrite", doc! { "opTime": last, "lastWriteDate": date });
         hello
     }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustls::{
-    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned,
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConfig, StreamOwned,
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
@@ -114,6 +114,18 @@ pub fn trusting(workshop: &Workshop, authority: &str, identity: Option<&str>) ->
             builder.with_client_auth_cert(chain, key.expect("a key")).expect("a pair")
         }
     })
+}
+
+/// A server that presents the certificate `name`.
+pub fn server(workshop: &Workshop, name: &str) -> Arc<ServerConfig> {
+    let path = |kind: &str| workshop.path(&format!("{name}.{kind}"));
+    let chain = CertificateDer::from_pem_file(path("pem")).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_file(path("key")).expect("a key");
+    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth();
+    Arc::new(builder.with_single_cert(vec![chain], key).expect("a pair"))
 }
 
 /// A verified connection.

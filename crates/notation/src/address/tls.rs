@@ -11,42 +11,47 @@ pub struct AddressTls {
     pub identity: Option<PathBuf>,
 }
 
-impl AddressTls {
-    /// Reads the options of a `mongodb://` address; `None` if they do not ask for TLS.
-    pub(super) fn parse(options: &str) -> Result<Option<Self>, String> {
-        let (mut tls, mut asked) = (Self::default(), None);
-        for option in options.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            match (name.to_ascii_lowercase().as_str(), value) {
-                ("tls" | "ssl", "true") if asked != Some(false) => asked = Some(true),
-                ("tls" | "ssl", "false") if asked != Some(true) => asked = Some(false),
-                ("tlscafile", path) => tls.ca = Some(file(path)?),
-                ("tlscertificatekeyfile", path) => tls.identity = Some(file(path)?),
-                (
-                    "tlsinsecure" | "tlsallowinvalidcertificates" | "tlsallowinvalidhostnames",
-                    "false",
-                ) => {}
-                ("tlsinsecure" | "tlsallowinvalidcertificates" | "tlsallowinvalidhostnames", _) => {
-                    return Err(format!(
-                        "has {name}: the certificate of the origin is always verified; set \
-                         tlsCAFile or `origin_tls = {{ ca, name }}` instead"
-                    ));
-                }
-                ("tls" | "ssl", _) => {
-                    return Err(format!("has {option}, expected tls=true or tls=false once"));
-                }
-                _ => {
-                    return Err(format!(
-                        "has the option {name}, expected tls, ssl, tlsCAFile or \
-                         tlsCertificateKeyFile"
-                    ));
-                }
+/// The options of a `mongodb://` address that concern TLS, while they are read.
+#[derive(Debug, Default)]
+pub(super) struct Options {
+    files: AddressTls,
+    asked: Option<bool>,
+}
+
+impl Options {
+    /// Takes an option; false if it does not concern TLS. `name` is in lower case.
+    pub(super) fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match (name, value) {
+            ("tls" | "ssl", "true") if self.asked != Some(false) => self.asked = Some(true),
+            ("tls" | "ssl", "false") if self.asked != Some(true) => self.asked = Some(false),
+            ("tls" | "ssl", _) => {
+                return Err(format!("has {name}={value}, expected tls=true or tls=false once"));
             }
+            ("tlscafile", path) => self.files.ca = Some(file(path)?),
+            ("tlscertificatekeyfile", path) => self.files.identity = Some(file(path)?),
+            (
+                "tlsinsecure" | "tlsallowinvalidcertificates" | "tlsallowinvalidhostnames",
+                "false",
+            ) => {}
+            ("tlsinsecure" | "tlsallowinvalidcertificates" | "tlsallowinvalidhostnames", _) => {
+                return Err(format!(
+                    "has {name}: the certificate of the origin is always verified; set tlsCAFile \
+                     or `origin_tls = {{ ca, name }}` instead"
+                ));
+            }
+            _ => return Ok(false),
         }
-        match asked {
-            Some(true) => Ok(Some(tls)),
-            _ if tls != Self::default() => Err("names TLS files without tls=true".to_owned()),
-            _ => Ok(None),
+        Ok(true)
+    }
+
+    /// TLS, if the options ask for it; `default` if they do not say.
+    pub(super) fn finish(self, default: bool) -> Result<Option<AddressTls>, String> {
+        match self.asked.unwrap_or(default) {
+            true => Ok(Some(self.files)),
+            false if self.files != AddressTls::default() => {
+                Err("names TLS files without tls=true".to_owned())
+            }
+            false => Ok(None),
         }
     }
 }

@@ -8,7 +8,6 @@ use wire::{
     mongo::{
         bson::Writer,
         frame::{self, Body},
-        handshake::{self, Compression},
         message,
         request::Request as Command,
         response,
@@ -46,7 +45,7 @@ mod tests;
 mod transaction;
 
 pub use check::Access;
-pub use settings::{Settings, UniqueField};
+pub use settings::{Advertised, Settings, UniqueField};
 pub use tag::Tag;
 pub use transaction::Transactions;
 
@@ -342,10 +341,7 @@ impl Filter for Mongo {
     ) {
         self.settle(tag, reply, true, standing);
         let start = out.len();
-        let address = |_: &str| self.settings.advertise.clone();
-        let rewritten = whole(reply, &self.settings.limits)
-            .and_then(|frame| handshake::rewrite(&frame, &address, Compression::Keep, out));
-        if rewritten.is_err() {
+        if self.readdress(reply, out).is_err() {
             out.extend_from_slice(reply);
             return;
         }

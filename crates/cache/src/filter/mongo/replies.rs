@@ -2,12 +2,15 @@
 
 use wire::{
     Result,
-    mongo::frame::{self, HEADER_BYTES, opcode},
+    mongo::{
+        frame::{self, HEADER_BYTES, opcode},
+        handshake::{self, Compression},
+    },
 };
 
 use super::{
     Mongo, Tag,
-    frames::{flags, header, inflate},
+    frames::{flags, header, inflate, whole},
     identity, server,
 };
 use crate::principal::Standing;
@@ -27,6 +30,21 @@ impl Mongo {
         if let Some(login) = self.identity.settle(step, told.unwrap_or_default()) {
             standing.begin_again(login);
         }
+    }
+
+    /// Writes a greeting with the addresses of the cache in place of those of the members.
+    pub(super) fn readdress(&self, reply: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let limits = &self.settings.limits;
+        let (me, primary) = server::read(reply, limits, |greeting| {
+            let text = |name| Some(greeting.body.element(name).ok()??.str()?.to_owned());
+            (text("me"), text("primary"))
+        })
+        .unwrap_or_default();
+        let address = |member: &str| {
+            let advertise = self.settings.advertise.as_ref()?;
+            Some(advertise.of(member, me.as_deref(), primary.as_deref()))
+        };
+        handshake::rewrite(&whole(reply, limits)?, &address, Compression::Keep, out)
     }
 
     /// Reads the start of a reply: its length, and whether it answers the request of `tag`. None

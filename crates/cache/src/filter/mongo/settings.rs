@@ -20,9 +20,9 @@ pub struct Settings {
     pub namespaces: Arc<LiveRules>,
     /// Fields other than `_id` that are unique, by the namespaces they are unique in.
     pub unique_fields: Vec<UniqueField>,
-    /// The address that drivers are given instead of the members' own. `None` leaves the members'
+    /// The addresses that drivers are given instead of the members' own. `None` leaves the members'
     /// addresses: the client was diverted and uses the address of the origin.
-    pub advertise: Option<String>,
+    pub advertise: Option<Advertised>,
     /// The origin's last handshake reply, used while it cannot be reached, for as long as an entry.
     pub greetings: Arc<Greetings>,
     /// Collections that open transactions have written.
@@ -42,6 +42,35 @@ impl Settings {
             access: Arc::default(),
             ..self.clone()
         }
+    }
+}
+
+/// The addresses that drivers get in place of those of the members of a replica set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advertised {
+    /// In place of the member that answers.
+    pub own: String,
+    /// In place of the primary.
+    pub primary: String,
+    /// In place of every other member.
+    pub secondary: String,
+}
+
+impl Advertised {
+    /// One address for all members.
+    #[must_use]
+    pub fn only(address: String) -> Self {
+        Self { own: address.clone(), primary: address.clone(), secondary: address }
+    }
+
+    /// The address in place of `member`, in a greeting of `me` that names `primary`.
+    pub(super) fn of(&self, member: &str, me: Option<&str>, primary: Option<&str>) -> String {
+        let address = match Some(member) {
+            member if member == me => &self.own,
+            member if member == primary => &self.primary,
+            _ => &self.secondary,
+        };
+        address.clone()
     }
 }
 

@@ -13,9 +13,9 @@ enum State {
 
 /// A connection on which one question is asked at a time.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     state: State,
-    pub(super) input: Input,
+    pub(crate) input: Input,
     /// Number of outstanding replies to the commands sent first, before any question.
     greetings: usize,
     /// A question is unanswered.
@@ -31,7 +31,7 @@ pub(super) struct Line {
 
 impl Line {
     /// Not connected; it is to be connected at once.
-    pub(super) fn new(retry: Duration) -> Self {
+    pub(crate) fn new(retry: Duration) -> Self {
         Self {
             state: State::Down,
             input: Input::default(),
@@ -46,7 +46,7 @@ impl Line {
     }
 
     /// When there is something to do.
-    pub(super) fn due(&self, silence_max: Duration) -> Duration {
+    pub(crate) fn due(&self, silence_max: Duration) -> Duration {
         match self.state {
             // The end of the attempt is an event.
             State::Connecting => Duration::MAX,
@@ -60,39 +60,39 @@ impl Line {
     }
 
     /// Whether it is or becomes connected.
-    pub(super) fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.state != State::Down
     }
 
     /// Whether it was answered or lost at least once.
-    pub(super) fn was_tried(&self) -> bool {
+    pub(crate) fn was_tried(&self) -> bool {
         self.tried
     }
 
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.state = State::Connecting;
     }
 
     /// It is connected, and this number of greetings is sent.
-    pub(super) fn connected(&mut self, greetings: usize, now: Duration) {
+    pub(crate) fn connected(&mut self, greetings: usize, now: Duration) {
         (self.state, self.greetings, self.asked) = (State::Up, greetings, false);
         (self.since, self.next) = (now, now);
     }
 
     /// Asks no later than `at`.
-    pub(super) fn ask_at(&mut self, at: Duration) {
+    pub(crate) fn ask_at(&mut self, at: Duration) {
         if self.state == State::Up {
             self.next = self.next.min(at);
         }
     }
 
     /// A question is sent.
-    pub(super) fn ask(&mut self, next: Duration, now: Duration) {
+    pub(crate) fn ask(&mut self, next: Duration, now: Duration) {
         (self.asked, self.since, self.next) = (true, now, next);
     }
 
     /// A reply has arrived; whether it is that of a greeting.
-    pub(super) fn answered(&mut self) -> bool {
+    pub(crate) fn answered(&mut self) -> bool {
         let greeting = self.greetings > 0;
         if greeting {
             self.greetings -= 1;
@@ -102,12 +102,12 @@ impl Line {
         greeting
     }
 
-    pub(super) fn is_silent(&self, silence_max: Duration, now: Duration) -> bool {
+    pub(crate) fn is_silent(&self, silence_max: Duration, now: Duration) -> bool {
         self.state == State::Up && self.awaits() && now >= self.since + silence_max
     }
 
     /// It is lost; it is connected again after a pause that grows.
-    pub(super) fn lost(&mut self, retry_max: Duration, now: Duration) {
+    pub(crate) fn lost(&mut self, retry_max: Duration, now: Duration) {
         (self.state, self.input, self.greetings, self.asked) =
             (State::Down, Input::default(), 0, false);
         self.tried = true;

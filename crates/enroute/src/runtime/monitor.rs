@@ -1,23 +1,51 @@
-//! Follows the primary that Sentinels name: the connections to them, and what a change does here.
+//! Follows an origin that moves: the connections of its monitor, and what a change does here.
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use cache::{
     key::Scope,
-    sentinel::{Action, Config, End, Event, Monitor},
+    monitor::{Action, Event, Monitor, Told},
+    sentinel,
     storage::Storage,
+    topology,
 };
 use tokio::{sync::mpsc, task::spawn_local, time::sleep_until};
 use tracing::{info, warn};
 
-use super::{Handle, Origin, Shared, inbox};
+use super::{Handle, Origin, Protocol, Shared, inbox};
+
+/// What finds the server of an origin.
+#[derive(Debug, Clone)]
+pub enum Monitored {
+    /// Sentinels name it.
+    BySentinels(sentinel::Config),
+    /// The members of its deployment say what they are.
+    ByMembers(topology::Config),
+}
 
 /// Settings of a monitor.
 pub(super) struct Source {
     pub(super) origin: Arc<Origin>,
+    pub(super) protocol: Protocol,
     /// Identifies the origin in scopes.
     pub(super) scope: u64,
-    pub(super) config: Config,
+    pub(super) config: Monitored,
+}
+
+impl Source {
+    /// Follows the origin until the task is dropped.
+    pub(super) async fn follow(self, shared: Arc<Shared>, storage: Handle) {
+        match self.config.clone() {
+            Monitored::BySentinels(config) => {
+                let monitor = sentinel::Monitor::new(config);
+                Follower::new(shared, storage, self).follow(monitor).await;
+            }
+            Monitored::ByMembers(config) => {
+                let monitor = topology::Monitor::new(config);
+                Follower::new(shared, storage, self).follow(monitor).await;
+            }
+        }
+    }
 }
 
 /// What a connection reports.
@@ -32,7 +60,7 @@ const REPORTS_MAX: usize = 64;
 /// Longest time between two looks at the clock.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-type Reports = mpsc::Sender<(End, u64, Report)>;
+type Reports<End> = mpsc::Sender<(End, u64, Report)>;
 
 /// A connection of the monitor.
 struct Line {
@@ -41,25 +69,24 @@ struct Line {
 }
 
 /// A running monitor.
-pub(super) struct Follower {
+struct Follower<M: Monitor> {
     shared: Arc<Shared>,
     storage: Handle,
     source: Source,
-    lines: HashMap<End, Line>,
+    lines: HashMap<M::End, Line>,
     /// Number of connections so far.
     number: u64,
 }
 
-impl Follower {
-    pub(super) fn new(shared: Arc<Shared>, storage: Handle, source: Source) -> Self {
+impl<M: Monitor> Follower<M> {
+    fn new(shared: Arc<Shared>, storage: Handle, source: Source) -> Self {
         Self { shared, storage, source, lines: HashMap::new(), number: 0 }
     }
 
     /// Follows until it is dropped.
-    pub(super) async fn follow(mut self) {
+    async fn follow(mut self, mut monitor: M) {
         let start = self.shared.start;
         let (tell, mut reports) = mpsc::channel(REPORTS_MAX);
-        let mut monitor = Monitor::new(self.source.config.clone());
         loop {
             let now = start.elapsed();
             let alarm = monitor.poll_timeout().min(now + LOOK_PAUSE);
@@ -85,8 +112,8 @@ impl Follower {
         }
     }
 
-    fn act(&mut self, action: Action, tell: &Reports) {
-        let origin = &self.source.origin;
+    fn act(&mut self, action: Action<M::End, M::Told>, tell: &Reports<M::End>) {
+        let Source { origin, protocol, scope, .. } = &self.source;
         match action {
             Action::Connect(end, address) => {
                 self.number += 1;
@@ -116,11 +143,12 @@ impl Follower {
             Action::Close(end) => drop(self.lines.remove(&end)),
             Action::Leave => {
                 origin.place.leave();
-                self.storage.written_elsewhere(Scope::Origin(self.source.scope));
+                protocol.forget_greetings();
+                self.storage.written_elsewhere(Scope::Origin(*scope));
                 self.shared.origin_moved();
                 inbox::deliver(&self.shared.post, self.storage.woken());
             }
-            Action::Follow(primary) => origin.place.arrive(primary),
+            Action::Follow(address) => origin.place.arrive(address),
             Action::Tell(told) if told.is_warning() => warn!(%origin, "{told}"),
             Action::Tell(told) => info!(%origin, "{told}"),
         }

@@ -1,0 +1,96 @@
+//! The address of a MongoDB deployment: a replica set, or the mongos of a sharded cluster.
+
+use std::fmt;
+
+use super::{Address, AddressTls, Scheme, tls, with_port};
+
+/// A deployment whose members say what they are: `HOST,HOST/?replicaSet=NAME`, or `MONGOS,MONGOS`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deployment {
+    /// Members to begin with, each `host:port`.
+    pub seeds: Vec<String>,
+    /// Name of the replica set, if the address states it.
+    pub replica_set: Option<String>,
+    /// A secondary is used, not the primary.
+    pub secondary: bool,
+}
+
+impl Deployment {
+    /// The same for every address of the same members: `host:port,host:port/name`.
+    pub(super) fn name(&self) -> String {
+        let mut seeds = self.seeds.clone();
+        seeds.sort();
+        let set = self.replica_set.as_ref().map(|name| format!("/{name}"));
+        seeds.join(",") + &set.unwrap_or_default()
+    }
+
+    /// Writes its address.
+    pub(super) fn show(&self, tls: bool, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options = [
+            self.replica_set.as_ref().map(|name| format!("replicaSet={name}")),
+            self.secondary.then(|| "readPreference=secondary".to_owned()),
+            tls.then(|| "tls=true".to_owned()),
+        ];
+        let options: Vec<_> = options.into_iter().flatten().collect();
+        let mark = if options.is_empty() { "" } else { "/?" };
+        write!(out, "mongodb://{}{mark}{}", self.seeds.join(","), options.join("&"))
+    }
+}
+
+/// The options of a `mongodb://` address.
+pub(super) struct Options {
+    /// TLS, if they ask for it.
+    pub(super) tls: Option<AddressTls>,
+    replica_set: Option<String>,
+    secondary: bool,
+}
+
+impl Options {
+    /// Reads what follows `?`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let (mut tls, mut replica_set, mut secondary) = (tls::Options::default(), None, false);
+        for option in text.split('&').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            match (name.to_ascii_lowercase().as_str(), value) {
+                ("replicaset", "") => return Err("names no replica set".to_owned()),
+                ("replicaset", name) => replica_set = Some(name.to_owned()),
+                ("readpreference", "primary") => secondary = false,
+                ("readpreference", "secondary") => secondary = true,
+                ("readpreference", _) => {
+                    return Err(format!("has {option}, expected primary or secondary"));
+                }
+                (lower, value) if tls.take(lower, value)? => {}
+                _ => {
+                    return Err(format!(
+                        "has the option {name}, expected replicaSet, readPreference, tls, ssl, \
+                         tlsCAFile or tlsCertificateKeyFile"
+                    ));
+                }
+            }
+        }
+        Ok(Self { tls: tls.finish(false)?, replica_set, secondary })
+    }
+
+    /// The deployment of the members in `place`; none if it is one server.
+    pub(super) fn deployment(self, place: &str) -> Result<Option<Deployment>, String> {
+        let Self { replica_set, secondary, .. } = self;
+        if secondary && replica_set.is_none() {
+            return Err("has readPreference=secondary, expected replicaSet beside it".to_owned());
+        }
+        if replica_set.is_none() && !place.contains(',') {
+            return Ok(None);
+        }
+        if place == Address::ORIGINAL {
+            return Err("names a replica set, but `original` is no member of one".to_owned());
+        }
+        let with_port = |host| with_port(host, Scheme::Mongodb.port());
+        let seeds = place.to_ascii_lowercase();
+        let seeds: Vec<String> = seeds.split(',').map(with_port).collect::<Result<_, _>>()?;
+        if let Some((_, twice)) =
+            seeds.iter().enumerate().find(|(at, seed)| seeds[..*at].contains(seed))
+        {
+            return Err(format!("names {twice} twice"));
+        }
+        Ok(Some(Deployment { seeds, replica_set, secondary }))
+    }
+}
