@@ -95,7 +95,7 @@ pub(crate) const CACHE: &[Measurement] = &[
     },
     Measurement { names: &["item-bytes-64B"], seconds: 12.0, rounds: 0.0, run: memory::item },
     Measurement {
-        names: &["hits-10M-over-10k"],
+        names: &["hits-10M-over-10k", "hits-10M-over-10k-p16"],
         seconds: 90.0,
         rounds: 4.0,
         run: memory::ten_millions,

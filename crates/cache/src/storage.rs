@@ -161,6 +161,16 @@ pub trait Storage {
         hit: impl FnOnce(&[u8]),
     ) -> Answer;
 
+    /// Whether [`Self::prefetch`] is worth its cost: storage is larger than the caches of
+    /// processors.
+    fn prefetches(&self) -> bool {
+        false
+    }
+
+    /// Prefetches the memory that reads of keys with these hashes will use, so that their cache
+    /// misses overlap. A hint: it changes no answer.
+    fn prefetch(&self, _hashes: &[u64]) {}
+
     /// Stores what the origin gave, unless a write came since the lease was taken.
     ///
     /// # Errors
@@ -281,6 +291,16 @@ impl MemoryStorage {
     #[must_use]
     pub fn memory(&self) -> store::Stats {
         self.memory.stats()
+    }
+
+    /// As [`store::Memory::prefetch`].
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.memory.prefetch(hash);
+    }
+
+    /// As [`store::Memory::prefetch_item`].
+    pub(crate) fn prefetch_item(&self, hash: u64) {
+        self.memory.prefetch_item(hash);
     }
 
     /// Readers to notify that the fill they waited for has ended.

@@ -109,13 +109,14 @@ impl Memory {
         Some(location)
     }
 
-    /// Prefetches the index bucket of this hash.
-    pub(crate) fn prefetch(&self, hash: u64) {
+    /// Prefetches the index bucket of this hash. A lookup of many keys at once calls this for each,
+    /// then [`Memory::prefetch_item`] for each, so that the cache misses overlap.
+    pub fn prefetch(&self, hash: u64) {
         self.index.prefetch(self.fold(hash));
     }
 
     /// Prefetches the item that probably has this hash, after [`Self::prefetch`].
-    pub(crate) fn prefetch_item(&self, hash: u64) {
+    pub fn prefetch_item(&self, hash: u64) {
         if let Some(location) = self.index.guess(self.fold(hash)) {
             self.log.prefetch(location);
         }

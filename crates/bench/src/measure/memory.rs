@@ -73,25 +73,23 @@ pub(super) fn ten_millions(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Session::connect(many.address)?.get_all(MANY, VALUE_BYTES)?;
     let asked = origin.cpu_us()? - asked;
     anyhow::ensure!(asked < 200_000.0, "not all items were held: the origin was busy {asked} µs");
-    let measure = |name: &str, pipeline| {
-        run.interleave(name, |side, round| {
-            let (server, keys) = if side == Side::Ours { (&many, MANY) } else { (&few, FEW) };
-            let load = Load { keys, ..load(run, server.address, pipeline, VALUE_BYTES, round) };
-            throughput(server, &load, CLIENT)
+    [(1, name), (16, "hits-10M-over-10k-p16")]
+        .into_iter()
+        .map(|(pipeline, name)| {
+            let rounds = run.interleave(name, |side, round| {
+                let (server, keys) = if side == Side::Ours { (&many, MANY) } else { (&few, FEW) };
+                let load = Load { keys, ..load(run, server.address, pipeline, VALUE_BYTES, round) };
+                throughput(server, &load, CLIENT)
+            })?;
+            let goal = Goal::RatioMin(0.8);
+            let figure = Figure::compared(name, rounds.medians(), "hits/s", "10 k items", goal);
+            let note = format!(
+                "64 B, uniform, 50 connections, pipeline {pipeline}, one worker; {}",
+                processor(&rounds)
+            );
+            Ok(figure.note(note))
         })
-    };
-    let rounds = measure(name, 1)?;
-    let pipelined = measure("hits-10M-over-10k-p16", 16)?;
-    let figure =
-        Figure::compared(name, rounds.medians(), "hits/s", "10 k items", Goal::RatioMin(0.8));
-    let (many, few) = pipelined.medians();
-    let note = format!(
-        "64 B, uniform, 50 connections, no pipeline, one worker; {}; with pipeline 16: {many:.0} \
-         against {few:.0}, ratio {:.3}",
-        processor(&rounds),
-        many / few
-    );
-    Ok(vec![figure.note(note)])
+        .collect()
 }
 
 const CONNECTIONS: u64 = 10_000;

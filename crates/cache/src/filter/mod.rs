@@ -17,6 +17,7 @@ use crate::{
     stats::{NotFilled, WhyNot},
 };
 
+mod ahead;
 mod described;
 mod greeting;
 pub mod memcache;
@@ -24,6 +25,7 @@ pub mod mongo;
 mod reply;
 pub mod resp;
 
+pub use ahead::{AHEAD, Ahead};
 pub use described::Described;
 pub use greeting::{Form, Greetings};
 pub use reply::{Cut, Hush, Kept, Probed, Reply};
@@ -219,6 +221,13 @@ pub trait Filter: Described {
     /// # Errors
     /// The bytes break the protocol or a limit; the connection cannot continue.
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Self::Message<'a>, usize)>>;
+
+    /// Looks at the next requests in `bytes`, at a boundary between two, without taking them: for the
+    /// hashes of the keys that they probably look up. The default finds none, for a protocol whose
+    /// clients do not pipeline.
+    fn look_ahead(&self, bytes: &[u8]) -> Ahead {
+        Ahead { hashes: SmallVec::new(), bytes: bytes.len() }
+    }
 
     /// Whether the identity of a connection is checked with its first request of any kind. If not,
     /// with the first that reads or writes.

@@ -60,7 +60,7 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) -> Result<usize, Error> {
-        let mut taken = 0;
+        let (mut taken, mut prefetched) = (0, 0);
         let mut scratch = Scratch::new();
         self.held_up = false;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
@@ -77,6 +77,10 @@ impl<F: Filter> Session<F> {
                     Passage::Wait => break,
                 }
                 continue;
+            }
+            // Never for a request that comes alone.
+            if taken > 0 && taken >= prefetched {
+                prefetched = taken + self.prefetch(rest, storage);
             }
             // A hit reads its data in place: each move of a message or a request costs as much as a
             // lookup.
@@ -130,6 +134,16 @@ impl<F: Filter> Session<F> {
             taken += length;
         }
         Ok(taken)
+    }
+
+    /// Prefetches what the next requests will look up; returns how many bytes they are.
+    fn prefetch<S: Storage>(&self, rest: &[u8], storage: &S) -> usize {
+        if !storage.prefetches() {
+            return rest.len();
+        }
+        let ahead = self.filter.look_ahead(rest);
+        storage.prefetch(&ahead.hashes);
+        ahead.bytes
     }
 
     #[cold]

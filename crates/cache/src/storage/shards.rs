@@ -7,7 +7,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -28,6 +28,8 @@ pub struct Shards {
     quarantine: Duration,
     /// The part of its memory that it may use ([`Shards::grant`]).
     granted_bytes: AtomicUsize,
+    /// It held more than [`PREFETCHED_BYTES_MIN`] at the last [`Shards::advance`].
+    prefetches: AtomicBool,
 }
 
 /// Limits of all shards together.
@@ -54,6 +56,9 @@ impl StorageLimits {
 const ITEMS_FOR_SHARDS: usize = 16_384;
 /// Below this memory one shard is used, because each shard fills and empties its own segments.
 const BYTES_FOR_SHARDS: usize = 64 << 20;
+/// Below this memory lookups find most of what they need in the processor's last-level cache, so
+/// that prefetching costs more than it gains.
+const PREFETCHED_BYTES_MIN: usize = 64 << 20;
 /// Maximum number of shards: enough that two workers of a large machine rarely need the same lock.
 const SHARDS_MAX: usize = 16;
 
@@ -76,15 +81,19 @@ impl Shards {
             limits: Mutex::new(limits),
             quarantine,
             granted_bytes: AtomicUsize::new(usize::MAX),
+            prefetches: AtomicBool::new(false),
         }
     }
 
     /// Periodic maintenance; returns whether there is more to do at once.
     pub fn advance(&self, now: Duration) -> bool {
-        let mut more = false;
+        let (mut more, mut bytes) = (false, 0);
         for shard in &self.shards {
-            more |= shard.lock().advance(now);
+            let mut shard = shard.lock();
+            more |= shard.advance(now);
+            bytes += shard.memory().accounted_bytes;
         }
+        self.prefetches.store(bytes > PREFETCHED_BYTES_MIN, Relaxed);
         more
     }
 
@@ -187,6 +196,19 @@ impl Storage for Handle {
         hit: impl FnOnce(&[u8]),
     ) -> Answer {
         self.shards.of(question.key.hash).lock().read(question, ticket, now, hit)
+    }
+
+    fn prefetches(&self) -> bool {
+        self.shards.prefetches.load(Relaxed)
+    }
+
+    fn prefetch(&self, hashes: &[u64]) {
+        for &hash in hashes {
+            self.shards.of(hash).lock().prefetch(hash);
+        }
+        for &hash in hashes {
+            self.shards.of(hash).lock().prefetch_item(hash);
+        }
     }
 
     fn fill(&mut self, lease: Lease, given: Given<'_>, now: Duration) -> Result<(), NotFilled> {

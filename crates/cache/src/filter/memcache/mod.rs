@@ -16,8 +16,8 @@ use wire::{
 };
 
 use crate::{
-    filter::{Cut, Filter, Flow, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
-    key::{Namespace, Scope},
+    filter::{Ahead, Cut, Filter, Flow, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
+    key::{Key, Namespace, Scope},
     lease::Character,
     principal::{Finding, Login, Proof, Standing},
     rules::{LiveRules, Seen},
@@ -87,6 +87,14 @@ impl Filter for Memcache {
             self.recognised = true;
         }
         request::decode(bytes, &self.settings.limits)
+    }
+
+    fn look_ahead(&self, bytes: &[u8]) -> Ahead {
+        Ahead::of(bytes, |rest| {
+            let (message, length) = request::decode(rest, &self.settings.limits).ok()??;
+            let hash = message.keys().next().map(|key| Key::new(self.namespace, key).hash);
+            Some((hash, length))
+        })
     }
 
     fn begin<'m>(

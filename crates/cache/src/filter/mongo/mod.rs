@@ -40,8 +40,6 @@ mod replies;
 mod server;
 mod settings;
 mod tag;
-#[cfg(test)]
-mod tests;
 mod transaction;
 
 pub use check::Access;

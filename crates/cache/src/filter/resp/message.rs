@@ -1,12 +1,26 @@
 //! What single requests and replies are.
 
-use wire::resp::{Frame, Limits, Version, frame};
+use wire::resp::{Frame, Limits, Version, frame, request};
 
 use super::Tag;
-use crate::filter::Form;
+use crate::{
+    filter::Form,
+    key::{Key, Namespace},
+};
 
 /// A push that is longer confirms no subscription: that names a channel.
 const CONFIRMATION_BYTES_MAX: usize = 64 << 10;
+
+/// The hash of the key of the next request, and the length of the request. Its first argument is
+/// nearly always a key; otherwise a prefetch is wasted.
+pub(super) fn first_key(
+    bytes: &[u8],
+    namespace: Namespace,
+    limits: &Limits,
+) -> Option<(Option<u64>, usize)> {
+    let (request, length) = request::decode(bytes, limits).ok()??;
+    Some((request.argument(1).map(|key| Key::new(namespace, key).hash), length))
+}
 
 /// Whether `bytes` can be the beginning of a message that confirms the subscription of `tag`.
 pub(super) fn begins_confirmation(tag: Option<&Tag>, bytes: &[u8], limits: &Limits) -> bool {

@@ -12,7 +12,7 @@ use wire::{
 };
 
 use crate::{
-    filter::{Cut, Filter, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
+    filter::{Ahead, Cut, Filter, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
     key::{Namespace, Scope},
     lease::Character,
     principal::{Finding, Login, Standing},
@@ -34,12 +34,10 @@ mod shebang;
 mod state;
 mod stated;
 mod tag;
-#[cfg(test)]
-mod tests;
 
 pub use check::{Access, Asked};
 pub use cluster::{Addresses, Topology};
-use message::{begins_confirmation, confirms, has_line, is_queued, whole};
+use message::{begins_confirmation, confirms, first_key, has_line, is_queued, whole};
 pub(crate) use settings::namespace;
 pub use settings::{Databases, Expiry, FEED_DATABASES, Scripts, Settings};
 pub use tag::Tag;
@@ -134,6 +132,10 @@ impl Filter for Resp {
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
         self.decoder.decode(bytes, &self.settings.limits)
+    }
+
+    fn look_ahead(&self, bytes: &[u8]) -> Ahead {
+        Ahead::of(bytes, |rest| first_key(rest, self.namespace, &self.settings.limits))
     }
 
     fn begin<'m>(

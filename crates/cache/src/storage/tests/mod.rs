@@ -1,4 +1,6 @@
-//! Models of storage: every order of a few steps, and threads in orders drawn at random.
+//! Models of storage: every order of a few steps, and threads in orders drawn at random. And what a
+//! model does not show.
 
 mod every_order_of_writes_and_fills_serves_what_is_right;
+mod prefetching_changes_no_answer;
 mod threads_of_several_workers_serve_what_is_right;
