@@ -9,7 +9,6 @@ pub mod shards;
 use std::{mem, time::Duration};
 
 use hashbrown::HashSet;
-use policy::hotkey::{self, CountMin};
 use smallvec::SmallVec;
 
 use crate::{
@@ -21,9 +20,11 @@ use crate::{
 };
 
 mod generation;
+mod hot;
 mod inspection;
 
 use generation::Generation;
+use hot::HotKeys;
 pub use inspection::{Inspection, Stored};
 
 /// Locks of the shards; a test replaces this module by a model of threads.
@@ -217,38 +218,6 @@ pub struct MemoryStorage {
     hot: Option<HotKeys>,
     scratch: Vec<u8>,
     stats: Stats,
-}
-
-/// Counts the reads that miss, for [`Population::Hot`]: NetCache's sketch, in user space.
-#[derive(Debug)]
-struct HotKeys {
-    sketch: CountMin,
-    threshold: u16,
-    period: Duration,
-    ends_at: Duration,
-}
-
-impl HotKeys {
-    fn new(config: &Config) -> Option<Self> {
-        let Population::Hot { threshold } = config.population else { return None };
-        let sizes = hotkey::Config::default();
-        let sketch = CountMin::new(sizes.sketch_rows, sizes.sketch_width_bits)
-            .expect("the default sizes are within the limits");
-        let period = config.hot_period;
-        Some(Self { sketch, threshold, period, ends_at: period })
-    }
-
-    /// Counts a read; says whether its key is hot.
-    fn count(&mut self, hash: u64) -> bool {
-        self.sketch.add(hash) >= self.threshold
-    }
-
-    fn advance(&mut self, now: Duration) {
-        if now >= self.ends_at {
-            self.sketch.clear();
-            self.ends_at = now + self.period;
-        }
-    }
 }
 
 impl MemoryStorage {

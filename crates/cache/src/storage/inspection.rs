@@ -34,10 +34,7 @@ impl MemoryStorage {
     /// What is held under `key` now.
     #[must_use]
     pub fn inspect(&self, key: Key<'_>, now: Duration) -> Inspection {
-        let cold = self
-            .hot
-            .as_ref()
-            .is_some_and(|hot| hot.sketch.estimate(key.hash).saturating_add(1) < hot.threshold);
+        let cold = self.hot.as_ref().is_some_and(|hot| !hot.would_be(key.hash));
         let closed = self.leases.closed(key).map(Refusal::Closed);
         let mut inspection = Inspection {
             refusal: closed.or(cold.then_some(Refusal::NotHot)),
