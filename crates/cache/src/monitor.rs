@@ -43,13 +43,26 @@ pub enum Event<'a, End> {
     Received(End, &'a [u8]),
     /// A connection could not be made, or has ended: why.
     Lost(End, &'a str),
+    /// The records that were asked for, or why there are none.
+    Resolved(Result<Records<'a>, &'a str>),
     /// [`Monitor::poll_timeout`] has passed.
     Time,
+}
+
+/// What DNS has about a service.
+#[derive(Debug, Clone, Copy)]
+pub struct Records<'a> {
+    /// Its servers, each `host:port`.
+    pub hosts: &'a [String],
+    /// The TXT records of its domain.
+    pub texts: &'a [String],
 }
 
 /// What is to be done, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action<End, Told> {
+    /// Look up the records of this service of a domain.
+    Resolve(&'static str, String),
     /// Connect to this address.
     Connect(End, String),
     /// Send these bytes.

@@ -383,7 +383,7 @@ impl monitor::Monitor for Monitor {
             Event::Connected(end) => self.connected(end, now),
             Event::Received(end, bytes) => self.received(end, bytes, now),
             Event::Lost(end, why) => self.lost(end, why, now),
-            Event::Time => {}
+            Event::Time | Event::Resolved(_) => {}
         }
         self.decide(now);
         self.advance(now);

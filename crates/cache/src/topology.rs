@@ -24,6 +24,7 @@ use crate::monitor::{self, Pace};
 
 mod hello;
 mod server;
+mod srv;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -39,6 +40,8 @@ type Action = monitor::Action<End, Told>;
 
 /// Longest reply to `hello`.
 const REPLY_BYTES_MAX: usize = 1 << 20;
+/// The service whose records name the members of a deployment.
+const SERVICE: &str = "_mongodb._tcp";
 /// A server before MongoDB 4.4.2 does not know `hello`.
 const COMMAND_NOT_FOUND: i64 = 59;
 
@@ -47,6 +50,8 @@ const COMMAND_NOT_FOUND: i64 = 59;
 pub struct Config {
     /// The servers that are asked first, each `host:port`.
     pub seeds: Vec<String>,
+    /// Domain whose records in DNS name them.
+    pub domain: Option<String>,
     /// Name of the replica set. Without it, the first server that answers decides whether the
     /// deployment is its replica set or a sharded cluster.
     pub replica_set: Option<String>,
@@ -89,6 +94,10 @@ pub struct Monitor {
     /// It was told that there is none.
     told_absent: bool,
     hurry_until: Duration,
+    /// Next look-up of records; none while one is under way.
+    resolve_at: Option<Duration>,
+    /// The last trouble with them, so that it is told once.
+    trouble: Option<String>,
     actions: Vec<Action>,
 }
 
@@ -103,6 +112,7 @@ impl monitor::Monitor for Monitor {
             }
             Event::Received(end, bytes) => self.received(end, bytes, now),
             Event::Lost(end, why) => self.lost(end, why, now),
+            Event::Resolved(records) => self.resolved(records, now),
             Event::Time => {}
         }
         self.decide(now);
@@ -112,8 +122,8 @@ impl monitor::Monitor for Monitor {
 
     fn poll_timeout(&self) -> Duration {
         let silence_max = self.config.pace.silence_max;
-        let due = self.servers.values().map(|server| server.line.due(silence_max)).min();
-        due.unwrap_or(Duration::MAX)
+        let due = self.servers.values().map(|server| server.line.due(silence_max));
+        due.chain(self.resolves_at()).min().unwrap_or(Duration::MAX)
     }
 }
 
@@ -131,6 +141,8 @@ impl Monitor {
             left: None,
             told_absent: false,
             hurry_until: Duration::ZERO,
+            resolve_at: Some(Duration::ZERO),
+            trouble: None,
             actions: Vec::new(),
             config,
         };
@@ -377,7 +389,8 @@ impl Monitor {
 
     fn tell_absent(&mut self, role: String) {
         // At the start none has had the time to answer.
-        let asked = self.servers.values().all(|server| server.line.was_tried());
+        let asked =
+            !self.servers.is_empty() && self.servers.values().all(|server| server.line.was_tried());
         if asked && !self.told_absent {
             self.told_absent = true;
             let asked = self.servers.values().map(|server| server.address.clone()).collect();
@@ -389,6 +402,11 @@ impl Monitor {
     fn advance(&mut self, now: Duration) {
         let Pace { silence_max, poll_interval, hurry_interval, .. } = self.config.pace;
         let hurries = self.used.is_none() || now < self.hurry_until;
+        if self.resolves_at().is_some_and(|at| at <= now) {
+            self.resolve_at = None;
+            let domain = self.config.domain.clone().unwrap_or_default();
+            self.actions.push(Action::Resolve(SERVICE, domain));
+        }
         let mut silent = Vec::new();
         for (end, server) in &mut self.servers {
             if server.line.due(silence_max) > now {

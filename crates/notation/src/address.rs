@@ -17,7 +17,8 @@ use deployment::Options;
 /// Protocol and place: `mongodb://host:port`, `redis://host:port`, `memcached://host:port`; with
 /// TLS `mongodb://host:port/?tls=true`, `rediss://host:port`. A primary that Sentinels name:
 /// `redis+sentinel://host,host/name`, with TLS `rediss+sentinel://`. A replica set or a sharded
-/// cluster: `mongodb://host,host/?replicaSet=name`, `mongodb://mongos,mongos`.
+/// cluster: `mongodb://host,host/?replicaSet=name`, `mongodb://mongos,mongos`, or by its records in
+/// DNS, with TLS unless it says `tls=false`: `mongodb+srv://domain`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Protocol.
@@ -96,7 +97,7 @@ impl FromStr for Address {
             wrong("has no protocol, expected mongodb://, redis:// or memcached://")
         })?;
         let (place, options) = match place.split_once('?') {
-            Some((place, options)) if scheme == "mongodb" => (place, options),
+            Some((place, options)) if scheme.starts_with("mongodb") => (place, options),
             _ => (place, ""),
         };
         let (scheme, by_sentinels) = match scheme.strip_suffix("+sentinel") {
@@ -105,13 +106,14 @@ impl FromStr for Address {
             }
             _ => (scheme, false),
         };
-        let options = Options::parse(options).map_err(|why| wrong(&why))?;
+        let by_records = scheme == "mongodb+srv";
+        let options = Options::parse(options, by_records).map_err(|why| wrong(&why))?;
         let tls = match scheme {
             "rediss" | "valkeys" => Some(AddressTls::default()),
             _ => options.tls.clone(),
         };
         let scheme = match scheme {
-            "mongodb" => Scheme::Mongodb,
+            "mongodb" | "mongodb+srv" => Scheme::Mongodb,
             "redis" | "valkey" | "rediss" | "valkeys" => Scheme::Redis,
             "memcached" => Scheme::Memcached,
             _ => {
@@ -132,9 +134,12 @@ impl FromStr for Address {
             return Ok(Self { scheme, host_port, found_by, tls });
         }
         let place = place.strip_suffix('/').unwrap_or(place);
-        if scheme == Scheme::Mongodb
-            && let Some(deployment) = options.deployment(place).map_err(|why| wrong(&why))?
-        {
+        let deployment = match scheme {
+            _ if by_records => options.by_records(place).map(Some),
+            Scheme::Mongodb => options.deployment(place),
+            _ => Ok(None),
+        };
+        if let Some(deployment) = deployment.map_err(|why| wrong(&why))? {
             let host_port = deployment.name();
             let found_by = Some(FoundBy::Deployment(deployment));
             return Ok(Self { scheme, host_port, found_by, tls });
@@ -371,7 +376,17 @@ mod tests {
         assert_eq!(address.to_string(), "mongodb://m1:27017,m2:27017");
         assert_eq!(mongos.replica_set, None);
         assert_eq!(read("mongodb://a/?replicaset=rs").1.seeds, ["a:27017"]);
+        let (address, set) = read("mongodb+srv://Set.example.net/?replicaSet=rs");
+        assert_eq!(address.to_string(), "mongodb+srv://set.example.net/?replicaSet=rs");
+        assert_eq!((address.tls.is_some(), set.seeds.len()), (true, 0));
+        assert_eq!(set.domain.as_deref(), Some("set.example.net"));
+        let (address, _) = read("mongodb+srv://set.example.net/?tls=false");
+        assert_eq!(address.to_string(), "mongodb+srv://set.example.net/?tls=false");
+        assert_eq!(address.tls, None);
         for (text, why) in [
+            ("mongodb+srv://set.example.net:27017", "is not one DOMAIN"),
+            ("mongodb+srv://a.example,b.example", "is not one DOMAIN"),
+            ("mongodb+srv://set", "is not one DOMAIN"),
             ("mongodb://a,a:27017", "names a:27017 twice"),
             ("mongodb://a,/?replicaSet=rs", "not one HOST:PORT"),
             ("mongodb://a/?replicaSet=", "names no replica set"),

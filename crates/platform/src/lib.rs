@@ -15,6 +15,7 @@
 //! | [`cgroup`] | memory limit of the control group of the process |
 //! | [`directory`] | a directory that is held open |
 //! | [`diverted`] | where connections wanted to go that the kernel has diverted |
+//! | [`dns`] | services that DNS names: SRV and TXT records |
 //! | [`harden`] | keeps secrets in the memory of the process |
 //! | [`lock`] | a file that one process at a time may hold |
 //! | [`memory`] | memory budget of the process; data in transit ([`memory::transit`]) |
@@ -35,6 +36,7 @@ pub mod certificate;
 pub mod cgroup;
 pub mod directory;
 pub mod diverted;
+pub mod dns;
 pub mod harden;
 pub mod lock;
 pub mod memory;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use wire::mongo::{bson::Writer, message};
 
 use super::{Action, Config, End, Event, Monitor, Told};
-use crate::monitor::{Monitor as _, Pace};
+use crate::monitor::{Monitor as _, Pace, Records};
 
 const START: Duration = Duration::from_secs(1);
 
@@ -359,4 +359,68 @@ fn that_there_is_no_primary_is_told_once_all_were_asked() {
     assert!(
         world.actions.iter().any(|action| matches!(action, Action::Tell(Told::Trouble { .. })))
     );
+}
+
+/// What DNS says of `set.example.net`.
+fn resolve(world: &mut World, hosts: &[&str], texts: &[&str]) {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let (hosts, texts) = (owned(hosts), owned(texts));
+    world.step(Event::Resolved(Ok(Records { hosts: &hosts, texts: &texts })));
+}
+
+#[test]
+fn records_in_dns_name_the_members_and_the_set() {
+    let domain = Some("set.example.net".to_owned());
+    let mut world = World::of(Config { domain: domain.clone(), ..Config::default() });
+    let asked = || Action::Resolve("_mongodb._tcp", "set.example.net".to_owned());
+    assert_eq!(world.actions, [asked()]);
+    world.actions.clear();
+    world.step(Event::Resolved(Err("no reply")));
+    assert!(world.told("set.example.net cannot be used: no reply"));
+    for (hosts, texts, why) in [
+        (&["a.example.org:1"][..], &[][..], "a.example.org, expected hosts below example.net"),
+        (&["aexample.net:1"], &[], "hosts below example.net"),
+        (&["a.example.net:1"], &["loadBalanced=true"], "its TXT record has loadBalanced=true"),
+        (&["a.example.net:1"], &["replicaSet=rs", "x"], "one TXT record at most, found 2"),
+    ] {
+        resolve(&mut world, hosts, texts);
+        assert!(world.told(why), "{why}: {:?}", world.actions);
+    }
+    assert!(world.monitor.servers.is_empty());
+    world.actions.clear();
+    world.now += Pace::default().retry_max;
+    world.step(Event::Time);
+    assert_eq!(world.actions, [asked()]);
+    let hosts = ["A.example.net.:1", "b.example.net:1"];
+    resolve(&mut world, &hosts, &["authSource=admin&replicaSet=rs"]);
+    assert!(world.asks("a.example.net:1") && world.asks("b.example.net:1"));
+    world.says("a.example.net:1", &Said { set: "other", ..primary(1) });
+    assert!(world.told("expected a member of the replica set `rs`"));
+    world.says("b.example.net:1", &Said { hosts: &["b.example.net:1"], ..primary(1) });
+    // From now on the members name each other.
+    world.actions.clear();
+    world.now += super::srv::RESOLVE_INTERVAL;
+    world.step(Event::Time);
+    assert!(!world.actions.contains(&asked()));
+}
+
+#[test]
+fn every_mongos_that_dns_names_is_asked_and_no_other() {
+    let mongos = Said { set: "", role: "isdbgrid", ..SET };
+    let domain = Some("example.net".to_owned());
+    let mut world = World::of(Config { domain, ..Config::default() });
+    resolve(&mut world, &["a.example.net:1", "b.example.net:1"], &[]);
+    world.says("a.example.net:1", &mongos);
+    world.says("b.example.net:1", &mongos);
+    assert_eq!(world.moves(), ["follow a.example.net:1"]);
+    world.now += super::srv::RESOLVE_INTERVAL;
+    world.step(Event::Time);
+    assert!(world.actions.iter().any(|action| matches!(action, Action::Resolve(..))));
+    // Neither has answered in between.
+    world.says("a.example.net:1", &mongos);
+    world.says("b.example.net:1", &mongos);
+    assert!(world.moves().is_empty());
+    resolve(&mut world, &["b.example.net:1", "c.example.net:1"], &[]);
+    assert_eq!(world.moves(), ["leave", "follow b.example.net:1"]);
+    assert!(world.asks("c.example.net:1") && !world.asks("a.example.net:1"));
 }

@@ -66,7 +66,8 @@ pub(super) struct Arguments {
     /// Address of the database: mongodb://HOST:PORT, redis://HOST:PORT or memcached://HOST:PORT,
     /// the same protocol as --listen; with TLS mongodb://HOST:PORT/?tls=true or rediss://HOST:PORT.
     /// A primary that Sentinels name: redis+sentinel://HOST,HOST/NAME. A replica set:
-    /// mongodb://HOST,HOST/?replicaSet=NAME. A sharded cluster: mongodb://MONGOS,MONGOS
+    /// mongodb://HOST,HOST/?replicaSet=NAME. A sharded cluster: mongodb://MONGOS,MONGOS. Either
+    /// by its records in DNS, with TLS: mongodb+srv://DOMAIN
     #[arg(long, value_name = "ADDRESS", requires = "listen")]
     origin: Option<Address>,
 

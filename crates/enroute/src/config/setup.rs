@@ -271,9 +271,9 @@ impl ListenerDocument {
                 let config = sentinel::Config { name, sentinels, login, node_login, pace };
                 Some(Monitored::BySentinels(config))
             }
-            Some(FoundBy::Deployment(Deployment { seeds, replica_set, secondary })) => {
+            Some(FoundBy::Deployment(Deployment { seeds, domain, replica_set, secondary })) => {
                 let pace = Pace::default();
-                let config = topology::Config { seeds, replica_set, secondary, pace };
+                let config = topology::Config { seeds, domain, replica_set, secondary, pace };
                 Some(Monitored::ByMembers(config))
             }
         })

@@ -4,11 +4,12 @@ use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
 use cache::{
     key::Scope,
-    monitor::{Action, Event, Monitor, Told},
+    monitor::{Action, Event, Monitor, Records, Told},
     sentinel,
     storage::Storage,
     topology,
 };
+use platform::dns::{self, Service};
 use tokio::{sync::mpsc, task::spawn_local, time::sleep_until};
 use tracing::{info, warn};
 
@@ -48,11 +49,12 @@ impl Source {
     }
 }
 
-/// What a connection reports.
-enum Report {
-    Connected,
-    Received(Vec<u8>),
-    Lost(String),
+/// What a connection reports, or a look-up of records.
+enum Report<End> {
+    Connected(End, u64),
+    Received(End, u64, Vec<u8>),
+    Lost(End, u64, String),
+    Resolved(io::Result<Service>),
 }
 
 /// Reports that wait for the monitor; a connection with more to report waits too.
@@ -60,7 +62,7 @@ const REPORTS_MAX: usize = 64;
 /// Longest time between two looks at the clock.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
-type Reports<End> = mpsc::Sender<(End, u64, Report)>;
+type Reports<End> = mpsc::Sender<Report<End>>;
 
 /// A connection of the monitor.
 struct Line {
@@ -91,17 +93,7 @@ impl<M: Monitor> Follower<M> {
             let now = start.elapsed();
             let alarm = monitor.poll_timeout().min(now + LOOK_PAUSE);
             let actions = tokio::select! {
-                Some((end, number, report)) = reports.recv() => {
-                    if self.lines.get(&end).is_none_or(|line| line.number != number) {
-                        continue;
-                    }
-                    let event = match &report {
-                        Report::Connected => Event::Connected(end),
-                        Report::Received(bytes) => Event::Received(end, bytes),
-                        Report::Lost(why) => Event::Lost(end, why),
-                    };
-                    monitor.step(event, start.elapsed())
-                }
+                Some(report) = reports.recv() => self.pass_on(report, &mut monitor),
                 () = sleep_until(start + alarm) => {
                     monitor.step(Event::Time, start.elapsed().max(alarm))
                 }
@@ -110,6 +102,29 @@ impl<M: Monitor> Follower<M> {
                 self.act(action, &tell);
             }
         }
+    }
+
+    /// Tells the monitor what is reported of its present connections.
+    fn pass_on(&self, report: Report<M::End>, monitor: &mut M) -> Vec<Action<M::End, M::Told>> {
+        let is_present =
+            |end, number| self.lines.get(end).is_some_and(|line| line.number == number);
+        let why;
+        let event = match &report {
+            Report::Connected(end, number) if is_present(end, *number) => Event::Connected(*end),
+            Report::Received(end, number, bytes) if is_present(end, *number) => {
+                Event::Received(*end, bytes)
+            }
+            Report::Lost(end, number, why) if is_present(end, *number) => Event::Lost(*end, why),
+            Report::Connected(..) | Report::Received(..) | Report::Lost(..) => return Vec::new(),
+            Report::Resolved(Ok(Service { hosts, texts })) => {
+                Event::Resolved(Ok(Records { hosts, texts }))
+            }
+            Report::Resolved(Err(error)) => {
+                why = error.to_string();
+                Event::Resolved(Err(&why))
+            }
+        };
+        monitor.step(event, self.shared.start.elapsed())
     }
 
     fn act(&mut self, action: Action<M::End, M::Told>, tell: &Reports<M::End>) {
@@ -122,18 +137,25 @@ impl<M: Monitor> Follower<M> {
                 let (origin, tell, number) = (Arc::clone(origin), tell.clone(), self.number);
                 spawn_local(async move {
                     let report = async |report| {
-                        let _ = tell.send((end, number, report)).await;
+                        let _ = tell.send(report).await;
                     };
                     let talk = async {
                         let stream = origin.reach_at(&address).await?;
-                        report(Report::Connected).await;
-                        stream
-                            .exchange(pending, async |bytes| report(Report::Received(bytes)).await)
-                            .await
+                        report(Report::Connected(end, number)).await;
+                        let received =
+                            async |bytes| report(Report::Received(end, number, bytes)).await;
+                        stream.exchange(pending, received).await
                     };
                     let ended: io::Result<()> = talk.await;
                     let why = ended.err().map_or_else(String::new, |error| error.to_string());
-                    report(Report::Lost(why)).await;
+                    report(Report::Lost(end, number, why)).await;
+                });
+            }
+            Action::Resolve(service, domain) => {
+                let tell = tell.clone();
+                spawn_local(async move {
+                    let found = dns::service(service, &domain).await;
+                    let _ = tell.send(Report::Resolved(found)).await;
                 });
             }
             // One that has ended reports that.

@@ -16,12 +16,13 @@ use mongodb::options::{ClientOptions, ReadPreference, SelectionCriteria};
 use mongodb::sync::{Client, Collection};
 
 use crate::support::directory::{TemporaryDirectory, installed};
+use crate::support::dns::NameServer;
 use crate::support::enroute::Enroute;
 use crate::support::origins::absent;
 use crate::support::process::{PATIENCE, Process};
 use crate::support::replica::{Kind, Replica};
 use crate::support::replica_set::ReplicaSet;
-use crate::support::secured::{certificates, server};
+use crate::support::secured::{certificates, origin_tls, server};
 
 fn listener(origin: &str, options: &str) -> String {
     format!("[[listener]]\nlisten = \"mongodb://127.0.0.1:0\"\norigin = \"{origin}\"\n{options}\n")
@@ -111,8 +112,8 @@ fn what_only_the_former_primary_had_is_never_served_by_the_next() {
         driver.becomes_a_hit("lost", set.member(0));
         // The first steps down; what the second does not have is undone.
         set.elect(1, |_| true);
-        assert!(!driver.has("lost") && driver.has("kept"));
         enroute.stderr_line(&format!("is {}; before it was {}", set.host(1), set.host(0)));
+        assert!(!driver.has("lost") && driver.has("kept"));
         driver.inserts("later");
         assert!(set.member(1).records().len() > set.member(0).records().len());
         driver.becomes_a_hit("later", set.member(1));
@@ -145,8 +146,31 @@ fn members_with_tls_are_followed_by_the_names_in_their_certificates() {
     driver.inserts("lost");
     driver.becomes_a_hit("lost", set.member(0));
     set.elect(1, |_| true);
-    assert!(!driver.has("lost"));
     enroute.stderr_line(&format!("is {}; before it was {}", set.host(1), set.host(0)));
+    assert!(!driver.has("lost"));
+}
+
+#[test]
+fn records_in_dns_name_the_members() {
+    let Some(workshop) = certificates() else { return };
+    let named = |address: SocketAddr| format!("m.rs.enroute.test:{}", address.port());
+    let tls = server(&workshop, "localhost");
+    let mut set = ReplicaSet::start_with(2, Some(&tls), named);
+    set.elect(0, |_| true);
+    // Not the primary: it is found from the other member.
+    let (name, port) = set.host(1).split_once(':').expect("a port");
+    let hosts = vec![(name.to_owned(), port.parse().expect("a port"))];
+    let Some(names) = NameServer::start(hosts, "authSource=admin&replicaSet=rs") else { return };
+    let listener = listener("mongodb+srv://set.rs.enroute.test", &origin_tls(&workshop));
+    let arguments = ["--log", "info", "cache"];
+    let enroute = Enroute::start_resolving(&names.file(), &arguments, &listener);
+    enroute.stderr_line(&format!("the primary of the replica set `rs` is {}", set.host(0)));
+    let driver = Driver::of(&enroute, "");
+    driver.inserts("lost");
+    driver.becomes_a_hit("lost", set.member(0));
+    set.elect(1, |_| true);
+    enroute.stderr_line(&format!("is {}; before it was {}", set.host(1), set.host(0)));
+    assert!(!driver.has("lost"));
 }
 
 #[test]

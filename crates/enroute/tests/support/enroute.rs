@@ -164,6 +164,15 @@ impl Enroute {
         Self::run(&program(), arguments, Some(toml))
     }
 
+    /// The same in a mount namespace of its own, where `resolver` is `/etc/resolv.conf`.
+    pub fn start_resolving(resolver: &Path, arguments: &[&str], toml: &str) -> Self {
+        let enter = "mount --bind \"$1\" /etc/resolv.conf; shift; exec \"$@\"";
+        let (resolver, program) = (resolver.display().to_string(), program());
+        let program = program.display().to_string();
+        let first = ["--mount", "sh", "-ec", enter, "sh", &resolver, &program];
+        Self::run(Path::new("unshare"), &[&first[..], arguments].concat(), Some(toml))
+    }
+
     /// Changes the file it was started with.
     pub fn write_config(&self, toml: &str) {
         fs::write(self.directory.path().join(CONFIG), toml).expect("a writable directory");

@@ -23,6 +23,7 @@ pub mod clock;
 pub mod cluster;
 pub mod database;
 pub mod directory;
+pub mod dns;
 pub mod edge;
 pub mod enroute;
 pub mod faults;

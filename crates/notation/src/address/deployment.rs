@@ -7,8 +7,10 @@ use super::{Address, AddressTls, Scheme, tls, with_port};
 /// A deployment whose members say what they are: `HOST,HOST/?replicaSet=NAME`, or `MONGOS,MONGOS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deployment {
-    /// Members to begin with, each `host:port`.
+    /// Members to begin with, each `host:port`; none if [`Self::domain`] names them.
     pub seeds: Vec<String>,
+    /// Domain whose records in DNS name members to begin with.
+    pub domain: Option<String>,
     /// Name of the replica set, if the address states it.
     pub replica_set: Option<String>,
     /// A secondary is used, not the primary.
@@ -19,6 +21,7 @@ impl Deployment {
     /// The same for every address of the same members: `host:port,host:port/name`.
     pub(super) fn name(&self) -> String {
         let mut seeds = self.seeds.clone();
+        seeds.extend(self.domain.clone());
         seeds.sort();
         let set = self.replica_set.as_ref().map(|name| format!("/{name}"));
         seeds.join(",") + &set.unwrap_or_default()
@@ -29,11 +32,16 @@ impl Deployment {
         let options = [
             self.replica_set.as_ref().map(|name| format!("replicaSet={name}")),
             self.secondary.then(|| "readPreference=secondary".to_owned()),
-            tls.then(|| "tls=true".to_owned()),
+            (tls && self.domain.is_none()).then(|| "tls=true".to_owned()),
+            (!tls && self.domain.is_some()).then(|| "tls=false".to_owned()),
         ];
         let options: Vec<_> = options.into_iter().flatten().collect();
         let mark = if options.is_empty() { "" } else { "/?" };
-        write!(out, "mongodb://{}{mark}{}", self.seeds.join(","), options.join("&"))
+        let (scheme, place) = match &self.domain {
+            Some(domain) => ("mongodb+srv", domain.clone()),
+            None => ("mongodb", self.seeds.join(",")),
+        };
+        write!(out, "{scheme}://{place}{mark}{}", options.join("&"))
     }
 }
 
@@ -46,8 +54,8 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads what follows `?`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads what follows `?`; `default_tls`: whether TLS is used if they do not say.
+    pub(super) fn parse(text: &str, default_tls: bool) -> Result<Self, String> {
         let (mut tls, mut replica_set, mut secondary) = (tls::Options::default(), None, false);
         for option in text.split('&').filter(|option| !option.is_empty()) {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -68,7 +76,7 @@ impl Options {
                 }
             }
         }
-        Ok(Self { tls: tls.finish(false)?, replica_set, secondary })
+        Ok(Self { tls: tls.finish(default_tls)?, replica_set, secondary })
     }
 
     /// The deployment of the members in `place`; none if it is one server.
@@ -91,6 +99,16 @@ impl Options {
         {
             return Err(format!("names {twice} twice"));
         }
-        Ok(Some(Deployment { seeds, replica_set, secondary }))
+        Ok(Some(Deployment { seeds, domain: None, replica_set, secondary }))
+    }
+
+    /// The deployment that the records of `domain` name.
+    pub(super) fn by_records(self, domain: &str) -> Result<Deployment, String> {
+        let Self { replica_set, secondary, .. } = self;
+        if !domain.contains('.') || domain.contains([',', ':', '/', '[']) {
+            return Err("is not one DOMAIN, without a port".to_owned());
+        }
+        let domain = Some(domain.to_ascii_lowercase());
+        Ok(Deployment { seeds: Vec::new(), domain, replica_set, secondary })
     }
 }
