@@ -14,7 +14,7 @@ use std::{
 pub const MARKED_AFTER: u8 = 3;
 /// Time from the last such response until the mark expires.
 const KEPT_FOR: Duration = Duration::from_secs(10);
-/// Targets that can be marked at a time; a further one takes another's place.
+/// Maximum number of marked targets; a further one replaces another.
 const TARGETS: usize = 1 << 14;
 
 /// The marks of all targets.

@@ -29,7 +29,7 @@ const SHARDS: usize = 8;
 /// Maximum length of a key (a target and the values it varies by); longer ones are not stored.
 const KEY_BYTES_MAX: usize = 8 << 10;
 
-/// Items looked at in one step of becoming smaller, under a shard's lock.
+/// Items examined in one step of shrinking, under a shard's lock.
 const STEP_ITEMS: usize = 256;
 
 /// Counters of changes; targets that share one cost each other a fill now and then.
@@ -174,7 +174,7 @@ impl Storage {
         self.shards.iter().for_each(|shard| shard.lock().resize(usize::MAX, each));
     }
 
-    /// A step of what becoming smaller takes; true while there is more to do.
+    /// One step of shrinking; true while there is more to do.
     pub fn advance(&self, now: Duration) -> bool {
         let now = now.saturating_sub(self.start);
         let step = |more, shard: &Mutex<Memory>| shard.lock().step(STEP_ITEMS, now) || more;

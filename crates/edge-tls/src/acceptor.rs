@@ -98,7 +98,7 @@ type Contexts = HashMap<String, SslContext>;
 pub struct Session {
     /// The `domain` of the site, as configured.
     pub site: Arc<str>,
-    /// It went on with a session of before: no key was asked.
+    /// The session was resumed: no private key was used.
     pub resumed: bool,
     /// The application protocol.
     pub protocol: Protocol,
@@ -156,11 +156,11 @@ impl Acceptor {
         Ok(Self { base: builder.build(), contexts })
     }
 
-    /// From now on handshakes begin with these sites. Open connections and those that shake hands
-    /// go on as they began, and tickets stay good.
+    /// Uses these sites for new handshakes. Open connections and handshakes in progress are not
+    /// affected, and tickets stay valid.
     ///
     /// # Errors
-    /// BoringSSL refuses something of them; then nothing has changed.
+    /// BoringSSL rejects a site; then nothing has changed.
     pub fn replace(&self, sites: &[Site]) -> Result<(), Error> {
         let contexts = contexts(sites)?;
         *self.contexts.write() = contexts;

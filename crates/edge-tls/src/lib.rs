@@ -3,8 +3,8 @@
 //! **What it is.** An [`Acceptor`] ends TLS 1.2 and 1.3 for several domains, told apart by the
 //! client's server name (SNI). The key of a domain is a [`Key::Local`], or a [`Key::Remote`]: then
 //! each full handshake asks a [`PrivateKeySource`] once, with *what* is to be signed in parts
-//! ([`Signed`]), never a digest (dReDBox D6.3 §3.1). Session tickets make returning clients cost no
-//! such question. [`Connector`] is the other direction: TLS to an origin.
+//! ([`Signed`]), never a digest (dReDBox D6.3 §3.1). Returning clients with a session ticket cause
+//! no such request. [`Connector`] is the other direction: TLS to an origin.
 //!
 //! **What it is not.** No sockets, no clock, no HTTP, no protocol to a key server: streams come
 //! from the caller, and the source is the caller's.

@@ -102,7 +102,7 @@ pub struct Local {
     pub only: bool,
 }
 
-/// The mark of diverted packets and the number of their routing table, unless said otherwise.
+/// Default for the mark of diverted packets and the number of their routing table.
 pub const MARK: u32 = 25_966;
 
 impl Plan {

@@ -1,4 +1,4 @@
-//! What of a plan is in the kernel, in the lists that the system tools print.
+//! Finds which parts of a plan are in the kernel, in the lists that the system tools print.
 
 use crate::Name;
 

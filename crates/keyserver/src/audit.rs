@@ -26,7 +26,7 @@ const CHAIN_END: &[u8] = b"\"}";
 /// The line's bytes behind its fields.
 const SUFFIX_BYTES: usize = CHAIN_FIELD.len() + 64 + CHAIN_END.len();
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
     /// When, since 1970.
@@ -137,8 +137,8 @@ impl Chain {
         Ok(Self { count, head })
     }
 
-    /// Reads one file to its end and holds every line against the chain; the first must continue
-    /// this one, unless this one is new: then the file may begin anywhere.
+    /// Reads one file to its end and verifies each line against the chain. The first line must
+    /// continue this chain; if this chain is new, the file may begin anywhere.
     pub fn verify(&mut self, log: &mut dyn BufRead) -> std::io::Result<Result<()>> {
         let mut line = Vec::new();
         for number_in_file in 1.. {

@@ -2,7 +2,7 @@
 //!
 //! **What it is.** The decisions and the arithmetic of `enroute keyserver`: which edge may have
 //! which operation on which key ([`policy`], [`rate`]), the operations themselves ([`key`],
-//! [`message`], [`premaster`]), how keys lie sealed in a database ([`record`], [`keyring`],
+//! [`message`], [`premaster`]), how keys are stored sealed in a database ([`record`], [`keyring`],
 //! [`vault`]) and parsed in memory ([`cache`]), and the log that shows later what was done
 //! ([`audit`]).
 //!

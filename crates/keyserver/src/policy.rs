@@ -72,7 +72,7 @@ pub enum Denial {
     /// The edge asks too often.
     #[error("the edge exceeds its requests_per_second")]
     EdgeRate,
-    /// The key is asked of too often.
+    /// Too many requests for the key.
     #[error("the edge exceeds its requests_per_second_and_key")]
     KeyRate,
     /// The key is not for the name the request gives.
@@ -94,8 +94,8 @@ impl Rates {
 }
 
 impl Policy {
-    /// Whether `edge` may have `request` answered now. What it takes of the rates is taken, unless
-    /// it is denied for another reason.
+    /// Whether `request` of `edge` may be answered now. It counts against the rates unless it is
+    /// denied for another reason.
     pub fn admit(
         &self,
         edge: &str,

@@ -1,7 +1,7 @@
 //! Storage of a private key in a database: sealed twice (`docs/formats/keyserver-record.md`).
 //!
 //! Each key is sealed under a data key of its own, which is sealed under a key-encryption key. So
-//! rotating the latter touches no private key, and a record says nothing but its size.
+//! rotating the latter touches no private key, and a record reveals nothing but its size.
 
 use aws_lc_rs::aead::NONCE_LEN;
 use wire::ski::KeyId;

@@ -1,6 +1,7 @@
-//! Sealed keys in a database: bringing them in, sealing them anew, naming and removing them.
+//! Sealed keys in a database: importing, resealing, listing and removing them.
 //!
-//! What is asked of the database, and what its replies mean; the caller has the connection.
+//! It defines the commands to the database and the meaning of the replies; the caller has the
+//! connection.
 
 use wire::{resp::Reply, ski::KeyId};
 

@@ -13,7 +13,7 @@ pub use budget::{Budget, CLIENTS_BYTES, Stored, process_bytes};
 pub use clients::{COUNTED_BYTES, Clients};
 pub use policy::Overhead;
 
-/// Memory the process has resident, in bytes; none if the system does not tell.
+/// Resident memory of the process, in bytes; `None` if the system does not report it.
 pub fn resident_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;

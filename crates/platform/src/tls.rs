@@ -35,7 +35,7 @@ fn provider() -> Arc<CryptoProvider> {
 /// own certificate and key.
 ///
 /// # Errors
-/// A file cannot be read, or does not hold what it should.
+/// A file cannot be read, or has other content than expected.
 pub fn client(roots: &Path, identity: Option<(&Path, &Path)>) -> anyhow::Result<ClientConfig> {
     client_of(authorities(roots)?, identity)
 }
@@ -58,7 +58,7 @@ fn client_of(
 /// certificate again, which may have expired, and its authority may have been removed.
 ///
 /// # Errors
-/// A file cannot be read, or does not hold what it should.
+/// A file cannot be read, or has other content than expected.
 pub fn server(
     certificate: &Path,
     key: &Path,

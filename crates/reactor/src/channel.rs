@@ -150,7 +150,7 @@ impl Channel {
         }
     }
 
-    /// Sends encrypted bytes that wait for the socket, as far as it accepts them.
+    /// Sends waiting encrypted bytes, as many as the socket accepts.
     ///
     /// # Errors
     /// The connection is lost.
@@ -178,12 +178,12 @@ impl Channel {
     /// The address of this end.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Tells the peer of TLS that nothing follows, as far as the socket accepts it.
+    /// Sends the `close_notify` of TLS, if the socket accepts it now.
     pub fn finish(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.tls.send_close_notify();

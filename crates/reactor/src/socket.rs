@@ -109,7 +109,7 @@ impl Socket {
     /// The address of this end.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.stream.local_addr()
     }
@@ -117,7 +117,7 @@ impl Socket {
     /// The error of connecting.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system does not report it.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.stream.take_error()
     }

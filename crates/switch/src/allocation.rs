@@ -51,7 +51,7 @@ impl Allocation {
         }
     }
 
-    /// Which of `taken` have to leave one row, so that `units` fit there: the fewest of the
+    /// The values among `taken` to evict from one row so that `units` fit there: the fewest of the
     /// row with the most free units. Empty if there are fewer free units altogether.
     pub fn reorganise(&self, units: u32, taken: &[Room]) -> Vec<Room> {
         let Some((place, free)) =

@@ -90,7 +90,8 @@ impl DataPlane {
     /// Forgets all connections.
     pub fn forget_connections(&self) {
         self.flows.clear();
-        // Packets may pass at another interface: what they count is taken off one by one.
+        // Packets may still pass at another interface and add holds, so they are released one by
+        // one, not cleared.
         self.end_holds(Duration::MAX);
     }
 }

@@ -33,9 +33,9 @@ pub enum Side {
 }
 
 impl DataPlane {
-    /// Attaches to an interface, in native mode if its driver can; takes the place of an earlier
-    /// process's programs there without letting a packet pass between. With pins, the programs stay
-    /// when this process ends.
+    /// Attaches to an interface, in native mode if its driver supports it. Programs of an earlier
+    /// process there are replaced without a gap in which packets would pass. With pins, the
+    /// programs stay when this process ends.
     ///
     /// # Errors
     /// There is no such interface, the kernel refuses, or servers are behind too many.
@@ -154,8 +154,9 @@ impl DataPlane {
     }
 }
 
-/// A program that lets everything in, where frames of a program at the other end of a veth pair
-/// come back: its driver drops them where no program receives. Ends with this, unless it is pinned.
+/// A program that passes every frame. It is needed at the peer of a veth interface whose program
+/// sends frames back: the driver drops them if the peer has no program. Detached when dropped,
+/// unless it is pinned.
 #[derive(Debug)]
 pub struct Accepting(FdLink);
 

@@ -79,7 +79,7 @@ impl View for Counters<'_> {
     }
 }
 
-/// Whether an entry of memcached's is of this epoch and has not expired.
+/// Whether a memcached entry is of this epoch and has not expired.
 fn lives(plane: &DataPlane, entry: &Entry, now: Duration) -> bool {
     entry.epoch.load(Relaxed) == plane.shared().epoch.load(Relaxed)
         && u128::from(entry.expires_ns.load(Relaxed)) > now.as_nanos()

@@ -66,9 +66,9 @@ pub struct Value {
 }
 
 impl DataPlane {
-    /// Makes entry `number` stand for `key`: known to the data plane, not served yet. Writes from
-    /// now on raise its version above `version`. The entry must be one nothing stands in. False if
-    /// the lookup table has no room for this key: it is not found, and not cached.
+    /// Assigns entry `number` to `key`: the data plane knows it but does not serve it yet. Writes
+    /// from now on raise its version above `version`. The entry must be empty. False if the lookup
+    /// table has no room for this key: it is not found, and not cached.
     pub fn admit(&self, number: u32, key: &Key, room: Room, version: u64) -> bool {
         let Some(entry) = self.entries.get(number as usize) else { return false };
         claim(entry);
@@ -109,8 +109,8 @@ impl DataPlane {
         let mut version = version;
         let mut current = entry.version.load(Acquire) == version;
         if current && entry.valid_version.load(Acquire) == version {
-            // There is a value. One of an epoch that is over, or that ends before, may be replaced,
-            // as a write would, so that no processor that is still at it mixes both.
+            // There is a value. If its epoch is over, or it expires sooner, it may be replaced in
+            // the way of a write, so that no processor that is reading it mixes the two.
             let over = entry.epoch.load(Acquire) != value.epoch
                 || entry.expires_ns.load(Acquire) < value.expires_ns;
             current = over
@@ -148,20 +148,20 @@ impl DataPlane {
         }
     }
 
-    /// Takes a key out. What it leaves is not to be given to another key before every processor has
-    /// finished the packet it was at: the controller waits a period.
+    /// Removes a key. Its room must not be given to another key until every processor has finished
+    /// its current packet: the controller waits for one period.
     pub fn evict(&self, number: u32, name: &Name) {
         self.lookup.hide(name, number);
         if let Some(entry) = self.entries.get(number as usize) {
             claim(entry);
-            // No update carries it, and adding to it does not come round in this age.
+            // No update has this version, and increments from here never overflow.
             entry.version.store(1 << 63, Release);
             entry.valid_version.store(0, Release);
             entry.writing.store(0, Release);
         }
     }
 
-    /// The version of entry `number`, and whether it may be served as far as writes go.
+    /// The version of entry `number`, and whether no write prevents serving it.
     pub fn version(&self, number: u32) -> Option<(u64, bool)> {
         let entry = self.entries.get(number as usize)?;
         let version = entry.version.load(Acquire);

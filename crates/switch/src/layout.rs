@@ -120,15 +120,15 @@ pub type Flow = [AtomicU64; 69];
 pub const FLOWS: usize = 1 << 15;
 /// The keys that a connection's writes hold; `struct holds` says how.
 pub type Holds = [AtomicU64; 16];
-/// Holds that are counted, by the first bits of a key's name.
+/// Number of hold counters, indexed by the first bits of a key's name.
 pub const HOLDS: u32 = 1 << 15;
 /// Answers that a connection is taken to wait for when its beginning was not seen (decision 0033).
 pub const UNSEEN_MAX: usize = 64;
 
 /// Interfaces towards servers that may be named.
 pub const SERVER_INTERFACES_MAX: usize = 8;
-/// Delayed `flush_all` that are remembered one by one; more are taken for one that lasts from the
-/// first to the last.
+/// Delayed `flush_all` that are recorded individually; further ones are merged into one that lasts
+/// from the first to the last.
 pub const FLUSHES_MAX: usize = 8;
 
 /// A `flush_all` that takes effect later, in nanoseconds of the monotonic clock.
@@ -149,21 +149,21 @@ pub struct Shared {
     pub epoch: AtomicU64,
     /// No fill before, in nanoseconds of the monotonic clock.
     pub fills_blocked_ns: AtomicU64,
-    /// Since when every segment was seen, on the same clock; 0: none was yet.
+    /// Time since which every segment was seen, on the same clock; 0: none was seen yet.
     pub watched_ns: AtomicU64,
     /// 1: a datagram that may be a write was taken up, since the maps are there.
     pub datagrams: AtomicU64,
     /// Difference between the wall clock and the monotonic clock.
     pub wall_ns: AtomicU64,
-    /// Those that are to come.
+    /// Flushes with a time in the future.
     pub flushes: [Flush; FLUSHES_MAX],
     /// Numbers of the interfaces where agents' messages come in; 0: none.
     pub server_interfaces: [AtomicU32; SERVER_INTERFACES_MAX],
 }
 
 impl Shared {
-    /// From when on nothing is to be served that a server said at `asked_ns`: a `flush_all` that it
-    /// did not know of yet, or may not have.
+    /// Time from which no value may be served that a server sent at `asked_ns`: that of a
+    /// `flush_all` which the server had not executed then, or may not have.
     pub fn flushed_from(&self, asked_ns: u64) -> Option<u64> {
         let to_come = self.flushes.iter().filter(|flush| flush.until_ns.load(Acquire) > asked_ns);
         to_come.map(|flush| flush.from_ns.load(Acquire)).min()

@@ -4,7 +4,7 @@ use std::io;
 
 use aya::programs::ProgramError;
 
-/// So often a program is loaded, as by libbpf.
+/// Maximum number of attempts to load a program, as in libbpf.
 const LOADS_MAX: usize = 5;
 
 /// Loads again what a signal interrupted.

@@ -41,7 +41,7 @@ struct Raw {
 #[allow(unsafe_code, reason = "what aya asks of a map's value")]
 unsafe impl aya::Pod for Raw {}
 
-/// The smallest responder and the program that runs others over and over.
+/// The smallest responder, and the program that runs others repeatedly.
 pub struct Measure {
     again: Ebpf,
     next: ProgramArray<MapData>,
@@ -64,7 +64,7 @@ pub enum Program<'a> {
     Switch(&'a DataPlane),
     /// The smallest responder.
     Smallest,
-    /// A program that does nothing: what measuring costs.
+    /// A program that does nothing: the cost of measuring.
     Nothing,
 }
 

@@ -18,12 +18,12 @@ pub const SWITCH: Option<&[u8]> = None;
 #[cfg(not(data_plane))]
 pub const SMALLEST: Option<&[u8]> = None;
 
-/// Runs a program over and over, for measurements.
+/// Runs a program repeatedly, for measurements.
 #[cfg(data_plane)]
 pub const AGAIN: Option<&[u8]> =
     Some(aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/again.bpf.o")));
 
-/// Runs a program over and over, for measurements.
+/// Runs a program repeatedly, for measurements.
 #[cfg(not(data_plane))]
 pub const AGAIN: Option<&[u8]> = None;
 

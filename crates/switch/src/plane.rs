@@ -69,7 +69,8 @@ impl Default for Config {
             memcache_port: 11_211,
             entries: 65_536,
             values: Values::Slots,
-            // A quarter of the accesses tells the same keys, and costs misses a quarter.
+            // A sample of a quarter of the accesses finds the same keys, and reduces the cost to a
+            // quarter.
             statistics: hotkey::Config {
                 threshold: 32,
                 sampled_per_65536: 16_384,
@@ -88,7 +89,7 @@ pub enum Mode {
     Native,
     /// The kernel does, for a driver that cannot: correct, and slower.
     Generic,
-    /// Whichever it was: the program took an earlier one's place.
+    /// As before: the program replaced an earlier one.
     Kept,
 }
 
@@ -203,8 +204,7 @@ impl DataPlane {
         Self::over(ebpf, config, lengths)
     }
 
-    /// The maps alone, to look at a data plane that is attached: the kernel need not verify
-    /// anything.
+    /// The maps alone, to inspect an attached data plane: the kernel does not verify any program.
     ///
     /// # Errors
     /// As for [`DataPlane::load`].
@@ -307,7 +307,7 @@ impl DataPlane {
         &self.config
     }
 
-    /// Returns the state common to all of memcached's entries.
+    /// Returns the state common to all memcached entries.
     ///
     /// # Panics
     /// Never: the array has one element.

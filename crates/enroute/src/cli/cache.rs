@@ -115,7 +115,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     tls: tls::Arguments,
 
-    /// Number of worker threads [default: one per core]
+    /// Number of worker threads, 1 to 1024 [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = super::threads())]
     workers: Option<usize>,
 
@@ -124,7 +124,7 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT")]
     admin: Option<SocketAddr>,
 
-    /// Interval at which hit and miss counts are printed on standard output [default: never]
+    /// Interval at which hit and miss counts are printed on standard output; 0: never [default: 0]
     #[arg(long, value_name = "TIME")]
     statistics: Option<Time>,
 }
@@ -204,7 +204,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         observed.reload = Some(Box::new(move || reload.apply("POST /reload")));
     }
     let admin = admin.map(|admin| admin.serve(Arc::new(observed))).transpose()?;
-    let period = arguments.statistics.map(Time::duration);
+    let period = arguments.statistics.map(Time::duration).filter(|period| !period.is_zero());
     while !end.wait(period) {
         print_statistics(runtime.shared());
     }

@@ -109,7 +109,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "WHAT", default_value = "useful", value_parser = warming)]
     warming: Warming,
 
-    /// Number of worker threads [default: one per core]
+    /// Number of worker threads, 1 to 1024 [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = super::threads())]
     workers: Option<usize>,
 
@@ -311,7 +311,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         eprintln!("netcache: udp {listen}, switch {switch}");
     }
     let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
-    eprintln!("{scheme}://{} keeps {}", database.address(), arguments.dir.display());
+    eprintln!("{scheme}://{} stores its data in {}", database.address(), arguments.dir.display());
     let shared = Arc::clone(database.shared());
     let _admin = admin.map(|admin| admin.serve(shared)).transpose()?;
     if arguments.config.is_some() {

@@ -144,9 +144,10 @@ impl Database {
                 bail!("login refused: {text}");
             }
         }
+        let address = self.place.address().to_string();
         let task = tokio::spawn(async move {
             if let Err(error) = serve(connection, commands).await {
-                tracing::warn!("connection to the database lost: {error:#}");
+                tracing::warn!("connection to the database at {address} lost: {error:#}");
             }
         });
         Ok(task.abort_handle())

@@ -162,7 +162,9 @@ impl Runtime {
         let acceptor = Arc::clone(&shared);
         runtime.spawn("acceptor", move || {
             if let Err(error) = listener::accept(&acceptor, &accepting, acceptors, &hellos) {
-                tracing::error!("no more connections are accepted: {error}");
+                tracing::error!(
+                    "no listener accepts connections any more; restart the cache: {error}"
+                );
             }
         })?;
         let keeper = Arc::clone(&shared);

@@ -173,7 +173,9 @@ impl Service {
             self.measure(now);
             self.tell_slotless();
             if let Some(error) = self.reporter.advance(&mut self.agent, now) {
-                warn!("report to the placer rejected by its node: {error}");
+                warn!(
+                    "a node rejected the report for the placer; check the rights of --user: {error}"
+                );
             }
             self.links.give_up_late(&mut self.agent, now);
             self.links.connect(&mut self.agent, &self.reactor, now);

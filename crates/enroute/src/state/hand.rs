@@ -91,7 +91,8 @@ fn hold(lease: &Lease, cluster: &Cluster, view: &View) -> anyhow::Result<()> {
             let holder =
                 Lease::holder(cluster, view)?.unwrap_or_else(|| "an unknown placer".to_owned());
             bail!(
-                "{holder} holds the placer lease and resumes open slot moves by itself; stop it first"
+                "{holder} holds the placer lease; stop it first (a running placer resumes open slot \
+                 moves by itself)"
             );
         }
         thread::sleep(PAUSE);

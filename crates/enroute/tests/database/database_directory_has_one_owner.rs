@@ -49,13 +49,14 @@ fn of_many_that_make_it_at_once_one_does() {
         Process::start(command.args(["--listen", "127.0.0.1:0", "--memory", "32MiB"]))
     };
     let processes: Vec<Process> = (0..6).map(|_| start()).collect();
-    let (serving, refused): (Vec<_>, Vec<_>) =
-        processes.into_iter().partition(|process| process.stderr_line(" keeps ").is_some());
+    let (serving, refused): (Vec<_>, Vec<_>) = processes
+        .into_iter()
+        .partition(|process| process.stderr_line(" stores its data in ").is_some());
     let said: Vec<String> = refused.into_iter().map(|process| process.wait().stderr).collect();
     assert_eq!(serving.len(), 1, "{said:?}");
     assert!(said.iter().all(|said| said.contains("is in use by")), "{said:?}");
     let ended = serving.into_iter().next().expect("one").terminate();
     assert!(ended.status.success(), "{}", ended.stderr);
     let again = start();
-    assert!(again.stderr_line(" keeps ").is_some(), "{}", again.stderr());
+    assert!(again.stderr_line(" stores its data in ").is_some(), "{}", again.stderr());
 }

@@ -140,7 +140,7 @@ fn a_database_without_a_password_logs_a_warning() {
         let mut command = Command::new(crate::support::enroute::program());
         command.args(["db", "--listen", "0.0.0.0:0", "--dir"]).arg(directory.path().join("data"));
         let process = Process::start(command.args(options));
-        assert!(process.stderr_line(" keeps ").is_some(), "{}", process.stderr());
+        assert!(process.stderr_line(" stores its data in ").is_some(), "{}", process.stderr());
         assert!(
             process.stderr().contains("every client that can connect"),
             "{options:?}: {}",

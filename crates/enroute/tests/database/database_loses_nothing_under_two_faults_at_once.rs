@@ -120,7 +120,7 @@ impl Machine {
         command.args(["--listen", &self.address.to_string()]);
         command.args(["--sync", self.sync, "--memory", "64MiB"]);
         let process = Process::start(&mut command);
-        let Some(line) = process.stderr_line(" keeps ") else {
+        let Some(line) = process.stderr_line(" stores its data in ") else {
             panic!("enroute db does not start:\n{}", process.stderr());
         };
         let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next());

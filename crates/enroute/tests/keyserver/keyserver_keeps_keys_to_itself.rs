@@ -42,11 +42,11 @@ fn the_key_encryption_key_rotates_while_serving() {
     let rotate = || site.run(&[&["rotate"], &site.vault()[..]].concat());
     let ended = rotate();
     assert!(
-        ended.stderr.contains("5 records sealed under the first key, 0 were"),
+        ended.stderr.contains("5 records sealed under the first key; 0 were"),
         "{}",
         ended.stderr
     );
-    assert!(rotate().stderr.contains("0 records sealed under the first key, 5 were"));
+    assert!(rotate().stderr.contains("0 records sealed under the first key; 5 were"));
     // The old key is no longer needed, and opens nothing.
     site.write("kek", &format!("{new}\n"));
     server.reload();
@@ -96,7 +96,7 @@ fn damaged_records_keep_no_others_from_being_rotated() {
     let ended = site.run(&[&["rotate"], &site.vault()[..]].concat());
     assert!(!ended.status.success(), "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("3 records sealed under the first key, 0 were"),
+        ended.stderr.contains("3 records sealed under the first key; 0 were"),
         "{}",
         ended.stderr
     );

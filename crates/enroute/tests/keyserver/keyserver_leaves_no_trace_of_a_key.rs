@@ -228,7 +228,7 @@ fn a_key_encryption_key_from_the_environment_opens_what_one_from_a_file_sealed()
     let place = format!("redis://{}", site.database.address());
     let ended = again(&"11".repeat(32), &place);
     assert!(
-        ended.stderr.contains("0 records sealed under the first key, 1 were already"),
+        ended.stderr.contains("0 records sealed under the first key; 1 were sealed"),
         "{}",
         ended.stderr
     );

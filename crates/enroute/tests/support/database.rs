@@ -59,7 +59,7 @@ impl Database {
     /// The same with more options.
     pub fn bring_up_with(&mut self, more: &[&str]) {
         let process = Process::start(self.command(self.address).args(more));
-        let Some(line) = process.stderr_line(" keeps ") else {
+        let Some(line) = process.stderr_line(" stores its data in ") else {
             panic!("enroute db does not start:\n{}", process.stderr());
         };
         let address = line.split("://").nth(1).and_then(|rest| rest.split(' ').next());
@@ -71,7 +71,7 @@ impl Database {
     pub fn refusal(&self, more: &[&str]) -> String {
         let anywhere = "127.0.0.1:0".parse().expect("an address");
         let process = Process::start(self.command(anywhere).args(more));
-        if let Some(line) = process.stderr_line(" keeps ") {
+        if let Some(line) = process.stderr_line(" stores its data in ") {
             panic!("it starts: {line}");
         }
         let ended = process.wait();

@@ -15,8 +15,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{authorities, client_of};
 
-/// Where Linux distributions and BSDs keep the authorities that the machine trusts: Debian and
-/// Alpine, Fedora, SUSE, BSD.
+/// Files with the authorities that the machine trusts: Debian and Alpine, Fedora, SUSE, BSD.
 const SYSTEM: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -24,7 +23,7 @@ const SYSTEM: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// What the certificate of a server must be, and what is shown to it.
+/// The certificate expected of a server, and the one that is presented to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
     /// Name in the certificate: a DNS name or an IP address; default: the host connected to.
@@ -36,10 +35,10 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// What the files say now.
+    /// Reads the files.
     ///
     /// # Errors
-    /// A file that cannot be read or does not hold what it should.
+    /// A file cannot be read or has other content than expected.
     pub fn read(&self) -> anyhow::Result<Arc<ClientConfig>> {
         let identity = self.identity.as_ref();
         let identity = identity.map(|(certificate, key)| (certificate.as_path(), key.as_path()));
@@ -63,7 +62,8 @@ impl Expected {
     }
 }
 
-/// Like [`authorities`], without those that rustls does not accept: systems keep some of old forms.
+/// Like [`authorities`], without those that rustls does not accept: system files contain some in
+/// old formats.
 fn system_authorities(path: &Path) -> anyhow::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(super::certificates(path)?);
@@ -93,8 +93,8 @@ fn name_of(address: &str) -> anyhow::Result<ServerName<'static>> {
     server_name(host.trim_start_matches('[').trim_end_matches(']'))
 }
 
-/// What new connections to one server begin with. Each continues the session of an earlier one if
-/// the server allows it.
+/// The TLS configuration of connections to one server. A new connection resumes the session of an
+/// earlier one if the server allows it.
 #[derive(Debug)]
 pub struct Client {
     expected: Expected,
@@ -118,7 +118,7 @@ impl Client {
         &self.expected
     }
 
-    /// From now on this; open connections continue.
+    /// Uses `config` for new connections; open connections continue.
     pub fn replace(&self, config: Arc<ClientConfig>) {
         *self.config.write() = config;
     }

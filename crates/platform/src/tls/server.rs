@@ -19,10 +19,10 @@ pub struct Files {
 }
 
 impl Files {
-    /// What they say now.
+    /// Reads the files.
     ///
     /// # Errors
-    /// A file that cannot be read or does not hold what it should.
+    /// A file cannot be read or has other content than expected.
     pub fn read(&self) -> anyhow::Result<Arc<ServerConfig>> {
         super::covers(&self.certificate, &self.names)?;
         let authority = self.authority.as_deref();
@@ -30,7 +30,7 @@ impl Files {
     }
 }
 
-/// What new handshakes begin with.
+/// The TLS configuration of new handshakes.
 #[derive(Debug)]
 pub struct Server {
     files: Files,
@@ -38,7 +38,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Encryption with what the files say, until it is replaced.
+    /// Encryption with the content of the files, until it is replaced.
     ///
     /// # Errors
     /// As [`Files::read`].
@@ -52,12 +52,13 @@ impl Server {
         &self.files
     }
 
-    /// From now on this; open connections continue. Session tickets of before are not accepted.
+    /// Uses `config` for new handshakes; open connections continue. Earlier session tickets are not
+    /// accepted.
     pub fn replace(&self, config: Arc<ServerConfig>) {
         *self.config.write() = config;
     }
 
-    /// Whether it requires a client certificate of an authority.
+    /// Whether it requires client certificates.
     pub fn knows_clients(&self) -> bool {
         self.files.authority.is_some()
     }

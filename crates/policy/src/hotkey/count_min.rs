@@ -1,4 +1,4 @@
-//! Count-min sketch: how often each key was seen, never too little.
+//! Count-min sketch: how often each key was seen, never underestimated.
 
 use alloc::{vec, vec::Vec};
 

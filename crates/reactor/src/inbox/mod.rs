@@ -13,8 +13,8 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::sync;
 use notes::{Event, Notes};
 
-/// Notes for one thread, which watches the inbox like a socket, edge-triggered: what raises the
-/// event is never taken back, as every raise is an edge of its own.
+/// Notes for one thread, which watches the inbox like a socket, edge-triggered. The event counter
+/// is never reset, because every increment is an edge of its own.
 pub type Inbox<N> = Notes<N, EventFd>;
 
 /// A counter that the kernel can wait for.

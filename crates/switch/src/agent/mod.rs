@@ -15,7 +15,7 @@
 //! messages between agent, switch and controller: versions begin at a random number, so that a
 //! matching tag or answer comes from the switch (decision 130).
 //!
-//! `tests/every_interleaving_is_coherent.rs` explores this very code.
+//! `tests/every_interleaving_is_coherent.rs` explores this code itself.
 
 mod cached;
 mod config;
@@ -50,7 +50,7 @@ pub struct Agent {
     generation: u64,
     /// Questions are numbered by it, so that only the receiver of a question can answer it.
     secret: u64,
-    /// Nothing is served any more from then on.
+    /// End of the lease: the switch serves none of the keys after it.
     served_until: Duration,
     /// The controller knows this generation: it serves nothing older.
     known: bool,
@@ -137,8 +137,8 @@ impl Agent {
         }
     }
 
-    /// Whether this address may be that of the operation's sender. A tag is judged by its version:
-    /// it comes from the client's address.
+    /// Whether this address may send the operation. A tagged write comes from the client's address,
+    /// so its version is checked instead.
     fn may_send(&self, from: SocketAddr, op: Op) -> bool {
         match op.sender() {
             Party::Client => true,
@@ -228,7 +228,7 @@ impl Agent {
                 self.stats.dropped += 1;
             }
         } else if cached.precedes(write.tag, self.config.tags_ahead_max) {
-            // The entry is invalid, and stays so until this very write's value comes.
+            // The entry is invalid until the value of this write arrives.
             cached.version = write.tag;
             cached.flags = write.flags;
             self.apply(key, &write, store);

@@ -1,7 +1,7 @@
 //! Contents of the cache: a pure state machine over the data plane's reports.
 //!
 //! NetCache (SOSP 2017, section 4.4): a key reported as hot is compared with a few cached ones,
-//! drawn at random, and takes the coldest one's place if it is asked for more often. A key of
+//! drawn at random, and replaces the coldest of them if it is requested more often. A key of
 //! NetCache's protocol enters by its agent, which holds its writes during that; one of memcached's
 //! is requested by a normal get. [`Controller::step`] takes events, [`Controller::ready`] returns
 //! actions.
@@ -246,8 +246,8 @@ impl Controller {
         !self.waiting.is_empty() || !self.asks.is_empty()
     }
 
-    /// Asks for a key, as if it had been reported: warming up, and tests. Of a long key only what
-    /// stands for it is known.
+    /// Requests a key as if it had been reported, to warm up and in tests. Of a long key only its
+    /// hash is known.
     pub fn insert(&mut self, key: Key, is_long: bool, now: Duration) {
         if self.by_name.contains_key(&key.name)
             || self.waiting.contains_key(&key.name)

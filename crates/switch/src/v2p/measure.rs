@@ -54,11 +54,11 @@ pub enum Program<'a> {
     Encapsulate,
     /// Forwards what is encapsulated already.
     Forward,
-    /// A program that does nothing: what measuring costs.
+    /// A program that does nothing: the cost of measuring.
     Nothing,
 }
 
-/// The smallest forwarders, and the program that runs others over and over.
+/// The smallest forwarders, and the program that runs others repeatedly.
 pub struct Measure {
     next: ProgramArray<MapData>,
     requests: Array<MapData, Raw>,

@@ -125,7 +125,7 @@ impl Plane {
         &self.config
     }
 
-    /// Makes a gateway known: packets to it are unresolved.
+    /// Adds a gateway: packets to it are treated as unresolved.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -144,7 +144,7 @@ impl Plane {
         self.add_address(host.address, ATTACHED | gateway)
     }
 
-    /// What comes in at this interface comes from another switch, again.
+    /// Packets at this interface count as those of another switch again.
     ///
     /// # Errors
     /// The kernel refuses.

@@ -62,11 +62,11 @@ pub(super) struct Arguments {
     #[arg(long, default_value_t = KEYS_MAX, value_name = "COUNT")]
     keys_max: NonZeroUsize,
 
-    /// Number of threads that serve connections [default: one per core]
+    /// Number of threads that serve connections, 1 to 1024 [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = crate::cli::threads())]
     workers: Option<usize>,
 
-    /// Number of threads for RSA and P-384 operations [default: one per core]
+    /// Number of threads for RSA and P-384 operations, 1 to 1024 [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = crate::cli::threads())]
     slow_workers: Option<usize>,
 }

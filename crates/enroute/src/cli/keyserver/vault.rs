@@ -133,7 +133,7 @@ pub(super) fn rotate(arguments: &Rotate) -> anyhow::Result<()> {
     let rotated =
         runtime()?.block_on(vault::rotate(&keyring, &database, &mut random::fill, show))?;
     let Rotated { anew, already, left, nameless } = rotated;
-    eprintln!("{anew} records sealed under the first key, {already} were already");
+    eprintln!("{anew} records sealed under the first key; {already} were sealed under it already");
     if left.is_empty() && nameless == 0 {
         return Ok(());
     }
