@@ -1,4 +1,4 @@
-//! Where log lines go: standard error, in one place, so that standard output stays data.
+//! Destination of log lines: standard error, so that standard output has only data.
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! The `enroute` binary: everything it does stands in the library beside it.
+//! The `enroute` binary; its code is in the library of this crate.
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

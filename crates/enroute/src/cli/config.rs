@@ -1,4 +1,4 @@
-//! `enroute config`: looking at a configuration file without serving.
+//! `enroute config`: checks a configuration file without serving.
 
 use std::path::PathBuf;
 

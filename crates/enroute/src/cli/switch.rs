@@ -241,7 +241,7 @@ fn attach_and_control(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     if switch::object::SWITCH.is_none() {
         return Err(switch::Error::NotBuilt.into());
     }
-    // What can be refused is refused before anything that is attached changes.
+    // All checks come before anything attached is changed.
     for interface in arguments.interface.iter().chain(&arguments.server_interface) {
         attach::number_of(interface)?;
     }

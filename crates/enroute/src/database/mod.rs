@@ -2,7 +2,7 @@
 //!
 //! `workers` threads serve the connections dealt to them, each with an event loop of its own
 //! (`docs/decisions/0006-…`); a pool of threads executes the disk commands of the shards; one more
-//! thread does their maintenance. The keys lie in shards, each behind a lock that is held for one
+//! thread does their maintenance. The keys are in shards, each behind a lock that is held for one
 //! command ([`Locks`]).
 //!
 //! **Read first:** `connection.rs`, then `worker.rs`, then `disk.rs`.
@@ -113,7 +113,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The time, since the Unix epoch: what expiries are in.
+    /// Time since the Unix epoch, as in expiries.
     pub fn now(&self) -> Duration {
         now()
     }
@@ -160,7 +160,7 @@ const HEAPS: i32 = 2;
 /// Fixed part of what clients may keep waiting, in addition to the reserve of the budget
 /// (`db::memory::clients_bytes_max`).
 const CLIENTS_BYTES: u64 = 8 << 20;
-/// Files and sockets open at most besides clients and what the shards keep.
+/// Maximum number of open files and sockets besides those of clients and shards.
 const FILES_BESIDES: usize = 128;
 /// Maximum time at shutdown for written data to reach the disk.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -59,7 +59,7 @@ fn serve(socket: &UdpSocket, switch: IpAddr, shared: &Arc<Shared>) {
     }
 }
 
-/// The database's keys, as one client sees them.
+/// The database's keys, through a client without a socket.
 struct Records {
     client: RefCell<Client>,
     failure: RefCell<Option<anyhow::Error>>,

@@ -19,7 +19,7 @@ pub struct Rescale {
     pub version: u32,
     /// The process that asks.
     pub process_id: u32,
-    /// The memory it wants, in bytes, for everything it has resident.
+    /// The requested resident memory of the process, in bytes.
     pub memory_bytes: u64,
     /// The memory it has now; equal to the memory it wants after a release.
     pub present_bytes: u64,

@@ -20,7 +20,7 @@ use super::{
 /// Errors while a body is forwarded.
 pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A body of whatever kind.
+/// A body of any kind.
 pub(super) struct Body {
     bytes: UnsyncBoxBody<Bytes, BodyError>,
     /// Its bytes in memory.
@@ -115,7 +115,7 @@ const SLICE_BYTES: usize = 16 << 10;
 
 /// A body of which some was read already, or all.
 pub(super) struct Resumed<R> {
-    /// The last comes first.
+    /// In reverse order: the last element is sent first.
     pub(super) read: Vec<Bytes>,
     pub(super) rest: R,
 }
@@ -163,9 +163,9 @@ const UNWANTED_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// A client's request body.
 ///
-/// A client that is refused while it still sends may never read why: reset in the middle of its
-/// sending, many report the reset. So what is dropped unread is read a little further and thrown
-/// away (a lingering close, RFC 9112 §9.6).
+/// A client that is refused while it still sends may never read why: if its connection is reset,
+/// many clients report only the reset. So a body that is dropped unread is read a little further
+/// and discarded (a lingering close, RFC 9112 §9.6).
 pub(super) struct RequestBody {
     body: Option<Arriving>,
     /// Memory counted for it.

@@ -87,7 +87,7 @@ impl Database {
         let slot = self.next.fetch_add(1, Relaxed) % self.connections.len();
         let asked = timeout(PATIENCE, async {
             let mut kept = self.connections[slot].lock().await;
-            // Taken out, so that a conversation that is broken off leaves no connection behind.
+            // Taken out, so that an interrupted conversation leaves no connection behind.
             let mut connection = match kept.take() {
                 Some(connection) => connection,
                 None => {

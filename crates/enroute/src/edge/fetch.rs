@@ -37,7 +37,7 @@ pub(super) struct Wanted {
     pub(super) receiver: Receiver,
     /// The primary key.
     pub(super) key: Vec<u8>,
-    /// The key of the variant it wants, where the target is known to have some.
+    /// The key of the requested variant, if the target is known to have variants.
     pub(super) variant: Option<Vec<u8>>,
     /// Memory of the request, counted while other requests wait for it.
     pub(super) _room: Arc<Counted>,
@@ -51,7 +51,7 @@ pub(super) enum Own {
     Entry {
         entry: Arc<Entry>,
         how: How,
-        /// A 304 may set cookies; they are this client's.
+        /// Cookies of a 304, for this client only.
         cookies: Vec<HeaderValue>,
     },
     /// There is no response, and no stored one may be used instead.

@@ -42,7 +42,7 @@ impl Flights {
 pub(super) enum Place {
     /// The fetch is on behalf of this request.
     Own(oneshot::Receiver<Own>),
-    /// Another one asked already.
+    /// Another request has asked already.
     Behind(watch::Receiver<Option<Outcome>>),
 }
 

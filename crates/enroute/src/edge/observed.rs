@@ -1,4 +1,4 @@
-//! The edge as the admin endpoint shows it.
+//! Statistics and settings of the edge at the admin endpoint.
 
 use endpoint::Exposition;
 use platform::certificate::Life;

@@ -232,7 +232,7 @@ fn had_answered(error: &Error) -> bool {
     extras.get().is_some_and(|Answered(answered)| answered.load(Relaxed))
 }
 
-/// Whether a connection has brought an answer; it goes with each of its answers and with its error.
+/// Whether a connection has brought an answer; attached to each of its answers and to its error.
 #[derive(Clone, Default)]
 struct Answered(Arc<AtomicBool>);
 
@@ -345,7 +345,7 @@ impl Connection for Stream {
     }
 }
 
-/// Calls the same method of whichever stream it is.
+/// Calls the same method of either stream.
 macro_rules! either {
     ($stream:expr, $method:ident $(, $argument:expr)*) => {
         match $stream.get_mut() {

@@ -1,4 +1,4 @@
-//! What of the memory is for data in transit ([`platform::memory::transit`]).
+//! The share of memory for data in transit ([`platform::memory::transit`]).
 
 use edge_tls::TlsStream;
 use platform::memory::{self, CLIENTS_BYTES};
@@ -7,14 +7,14 @@ use tokio::net::TcpStream;
 
 use super::Limits;
 
-/// The share beside [`CLIENTS_BYTES`]: this part of what content may take.
+/// The share is [`CLIENTS_BYTES`] plus this fraction of the memory for content.
 const CONTENT_PART: usize = 4;
 /// Memory of one connection besides the headers it is sending: TLS and HTTP state of an idle one.
 const CONNECTION_BYTES: u64 = 32 << 10;
 
 /// Buffers of an answer that passes through, between its origin's socket and its client's.
 pub(super) const PASSING_BYTES: usize = 128 << 10;
-/// A request beside its headers and bodies: a task, and a stream of HTTP/2.
+/// Memory of a request without its headers and bodies: a task, and a stream of HTTP/2.
 pub(super) const REQUEST_BYTES: usize = 8 << 10;
 
 /// Limit of data in transit, with `memory` bytes of content.

@@ -15,20 +15,20 @@ use crate::{
     keyserver::{Client, ClientConfiguration},
 };
 
-/// Memory for content, unless said otherwise.
+/// Default of `[edge.content] memory`.
 const MEMORY_BYTES: usize = 64 << 20;
-/// Longest body that is stored, unless said otherwise.
+/// Default of `body_max`.
 const BODY_BYTES_MAX: usize = 4 << 20;
-/// Connections to each key server, unless said otherwise.
+/// Default of `connections` to each key server.
 const KEY_SERVER_CONNECTIONS: usize = 2;
-/// Default timeout of a key server, during which a client waits.
+/// Default of `timeout` of a key server, for which a client waits.
 const KEY_SERVER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl EdgeDocument {
     /// Reads the files it names and opens its socket.
     ///
     /// # Errors
-    /// Which file is not there or not what it should be, or that the address is taken.
+    /// A file is missing or has other content than expected, or the address is in use.
     pub fn setup(&self, workers: usize, drain: Option<Duration>) -> anyhow::Result<Setup> {
         let mut limits = limits(&self.limits);
         limits.drain_timeout = drain.unwrap_or(limits.drain_timeout);
@@ -51,7 +51,7 @@ impl EdgeDocument {
     /// Reads the certificates and keys its sites name.
     ///
     /// # Errors
-    /// Which file is not there or not what it should be.
+    /// A file is missing or has other content than expected; the error names it.
     pub fn sites(&self) -> anyhow::Result<Sites> {
         let limits = limits(&self.limits);
         let mut clients = HashMap::new();

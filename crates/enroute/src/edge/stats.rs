@@ -1,4 +1,4 @@
-//! What the edge did, counted.
+//! Counters of the edge.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -20,9 +20,9 @@ use parking_lot::Mutex;
 
 use super::body::{Body, BodyError};
 
-/// Answers that have ended are forgotten when there are this many.
+/// Entries of finished responses are removed when there are this many entries.
 const PRUNED_AT: usize = 256;
-/// Stored instead of a time while the origin is waited for.
+/// Stored instead of a time while the response waits for the origin.
 const ORIGIN: u64 = u64::MAX;
 
 /// The responses in progress on a connection, and when the client last read from each.

@@ -38,7 +38,7 @@ struct State {
 }
 
 impl Unread {
-    /// For a new connection.
+    /// State of a new connection.
     pub(super) fn new(room: &Arc<Room>, account: &Arc<Account>) -> Arc<Self> {
         let (room, account) = (Arc::clone(room), Arc::clone(account));
         Arc::new(Self { room, account, state: Mutex::default(), turn: AtomicU64::new(0) })
@@ -85,10 +85,10 @@ impl Drop for Unread {
 pub(super) struct Watched<S> {
     stream: S,
     unread: Arc<Unread>,
-    /// What was received and is not passed on yet; it begins at `at`.
+    /// Received bytes that are not passed on yet, from offset `at`.
     held: Vec<u8>,
     at: usize,
-    /// The turn in which nothing more is passed on.
+    /// Turn of the task in which no more bytes are passed on.
     over: Option<u64>,
 }
 
@@ -104,7 +104,7 @@ impl<S> Watched<S> {
         passed
     }
 
-    /// Passes on what is held.
+    /// Passes held bytes on.
     fn resume(&mut self, into: &mut ReadBuf<'_>) {
         let held = std::mem::take(&mut self.held);
         let rest = &held[self.at..];

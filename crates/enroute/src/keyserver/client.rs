@@ -238,7 +238,7 @@ impl Shared {
     }
 }
 
-/// Records when it is dropped before its end, that is, when all callers have timed out.
+/// Records that it was dropped before its end, which means that all callers have timed out.
 struct Search<'a> {
     silent: &'a AtomicBool,
     ended: bool,

@@ -1,4 +1,4 @@
-//! The key server at work, and the client an edge asks it with.
+//! The key server as a service, and the client with which an edge asks it.
 //!
 //! Read first: [`service`], one request from end to end; then [`server`].
 

@@ -54,7 +54,7 @@ const HEADERS_BYTES_MAX: u32 = 8 << 10;
 /// Maximum time and bytes of reading from a rejected client.
 const LINGER: Duration = Duration::from_secs(1);
 const UNHEARD_BYTES_MAX: usize = 64 << 10;
-/// Longest wait at the end for answers to go out.
+/// Maximum time for sending outstanding answers at the end.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Address to listen on, and the certificates.
@@ -172,7 +172,7 @@ async fn accept(socket: TcpListener, workers: Vec<mpsc::Sender<Accepted>>, share
             continue;
         }
         turn = (turn + 1) % workers.len();
-        // Onto another runtime; there is room for as many as there may be.
+        // To another runtime; its queue has room for the maximum number of connections.
         if stream.into_std().map(|stream| workers[turn].try_send((stream, from)).is_ok()).is_err() {
             shared.connections.fetch_sub(1, Relaxed);
         }

@@ -1,5 +1,5 @@
-//! One request from its bytes to the bytes of its answer: understood, allowed, done, logged. Every
-//! failure on the way is a refusal.
+//! One request from its bytes to the bytes of its answer: parsed, authorized, executed, logged.
+//! Every failure is a refusal.
 
 use std::{fmt, sync::Arc, time::Instant};
 
@@ -33,12 +33,12 @@ const TURNS: usize = 32;
 /// State shared by the connections of one thread.
 pub struct Worker {
     database: Database,
-    /// Taken from before the signature until the answer is made.
+    /// A permit is held from before the signature until the answer is made.
     turns: Semaphore,
 }
 
 impl Worker {
-    /// Asks this database.
+    /// A worker that asks this database.
     pub fn new(database: Database) -> Self {
         Self { database, turns: Semaphore::new(TURNS) }
     }
@@ -130,7 +130,7 @@ impl Service {
             Err(error) => Err(Failure::new(Refusal::Malformed, error)),
         };
         let is_slow = allowed.as_ref().is_ok_and(|(_, key)| !key.is_quick());
-        // Never closed, so there is one in the end.
+        // Never closed, so a permit is always obtained.
         let turn = if is_slow { None } else { worker.turns.acquire().await.ok() };
         let outcome = match allowed {
             Ok((request, key)) => self.perform(&key, request).await,

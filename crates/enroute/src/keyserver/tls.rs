@@ -22,7 +22,7 @@ impl Files {
     /// its certificate again, and its authority may have been removed.
     ///
     /// # Errors
-    /// Which file is not there or not what it should be.
+    /// A file is missing or has other content than expected; the error names it.
     pub fn read(&self) -> anyhow::Result<TlsAcceptor> {
         let roots = Some(self.edge_authorities.as_path());
         let mut tls = tls::server(&self.certificate, &self.key, roots)?;
@@ -35,12 +35,12 @@ impl Files {
 pub struct Tls(RwLock<TlsAcceptor>);
 
 impl Tls {
-    /// This, until it is replaced.
+    /// Uses `acceptor` until it is replaced.
     pub fn new(acceptor: TlsAcceptor) -> Self {
         Self(RwLock::new(acceptor))
     }
 
-    /// From now on this; open connections go on.
+    /// Uses `acceptor` for new handshakes; open connections continue.
     pub fn replace(&self, acceptor: TlsAcceptor) {
         *self.0.write() = acceptor;
     }

@@ -73,13 +73,13 @@ pub(super) fn run(
     });
 }
 
-/// A feed, and the storage it keeps right.
+/// A feed, and the storage that it invalidates.
 struct Follower {
     shared: Arc<Shared>,
     storage: Handle,
     source: Source,
     feed: Feed,
-    /// The feed was established on the present connection.
+    /// Whether the feed was established on the present connection.
     stood: bool,
 }
 

@@ -42,15 +42,15 @@ pub(super) struct Hello {
     place: Option<Shaking>,
 }
 
-/// What a client begins with.
+/// The first bytes of a client.
 enum First {
     /// A message of TLS with a server name, or with none.
     Name(Option<String>),
-    /// Not what TLS begins with.
+    /// Not a first message of TLS.
     Other,
-    /// The end.
+    /// The client closed the connection.
     Nothing,
-    /// More than the first message may have.
+    /// More bytes than a first message may have.
     Endless,
 }
 
@@ -85,8 +85,8 @@ impl Hello {
                         admit(shared, turn, (stream.into_std()?, peer), chosen);
                         return Ok(());
                     }
-                    // What is read does not keep the alert from the client when the socket is
-                    // closed. The client may be gone.
+                    // Reading the message prevents a reset at close, which would discard the alert.
+                    // The client may be gone.
                     let _ = stream.try_read(&mut [0; HELLO_BYTES_MAX]);
                     let _ = stream.try_write(&UNRECOGNIZED_NAME);
                     name.map_or_else(|| "no server name".to_owned(), |name| format!("\"{name}\""))

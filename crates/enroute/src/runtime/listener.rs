@@ -71,7 +71,7 @@ impl Protocol {
 
 /// One listening socket.
 pub struct Listener {
-    /// What its clients speak.
+    /// Protocol of its clients.
     pub protocol: Protocol,
     /// The origin.
     pub origin: Arc<Origin>,
@@ -141,8 +141,8 @@ impl Listener {
         Self { passes, ..self }
     }
 
-    /// The same for connections which the kernel diverts here: behind each stands the address its
-    /// client wanted to reach.
+    /// The same for connections that the kernel diverts here: the origin of each is its original
+    /// destination.
     #[must_use]
     pub fn with_diverted(self, diverted: bool) -> Self {
         Self { diverted, ..self }
@@ -185,8 +185,8 @@ impl Listener {
         Some(Source { reporter, origin: Arc::clone(&self.origin), config })
     }
 
-    /// What the watch of its origin needs to know; none where behind each connection stands
-    /// another, or where nothing is stored.
+    /// Settings of the watch of its origin; `None` if each connection has its own origin, or
+    /// nothing is stored.
     pub(super) fn watch_source(&self) -> Option<watch::Source> {
         let login = self.feed.as_ref().and_then(|config| config.login.clone());
         let (secret, name, speaks) = match &self.protocol {

@@ -1,4 +1,4 @@
-//! Follows an origin that moves: the connections of its monitor, and what a change does here.
+//! Follows an origin that moves: the connections of its monitor, and the effects of a change.
 
 use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
@@ -59,7 +59,7 @@ enum Report<End> {
 
 /// Reports that wait for the monitor; a connection with more to report waits too.
 const REPORTS_MAX: usize = 64;
-/// Longest time between two looks at the clock.
+/// Maximum interval between two checks of the clock.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
 
 type Reports<End> = mpsc::Sender<Report<End>>;

@@ -47,7 +47,7 @@ impl Origin {
         Self { place: Place::new(Some(address.clone())), ..Self::sought(address, connect_timeout) }
     }
 
-    /// The origin called `name`, whose address is to be found.
+    /// The origin called `name`, whose address is found later.
     pub fn sought(name: String, connect_timeout: Duration) -> Self {
         Self {
             name,
@@ -135,7 +135,7 @@ impl Origin {
         Stream::connect(address, self.tls.as_deref(), self.connect_timeout).await
     }
 
-    /// Connects without encryption, whatever is configured: for questions that say nothing.
+    /// Connects without encryption, even if TLS is configured: for queries that contain no secret.
     pub(super) async fn reach_without_tls(&self) -> io::Result<TcpStream> {
         let (address, _) = self.place.find(self.connect_timeout).await?;
         let connecting = TcpStream::connect(&address);

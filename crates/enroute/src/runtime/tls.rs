@@ -95,10 +95,10 @@ impl Shared {
         self.listeners.iter().any(|one| one.tls.is_some() || one.origin.tls().is_some())
     }
 
-    /// Memory that encrypted connections take beside what the configuration allows for all else.
+    /// Memory of encrypted connections, in addition to the configured limits.
     pub(super) fn tls_bytes(&self) -> u64 {
         let of = |listener: &Arc<Listener>| {
-            // What is relayed has a buffer of 8 KiB in each direction.
+            // A relayed connection has a buffer of 8 KiB in each direction.
             let clients = listener.tls.is_some() || listener.passes;
             let sides = [clients, listener.origin.tls().is_some()];
             listener.connections() * sides.map(usize::from).iter().sum::<usize>() * SESSION_BYTES

@@ -36,7 +36,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Maximum time that a session waits for the watch; after it the stored entries of the origin are
 /// dropped.
 const CONFIRM_MAX: Duration = Duration::from_secs(2);
-/// The same at an origin that answers the watch in no protocol: there is hardly anything to drop.
+/// The same at an origin that has not answered the watch in any protocol: hardly anything of it is
+/// stored.
 const UNKNOWN_CONFIRM_MAX: Duration = Duration::from_millis(250);
 /// Time between two attempts to reach an origin.
 const RETRY: Duration = Duration::from_millis(250);
@@ -201,7 +202,7 @@ impl Watcher {
     }
 
     fn enqueue(&mut self, ticket: Ticket) {
-        // Of a connection that was made before that was known.
+        // An error of a connection that was made before the fault was known.
         if let Some(why) = self.source.origin.fault() {
             let refused = Err(std::io::Error::other(why));
             return self.tell(ticket, Note::Connected(ticket, refused));

@@ -54,7 +54,7 @@ pub(super) struct Accepted {
     pub(super) shaking: Option<Shaking>,
 }
 
-/// What the connections of one thread share.
+/// State shared by the connections of one thread.
 pub(super) struct Worker {
     pub(super) shared: Arc<Shared>,
     pub(super) storage: Handle,

@@ -29,12 +29,12 @@ pub use cluster::Access;
 
 use std::net::SocketAddr;
 
-/// The name an agent has unless it is given one: of the machine, and where it listens.
+/// Default name of an agent: host name and port.
 pub(crate) fn default_name(listens: SocketAddr) -> String {
     format!("{}:{}", machine(), listens.port())
 }
 
-/// The same of a placer.
+/// Default name of a placer: host name and process id.
 pub(crate) fn default_placer() -> String {
     format!("{}-{}", machine(), std::process::id())
 }

@@ -37,7 +37,7 @@ const REPORTS_MAX: usize = 1024;
 const DATAGRAM_BYTES: usize = 65_536;
 /// Receive buffer; the kernel may allow less.
 const SOCKET_BYTES: usize = 4 << 20;
-/// Keys asked for at once while the cache is filled beforehand.
+/// Maximum number of outstanding requests while the cache is filled in advance.
 const WARM_AT_ONCE: usize = 64;
 
 /// The kernel's monotonic clock, as the data plane reads it.
@@ -166,7 +166,8 @@ impl Switch {
         while self.control.served(now()) < keys.len() && now() < until {
             for key in keys {
                 self.control.insert(key.clone(), now());
-                // More under way would be sent again before their turn comes.
+                // With more outstanding requests, the last ones would be repeated before they are
+                // answered.
                 while self.control.waiting() >= WARM_AT_ONCE && now() < until {
                     self.tick();
                     self.turn()?;
@@ -201,7 +202,7 @@ impl Switch {
     fn send(&mut self) {
         while let Some(output) = self.control.ready(now()) {
             match output {
-                // An address that cannot be reached answers nothing, which the controller expects.
+                // Errors are ignored: the controller repeats what is not answered.
                 Output::Message(to, bytes) => drop(self.sockets.messages.send_to(&bytes, to)),
                 Output::Question(to, bytes, request) => {
                     if self.sockets.questions.send_to(&bytes, to).is_err() {

@@ -241,7 +241,8 @@ fn attach(pins: &Path, arguments: &Attach) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Loads the programs and attaches them everywhere. After an error, some are.
+/// Loads the programs and attaches them to all interfaces. After an error, they are attached to
+/// some.
 fn start(pins: &Path, arguments: &Attach, parameters: &Saved) -> anyhow::Result<()> {
     let config = parameters.config().context("parameters of this build")?;
     fs::create_dir_all(pins).with_context(|| format!("cannot create {}", pins.display()))?;
