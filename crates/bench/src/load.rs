@@ -30,12 +30,12 @@ pub(crate) use https::Browser;
 pub(crate) use session::Session;
 pub(crate) use zipf::Zipf;
 
-/// Which keys are asked for.
+/// Popularity of the requested keys.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Draw {
-    /// Each as often as any.
+    /// All keys equally.
     Evenly,
-    /// By Zipf's law, the popular ones spread over all.
+    /// By Zipf's law; popular keys are spread over the key space.
     Zipf(Zipf),
 }
 
@@ -59,17 +59,17 @@ pub(crate) struct Load {
     pub(crate) value_bytes: usize,
     pub(crate) duration: Duration,
     pub(crate) seed: u64,
-    /// Batches due a second, whether or not others were answered: then latency counts from when a
-    /// batch was due. Without it a connection asks again as soon as it was answered.
+    /// Batches per second, regardless of replies; latency then counts from the time at which a
+    /// batch was due. Without it, a connection sends its next batch after the reply to the last.
     pub(crate) rate: Option<f64>,
 }
 
 /// Results.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
-    /// Nanoseconds each batch took, sorted.
+    /// Duration of each batch in nanoseconds, sorted.
     pub(crate) taken: Vec<u32>,
-    /// Batches that took longer than [`LATE`]: from when they were due.
+    /// Batches that took longer than [`LATE`], from the time at which they were due.
     pub(crate) late: Vec<Wait>,
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
@@ -101,7 +101,7 @@ impl Outcome {
 
 /// Longest time without any reply.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Reads this much at once.
+/// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
 
 struct Connection {
@@ -110,13 +110,13 @@ struct Connection {
     asked: Vec<u64>,
     /// The time at which the current batch was due.
     began: Instant,
-    /// Bytes of the batch's replies that have come.
+    /// Received bytes of the batch's replies.
     received: usize,
 }
 
 impl Load {
-    /// Asks for the duration, in batches: a connection sends its next when all of the last has been
-    /// answered, and, with a rate, the next is due.
+    /// Sends batches for the duration: a connection sends the next one after all replies to the
+    /// last and, with a rate, when it is due.
     pub(crate) fn run(&self) -> anyhow::Result<Outcome> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut connections = self.connect(&poll)?;
@@ -224,7 +224,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes what has come; true when the batch is complete.
+    /// Reads replies; true when the batch is complete.
     fn receive(&mut self, load: &Load, buffer: &mut [u8], head: &mut [u8]) -> anyhow::Result<bool> {
         let reply_bytes = value_reply_bytes_of(head, load.value_bytes);
         let count = match self.stream.read(buffer) {
@@ -240,7 +240,7 @@ impl Connection {
             self.received = end;
             return Ok(end == load.pipeline * OK.len());
         }
-        // Every reply whose start is whole in what came.
+        // Every reply of which the start has arrived completely.
         let head_bytes = head.len() - KEY_BYTES;
         let mut reply = self.received.div_ceil(reply_bytes);
         while reply * reply_bytes + head.len() <= end {

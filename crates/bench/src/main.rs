@@ -1,4 +1,4 @@
-//! `enroute-bench`: what the parts of enroute cost and save, measured beside their peers.
+//! `enroute-bench`: costs and gains of the parts of enroute, compared with their peers.
 //!
 //! A program of its own, so that what it needs (the official MongoDB driver above all) stays out of
 //! `enroute`; it imports no crate of this repository and runs the binary as a user would. Peers are
@@ -32,8 +32,8 @@ use run::Run;
 /// Default of `--output`.
 const OUTPUT: &str = "target/bench";
 
-/// Duration of one reading of `compare`: short, as a paired ratio suffers from what changes between
-/// its two sides.
+/// Duration of one reading of `compare`: short, because changes of the machine between the two
+/// sides disturb the ratio.
 const READING: Duration = Duration::from_millis(500);
 
 const COMPARE_HELP: &str = "\
@@ -169,7 +169,7 @@ fn measure(
                 return Err(error);
             }
         }
-        // Written after each measurement, so that a run that is stopped keeps what it has.
+        // Written after each measurement, so that a stopped run keeps its results.
         run.publish(&figures)?;
     }
     println!("{}", figure::table(&figures));

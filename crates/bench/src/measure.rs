@@ -31,7 +31,7 @@ pub(crate) struct Measurement {
     pub(crate) run: fn(&Run) -> anyhow::Result<Vec<Figure>>,
 }
 
-/// Of the key server, in the order they are run.
+/// Measurements of the key server, in the order in which they are run.
 pub(crate) const KEYSERVER: &[Measurement] = &[
     Measurement {
         names: &["ecdsa-per-core", "rsa2048-per-core", "premaster-padding"],
@@ -54,7 +54,7 @@ pub(crate) const KEYSERVER: &[Measurement] = &[
     Measurement { names: &["edge-handshakes"], seconds: 5.0, rounds: 2.0, run: edge::handshakes },
 ];
 
-/// Of the cache, in the order they are run.
+/// Measurements of the cache, in the order in which they are run.
 pub(crate) const CACHE: &[Measurement] = &[
     Measurement {
         names: &["mongo-hit-p50", "mongo-miss-p50"],
@@ -180,7 +180,7 @@ pub(crate) const DATABASE: &[Measurement] = &[
     },
 ];
 
-/// All of `enroute fabric`. Their rounds are runs, each as long as it takes.
+/// Measurements of `enroute fabric`. Their rounds are complete runs.
 pub(crate) const FABRIC: &[Measurement] = &[
     Measurement {
         names: &["packets-per-cpu-s-direct", "packets-per-cpu-s-switchv2p"],
@@ -212,7 +212,7 @@ pub(crate) const FABRIC: &[Measurement] = &[
     },
 ];
 
-/// All of `enroute state`; the moving function as root.
+/// Measurements of `enroute state`; the moving function needs root.
 pub(crate) const STATE: &[Measurement] = &[
     Measurement { names: &["agent-throughput"], seconds: 5.0, rounds: 2.0, run: state::throughput },
     Measurement { names: &["agent-monitors"], seconds: 5.0, rounds: 2.0, run: state::monitors },
@@ -249,7 +249,7 @@ pub(crate) const STATE: &[Measurement] = &[
     Measurement { names: &["intradc-mean"], seconds: 0.0, rounds: 25.0, run: state::mean_within },
 ];
 
-/// All of `enroute switch v2p`; as root.
+/// Measurements of `enroute switch v2p`; they need root.
 pub(crate) const V2P: &[Measurement] = &[Measurement {
     names: &[
         "v2p-hit-core-ns-over-floor",
@@ -265,7 +265,7 @@ pub(crate) const V2P: &[Measurement] = &[Measurement {
     run: v2p::packets,
 }];
 
-/// All of `enroute switch`; as root.
+/// Measurements of `enroute switch`; they need root.
 pub(crate) const SWITCH: &[Measurement] = &[
     Measurement {
         names: &[

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) enum Cores {
     /// The scheduler decides.
     Any,
-    /// This one.
+    /// This core.
     One(usize),
 }
 
@@ -139,8 +139,8 @@ impl Server {
 /// USER_HZ: the same on every Linux that this runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What `command` starts ends with this process. A measurement that is interrupted drops nothing:
-/// what it started must not go on without it.
+/// Ends the process of `command` together with this one: an interrupted measurement drops nothing,
+/// and its servers must not continue without it.
 pub(crate) fn end_with_us(command: &mut Command) {
     // SAFETY: between fork and exec this makes one system call and touches no memory of the
     // parent's.

@@ -1,4 +1,4 @@
-//! One run: which measurements, how many rounds, what is shown and kept.
+//! One run: its measurements, rounds, output and stored results.
 
 use std::{
     cell::RefCell,
@@ -18,7 +18,7 @@ use crate::{
     servers::Servers,
 };
 
-/// Which side a reading is of.
+/// The side of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Ours,
@@ -110,7 +110,7 @@ impl Run {
         (progress.title, progress.current, progress.estimate) = (title, seconds, seconds_of_all);
     }
 
-    /// Shows what is being done now; `share` of the measurement is over.
+    /// Shows the current step; `share` of the measurement is done.
     pub(crate) fn show(&self, what: &str, share: f64) {
         let progress = self.progress.borrow();
         let done = progress.over + progress.current * share;
@@ -146,7 +146,7 @@ impl Run {
                     Side::Ours => rounds.ours.push(reading),
                     Side::Peer => rounds.peer.push(reading),
                 }
-                // A run that is stopped keeps what it has measured.
+                // A stopped run keeps its results.
                 self.keep(name, &rounds)?;
             }
         }

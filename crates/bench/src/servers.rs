@@ -1,4 +1,4 @@
-//! Start of each server: ours, its peers, and the ends they need.
+//! Starts each server: ours, its peers, and their origins.
 
 use std::{
     fs,
@@ -101,7 +101,7 @@ impl Servers {
         let address = free_address()?;
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string()]);
-        // Of its own: with `--appendonly` it reads what another left there.
+        // A separate directory: with `--appendonly` it reads existing files.
         command.args(["--save", ""]).args(options).arg("--dir").arg(self.directory("redis")?);
         Server::start(&mut command, address, cores, &self.file("redis"))
     }

@@ -1,4 +1,4 @@
-//! Servers that do almost nothing, for measuring others against: run as processes of their own.
+//! Servers that do almost nothing, as lower bounds; each runs as a separate process.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use crate::resp::{GET_BYTES, KEY_BYTES, write_value};
 
 mod tls;
 
-/// Which server.
+/// The server to run.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Kind {
     /// Echo server: one reply of the size of a GET reply with 64 bytes for each GET's worth of
@@ -154,7 +154,7 @@ struct Answering {
 /// The command that a cache sends once on each connection, and again when its authorization lease
 /// expires.
 const CHECK: &[u8] = b"*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$7\r\ndefault\r\n";
-/// May do everything.
+/// A reply that states all rights.
 const RIGHTS: &[u8] = b"*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
     $4\r\nkeys\r\n$2\r\n~*\r\n";
 

@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 
-/// Everything about a run that is not topology, workload or scheme.
+/// Parameters of a run besides topology, workload and scheme.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Rules in use: those of the paper's text or of the authors' code.
@@ -15,14 +15,14 @@ pub struct Config {
     pub migrations: Vec<Migration>,
     /// The probability that a gateway ToR sends a learning packet for a packet it sees.
     pub learn_probability: f64,
-    /// Distance of the samples of the time series, nanoseconds; 0 takes none. The first
+    /// Interval of samples of the time series, in nanoseconds; 0 takes none. The first
     /// [`crate::SAMPLES_MAX`] are kept.
     pub sample_interval_ns: u64,
-    /// One of this many packets that hosts send is followed, up to [`crate::FOLLOWED_MAX`]; 0:
+    /// Every n-th packet that hosts send is followed, up to [`crate::FOLLOWED_MAX`]; 0 follows
     /// none.
     pub follow_every: u64,
-    /// The run ends with its last event, but not later than this after the last flow's start,
-    /// nanoseconds. A late handshake keeps it going for over four minutes.
+    /// Longest time of the run after the start of the last flow, in nanoseconds. Without it a late
+    /// handshake would extend the run by more than four minutes.
     pub drain_ns: u64,
 }
 
@@ -55,10 +55,10 @@ pub enum Transport {
 /// A virtual machine moves to another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Migration {
-    /// Which virtual machine.
+    /// The virtual machine.
     pub vm: u32,
     /// The server it moves to.
     pub server: u32,
-    /// When, nanoseconds.
+    /// Time of the move, in nanoseconds.
     pub at_ns: u64,
 }

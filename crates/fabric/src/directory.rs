@@ -9,9 +9,9 @@ pub(crate) struct Directory {
     vip_of_vm: Vec<u32>,
     vm_of_vip: Vec<u32>,
     hashes: Vec<u32>,
-    /// By virtual address: the host it is on.
+    /// Host of each virtual address.
     home: Vec<u32>,
-    /// By virtual address: the mapping in the gateways (and, for schemes that use it, in the
+    /// Mapping of each virtual address in the gateways (and, for schemes that use it, in the
     /// hosts).
     table: Vec<u32>,
 }

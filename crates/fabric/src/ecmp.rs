@@ -1,4 +1,4 @@
-//! Equal-cost paths: which turn a packet takes at ToR and spine.
+//! Equal-cost paths: the link that a packet takes at ToR and spine, called its turn.
 
 use crate::topology::Topology;
 
@@ -29,7 +29,8 @@ pub(crate) fn tunnel_hash(source: Address, destination: Address) -> u64 {
     text_hash(source, destination, b"\x11667667")
 }
 
-/// The hash of a learning or invalidation packet. Each switch on its way sends it anew, as its own.
+/// The hash of a learning or invalidation packet. Each switch on its path sends it as a new packet
+/// of its own.
 pub(crate) fn control_hash(source: Address, destination: Address) -> u64 {
     text_hash(source, destination, b"\x11333333")
 }
@@ -49,7 +50,7 @@ pub(crate) fn turns(topology: &Topology, hash: u64) -> u32 {
     spine | ((hash % uplinks) as u32) << 16
 }
 
-/// The turn at a switch that mixes in a seed of its own.
+/// The turn at a switch that adds its own seed to the hash.
 pub(crate) fn seeded_turn(turn: u32, seed: u32, ways: u32) -> u32 {
     let mut mixed = turn ^ seed;
     mixed = (mixed ^ (mixed >> 16)).wrapping_mul(0x7feb_352d);

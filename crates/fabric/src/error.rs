@@ -26,7 +26,7 @@ pub enum Error {
         /// The value found.
         got: String,
     },
-    /// A configuration that means nothing.
+    /// An invalid configuration.
     #[error("configuration: {what}: expected {expected}, got {got}")]
     Config {
         /// The field.
@@ -44,12 +44,12 @@ pub enum Error {
         /// The names that exist.
         known: String,
     },
-    /// A law of the simulated world broke: a bug. The event and the seed repeat it.
+    /// An invariant of the simulation is violated: a bug. The event and the seed reproduce it.
     #[error("{law} violated at event {event}, {now_ns} ns, seed {seed}: {detail}")]
     Broken {
-        /// Conservation or causality.
+        /// Name of the invariant: conservation or causality.
         law: &'static str,
-        /// Which event, counted from 0.
+        /// Number of the event, counted from 0.
         event: u64,
         /// Simulated time.
         now_ns: u64,

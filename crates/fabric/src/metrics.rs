@@ -2,7 +2,7 @@
 
 use crate::Followed;
 
-/// Most samples of one run.
+/// Maximum number of samples of one run.
 pub const SAMPLES_MAX: usize = 1 << 16;
 
 /// The layer of the fabric that a switch belongs to.
@@ -28,19 +28,20 @@ pub struct Metrics {
     pub sent: u64,
     /// Packets that hosts received.
     pub received: u64,
-    /// Packets lost: full queues, Bluebird's control plane, no such destination.
+    /// Lost packets: full queues, Bluebird's control plane, unknown destinations.
     pub dropped: u64,
-    /// Data that arrived but was wholly old: the reference does not count it as received.
+    /// Packets that arrived with duplicate data only: the reference does not count them as
+    /// received.
     pub repeated: u64,
-    /// Packets still under way at the end.
+    /// Packets in flight at the end.
     pub in_flight: u64,
-    /// Packets that gateways sent on.
+    /// Packets that gateways forwarded.
     pub gateway_packets: u64,
     /// Learning packets generated.
     pub learning_packets: u64,
     /// Invalidation packets generated.
     pub invalidation_packets: u64,
-    /// Packets that reached a server their virtual machine had left.
+    /// Packets that reached a server which their virtual machine had left.
     pub misdelivered: u64,
     /// Arrival time of the last misdelivered packet, in nanoseconds.
     pub last_misdelivered_ns: u64,
@@ -66,11 +67,11 @@ pub struct Metrics {
     pub per_flow: Vec<FlowResult>,
     /// The time series, if samples were asked for.
     pub samples: Vec<Sample>,
-    /// Packets that were followed, if any were to be, in the order they were sent.
+    /// Followed packets, in the order in which they were sent.
     pub followed: Vec<Followed>,
 }
 
-/// One switch's share.
+/// Results of one switch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwitchMetrics {
     /// Packets processed, control packets not counted.
@@ -79,7 +80,7 @@ pub struct SwitchMetrics {
     pub bytes: u64,
     /// Lookups that resolved a packet.
     pub hits: u64,
-    /// Those by the first packet of a flow.
+    /// Hits by the first packet of a flow.
     pub first_hits: u64,
 }
 
@@ -88,7 +89,7 @@ pub struct SwitchMetrics {
 pub struct FlowResult {
     /// The flow's id in the workload.
     pub id: u32,
-    /// Datagrams that were sent and have not arrived; of TCP none.
+    /// Datagrams that were sent and have not arrived; 0 for TCP.
     pub missing: u32,
     /// First send, nanoseconds; `u64::MAX` if nothing was sent.
     pub first_sent_ns: u64,
@@ -99,7 +100,7 @@ pub struct FlowResult {
 }
 
 impl FlowResult {
-    /// From the first send to the last arrival, nanoseconds; nothing if nothing arrived.
+    /// Time from the first send to the last arrival, in nanoseconds; `None` if nothing arrived.
     #[must_use]
     pub fn completion_ns(&self) -> Option<u64> {
         (self.first_received_ns != u64::MAX).then(|| self.last_received_ns - self.first_sent_ns)
@@ -109,7 +110,7 @@ impl FlowResult {
 /// One point of the time series: totals up to then.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// When, nanoseconds.
+    /// Time, in nanoseconds.
     pub at_ns: u64,
     /// As in [`Metrics`].
     pub sent: u64,
@@ -121,14 +122,14 @@ pub struct Sample {
     pub misdelivered: u64,
     /// As in [`Metrics`].
     pub dropped: u64,
-    /// Packets under way.
+    /// Packets in flight.
     pub in_flight: u64,
     /// Per switch: packets processed and hits.
     pub switches: Vec<(u64, u64)>,
 }
 
 impl Metrics {
-    /// One less gateway packets over sent packets.
+    /// 1 minus the ratio of gateway packets to sent packets.
     #[must_use]
     pub fn hit_rate(&self) -> f64 {
         1.0 - ratio(self.gateway_packets, self.sent)

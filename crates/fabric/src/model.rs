@@ -6,7 +6,7 @@ use policy::v2p::Quirks;
 /// text, `true` as in the code; section numbers are the paper's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Model {
-    /// Those of the switches themselves.
+    /// Quirks of the switches.
     pub switch: Quirks,
     /// ECMP hashes the outer addresses without a seed, so ToR and spine take the same turn.
     pub unseeded_ecmp: bool,
@@ -14,7 +14,7 @@ pub struct Model {
     pub on_demand_pays_once: bool,
     /// OnDemand hosts learn only from packets they receive (§5: after the first miss).
     pub on_demand_learns_on_receive: bool,
-    /// UDP datagrams carry 64 bytes whatever the trace says.
+    /// UDP datagrams carry 64 bytes, regardless of the trace.
     pub fixed_datagrams: bool,
     /// Tunnels are UDP (8 bytes more); the paper says IP-in-IP.
     pub udp_tunnel: bool,
@@ -23,7 +23,7 @@ pub struct Model {
     /// Packets that reached the old server of a moved machine go straight to the new one unless a
     /// switch resolved them, in SwitchV2P too (§5.2: to the gateway).
     pub follow_me_in_switchv2p: bool,
-    /// TCP takes 2,048 duplicate acknowledgments for a loss (§4: 300).
+    /// TCP assumes a loss after 2,048 duplicate acknowledgments (§4: 300).
     pub patient_tcp: bool,
     /// Bluebird's lost packets are not counted as drops.
     pub uncounted_bluebird_drops: bool,

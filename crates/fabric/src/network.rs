@@ -1,8 +1,8 @@
 //! Nodes, links and routes.
 //!
 //! Nodes are numbered cores, spines, ToRs, then rack by rack servers and gateways. A link is one
-//! direction of a cable, with a queue before it. A packet costs one event a link, and one more if
-//! it has to wait there.
+//! direction of a cable, with a queue before it. A packet causes one event for each link, and one
+//! more if it has to wait there.
 
 mod shape;
 
@@ -19,7 +19,7 @@ use crate::{
 /// headers.
 const PACKET_BYTES_MAX: usize = 8_192 + 128;
 
-/// DCTCP marks a packet that finds this much waiting, bytes: 65 packets of 1,106 bytes.
+/// Queue length from which DCTCP marks a packet, in bytes: 65 packets of 1,106 bytes.
 const MARK_BYTES: u32 = 65 * 1_106;
 
 #[derive(Debug)]
@@ -29,15 +29,15 @@ pub(crate) struct Network {
     buffer_bytes: u32,
     host_link: Timing,
     fabric_link: Timing,
-    /// One number a switch, or none: then only the packet's addresses decide its path.
+    /// A seed for each switch; empty if only the packet's addresses decide its path.
     seeds: Vec<u32>,
     marks: bool,
     /// Packets that found a queue full.
     pub dropped: u64,
 }
 
-/// One direction of a link, and what waits for it. In large fabrics few of them are in a
-/// processor's cache: all that a packet needs of one lies in the same line.
+/// One direction of a link, and its queue. In large fabrics few of them are in a processor's cache,
+/// so all fields that a packet needs are in one cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Port {
@@ -45,7 +45,7 @@ struct Port {
     free_ns: u64,
     /// The corresponding event.
     free_event: u32,
-    /// Of all packets that wait, which have some each.
+    /// Bytes of all waiting packets; each has at least one.
     waiting_bytes: u32,
     /// Packets behind the first that waits; that one is in the calendar.
     first: PacketId,
@@ -65,7 +65,7 @@ const _: () = assert!(size_of::<Port>() == 32, "two ports are a cache line");
 #[derive(Debug)]
 struct Timing {
     delay_ns: u64,
-    /// By size: bits over rate, whole nanoseconds.
+    /// Transmission time for each size, in whole nanoseconds.
     transmission_ns: Vec<u32>,
 }
 
@@ -233,7 +233,7 @@ impl Network {
         wheel.insert_numbered(next, state.free_event, state.free_ns);
     }
 
-    /// A packet begins to leave.
+    /// Begins the transmission of a packet.
     fn begin(&mut self, wheel: &mut Wheel, packets: &mut Packets, id: PacketId, now_ns: u64) {
         let packet = &mut packets[id];
         let port = packet.at;

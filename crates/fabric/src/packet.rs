@@ -1,8 +1,8 @@
-//! Packets under way, and where they are kept.
+//! Packets in flight, and their storage.
 
 use policy::v2p::Header;
 
-/// Which packet, or none.
+/// Number of a packet, or [`NONE`].
 pub(crate) type PacketId = u32;
 
 /// No packet.
@@ -18,11 +18,11 @@ pub(crate) enum Stage {
     FromSwitch,
     /// It leaves the server or gateway `at` after a delay there.
     FromHost,
-    /// The port `at` has sent what was before it.
+    /// The port `at` has sent the packets before it.
     PortFree,
-    /// The control plane of the switch `at` turns to it.
+    /// The control plane of the switch `at` begins to process it.
     ControlPlane,
-    /// No packet: something a connection does after all else of this nanosecond.
+    /// No packet: an action of a connection after all other events of this nanosecond.
     Later(Later),
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Packet {
     pub at: u32,
     /// The ECMP hash of its outer addresses.
     pub turn: u32,
-    /// On a link, in bytes.
+    /// Size on a link, in bytes.
     pub bytes: u16,
     pub stage: Stage,
     pub kind: Kind,
@@ -84,7 +84,7 @@ pub(crate) struct Cold {
     pub segment: Segment,
 }
 
-/// The transport's part.
+/// Fields of the transport protocol.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Segment {
@@ -125,7 +125,7 @@ pub(crate) mod flag {
     pub(crate) const RST: u8 = 128;
 }
 
-/// All packets under way; places are used again.
+/// All packets in flight; slots are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     places: Vec<Packet>,
@@ -158,7 +158,7 @@ impl Packets {
         self.free = id;
     }
 
-    /// Reads packets that are soon looked at: their ways from memory overlap.
+    /// Prefetches packets that are processed soon, so that their cache misses overlap.
     pub(crate) fn fetch(&self, soon: &[(i32, PacketId)]) {
         std::hint::black_box(soon.iter().fold(0, |read, (_, id)| read ^ self[*id].at));
     }

@@ -2,9 +2,9 @@
 //!
 //! Clients ask at a fixed total rate; the switch answers what it holds and passes the rest to the
 //! server of the key, a queue with one rate. A write to an item in the switch makes it invalid
-//! there until its server's update comes back; the client has its answer before. Queries are looked
-//! at in the order they reach the switch, and nothing overtakes on the way to a server, so a
-//! query's fate is known when it is looked at: there is no calendar.
+//! there until its server's update comes back; the client has its answer before. Queries are
+//! processed in the order in which they reach the switch, and none overtakes another on the way to
+//! a server. So the result of a query is known when it is processed, and no event queue is needed.
 
 mod zipf;
 
@@ -17,7 +17,7 @@ use rand_xoshiro::SplitMix64;
 use crate::Error;
 pub use zipf::Zipf;
 
-/// The key of a rank as clients write it: 16 bytes, the last twelve digits in them.
+/// The key of a rank: 16 bytes, of which the last twelve are digits.
 #[must_use]
 pub fn key(rank: u64) -> [u8; 16] {
     let (mut key, mut rest) = (*b"key:000000000000", rank);
@@ -34,19 +34,19 @@ pub fn server(key: &[u8; 16], servers: u32) -> u32 {
     (hotkey::hash(key, 0) % u64::from(servers)) as u32
 }
 
-/// A rack and what its clients ask (NetCache, §7: 128 servers of 10 M queries a second, 10,000
-/// items cached).
+/// A rack and the queries of its clients (NetCache, §7: 128 servers of 10 M queries per second,
+/// 10,000 cached items).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rack {
     /// Storage servers; each key belongs to one.
     pub servers: u32,
     /// Capacity of one server, in queries per second.
     pub server_qps: u64,
-    /// Queries that wait at one server before more are dropped.
+    /// Queue length of one server, in queries; further ones are dropped.
     pub server_queue: u32,
-    /// From the switch to a server and through it, without waiting, nanoseconds.
+    /// Time from the switch to a server and through it, without queueing, in nanoseconds.
     pub server_latency_ns: u64,
-    /// From a server back to the switch, nanoseconds.
+    /// Time from a server back to the switch, in nanoseconds.
     pub update_ns: u64,
     /// Hottest items in the switch; 0 caches nothing.
     pub cached: u64,
@@ -88,14 +88,14 @@ pub struct RackMetrics {
     pub server_answers: Vec<u64>,
     /// Dropped at full servers.
     pub dropped: u64,
-    /// Sum over answers of waiting and server time, nanoseconds; the switch's own is nothing.
+    /// Sum over answers of queueing and server time, in nanoseconds; the switch takes no time.
     pub latency_ns: u64,
     /// Writes that made an item in the switch invalid for a while.
     pub invalidated: u64,
 }
 
 impl RackMetrics {
-    /// Dropped over asked.
+    /// Ratio of dropped to sent queries.
     #[must_use]
     pub fn loss(&self) -> f64 {
         self.dropped as f64 / self.asked.max(1) as f64
@@ -113,11 +113,12 @@ impl RackMetrics {
 /// of uniform keys.
 const LOSS_MAX: f64 = 0.005;
 
-/// Runs in which the throughput is searched, each halving the interval: to a quarter of a percent.
+/// Number of runs of a throughput search. Each halves the interval, down to a quarter of a percent.
 pub const SEARCH_RUNS: u32 = 12;
 
 impl Rack {
-    /// Asks `queries` at `qps` in total, evenly spaced, repeatable from `seed`.
+    /// Sends `queries` at a total rate of `qps`, evenly spaced; the same `seed` gives the same
+    /// result.
     ///
     /// # Errors
     ///
@@ -168,9 +169,9 @@ impl Rack {
         Ok(metrics)
     }
 
-    /// The greatest rate, in queries a second, at which no more than one query in two hundred is
-    /// lost, and what came of it. `look` gets the number of finished runs, of [`SEARCH_RUNS`]; it
-    /// ends the search by `false` (`None`).
+    /// The highest rate, in queries per second, at which at most one query in two hundred is lost,
+    /// and its results. `look` gets the number of finished runs, of [`SEARCH_RUNS`]; if it returns
+    /// `false`, the search ends with `None`.
     ///
     /// # Errors
     ///

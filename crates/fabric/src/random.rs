@@ -31,7 +31,7 @@ impl<'a> Streams<'a> {
         (Stream::new(self.first_of(switch), self.seed).unit() * 2_f64.powi(32)) as u32
     }
 
-    /// By which a switch decides on learning packets.
+    /// Random numbers by which a switch decides on learning packets.
     pub(crate) fn draws(&self, switch: u32) -> Stream {
         Stream::new(self.first_of(switch) + 1, self.seed)
     }
@@ -73,7 +73,7 @@ impl Stream {
         new
     }
 
-    /// Leaves out `times` · 2^`log2` numbers.
+    /// Skips `times` · 2^`log2` numbers.
     fn skip(&mut self, times: u64, log2: u32) {
         for (step, m, state) in [(A1, M1, &mut self.first), (A2, M2, &mut self.second)] {
             let mut step = (0..log2).fold(step, |step, _| square(&step, m));

@@ -18,7 +18,7 @@ use crate::Error;
 /// A way of resolving virtual addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Everything through the gateways.
+    /// All packets go through the gateways.
     NoCache,
     /// Every switch learns destinations greedily (§3.1).
     LocalLearning,
@@ -28,7 +28,7 @@ pub enum Scheme {
     Bluebird,
     /// Hosts cache after a first trip through the gateway.
     OnDemand,
-    /// Hosts know everything.
+    /// Hosts know all mappings.
     Direct,
     /// Caches are filled from outside: [`crate::Simulation::place`] (Appendix A).
     Controller,
@@ -41,7 +41,7 @@ pub enum Scheme {
 pub struct Variant {
     /// No invalidation packets.
     pub no_invalidations: bool,
-    /// Invalidation packets, but nothing holds back repeated ones.
+    /// Invalidation packets without suppression of repeated ones.
     pub no_timestamp_vector: bool,
     /// Evicted entries are lost.
     pub no_spillover: bool,

@@ -45,7 +45,7 @@ impl Simulation {
         Ok(Self { run: build(config, topology, flows, scheme, seed)? })
     }
 
-    /// Whether [`Simulation::new`] would take these; builds nothing.
+    /// Checks what [`Simulation::new`] would check, and builds nothing.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// [`Error::Broken`]: a law of the simulated world broke; a bug.
+    /// [`Error::Broken`]: an invariant of the simulation is violated, which is a bug.
     pub fn step(&mut self, events_max: u64) -> Result<Progress, Error> {
         self.run.step(u64::MAX, events_max)
     }

@@ -31,14 +31,13 @@ const RECEIVE_WINDOW_BYTES: u32 = 50 << 20;
 /// A SYN or SYN+ACK waits this long for its answer, doubling.
 const SYN_TIMEOUT_NS: u64 = 1_000_000;
 
-/// Doublings of that beyond which it stays: 2^18 ms are longer than a closed connection is
-/// remembered.
+/// Maximum number of doublings: 2^18 ms are longer than a closed connection is remembered.
 const SYN_DOUBLINGS_MAX: u32 = 18;
 
-/// The least retransmission timeout.
+/// Minimum retransmission timeout.
 const RTO_MIN_NS: u64 = 10_000_000;
 
-/// The most.
+/// Maximum retransmission timeout.
 const RTO_MAX_NS: u64 = 60_000_000_000;
 
 /// Attempts to send the same data, and the server's closing segment, again.

@@ -22,13 +22,13 @@ pub struct Topology {
     pub gateways: Vec<GatewayRack>,
     /// The initial server of each virtual machine; servers are numbered rack by rack.
     pub placement: Vec<u32>,
-    /// Between a server or gateway and its ToR.
+    /// Link between a server or gateway and its ToR.
     pub host_link: Link,
-    /// Between two switches.
+    /// Link between two switches.
     pub fabric_link: Link,
     /// Queue capacity of one port of a switch or host, in bytes; packets beyond it are dropped.
     pub buffer_bytes: u64,
-    /// From a packet's arrival at a gateway to its leaving, nanoseconds.
+    /// Time that a gateway takes for a packet, in nanoseconds.
     pub gateway_delay_ns: u64,
     /// Division of cache memory between switches of different roles.
     pub memory: Memory,

@@ -1,4 +1,5 @@
-//! The packets' calendar: one slot a nanosecond for the present epoch, one list an epoch beyond.
+//! The event queue of packets: one slot for each nanosecond of the present epoch, one list for each
+//! later epoch.
 //!
 //! Packets of the same nanosecond come out in the order of their event numbers. A slot is the head
 //! of a list of numbers of packets; the packets themselves, which together are larger than a
@@ -25,18 +26,18 @@ pub(crate) struct Wheel {
     /// Which slots are not empty, and which words of that.
     occupied: Vec<u64>,
     words: Vec<u64>,
-    /// By packet: the next of its slot, and the number of its event.
+    /// For each packet: the next one in its slot, and the number of its event.
     links: Vec<Link>,
     /// Packets of later epochs with their times, in the order they came.
     later: VecDeque<Vec<(u64, PacketId)>>,
-    /// Emptied lists, to be used again.
+    /// Empty lists for reuse.
     spare: Vec<Vec<(u64, PacketId)>>,
     pending: u64,
     /// Events get ascending numbers when they are set; they wrap.
     event: u32,
-    /// The number from which ages of what is due count.
+    /// Event number from which the ages of due packets are counted.
     born: u32,
-    /// The number of the event that is happening.
+    /// The number of the current event.
     pub now_event: u32,
 }
 
@@ -74,7 +75,7 @@ impl Wheel {
         self.event
     }
 
-    /// This packet's event happens now.
+    /// Makes this packet's event the current one.
     pub(crate) fn happen(&mut self, id: PacketId) {
         self.now_event = self.links[id as usize].event;
     }

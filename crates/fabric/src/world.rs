@@ -1,4 +1,4 @@
-//! A run as it unfolds: the order of events, and what each does.
+//! A run: the order of events, and the effect of each.
 
 mod build;
 mod flows;
@@ -42,9 +42,9 @@ pub(crate) struct World<R> {
     /// In the order they start.
     flows: Vec<Flow>,
     next_flow: usize,
-    /// By flow: its place in the results.
+    /// Index of each flow in the results.
     result_of: Vec<u32>,
-    /// By flow: its connection, if open.
+    /// Connection of each flow, if open.
     connection_of: Vec<u32>,
     connections: Vec<Open>,
     free_connections: Vec<u32>,
@@ -57,7 +57,7 @@ pub(crate) struct World<R> {
     due: Vec<(i32, PacketId)>,
     segments: Vec<Segment>,
     control: Control,
-    /// By switch.
+    /// Control plane of each switch.
     control_planes: Vec<switches::ControlPlane>,
     follower: Option<follower::Follower>,
 }
@@ -76,11 +76,11 @@ pub(crate) struct Settings {
     pub gateway_delay_ns: u64,
     pub sample_interval_ns: u64,
     pub end_ns: u64,
-    /// By switch: header bytes its counters leave out.
+    /// For each switch, the header bytes that its counters exclude.
     pub uncounted_bytes: Vec<u16>,
 }
 
-/// Learning and invalidation packets, and other packets no one counts.
+/// Counts of learning and invalidation packets, and of packets that are in no other counter.
 #[derive(Debug, Default)]
 struct Control {
     sent: u64,
@@ -143,7 +143,8 @@ impl<R: Resolver + Send> Run for World<R> {
 }
 
 impl<R: Resolver> World<R> {
-    /// Everything of the next time at which anything happens. `false`: nothing does until then.
+    /// Processes all events of the next time that has any. `false`: there are none until
+    /// `until_ns`.
     fn advance(&mut self, until_ns: u64) -> Result<bool, Error> {
         let (before_ns, after_ns) = self.next_outside();
         let outside_ns = before_ns.min(after_ns);
@@ -224,7 +225,7 @@ impl<R: Resolver> World<R> {
         self.wheel.insert(id, at_ns);
     }
 
-    /// One thing that is not a packet.
+    /// Processes one event that is not a packet.
     fn outside(&mut self, now_ns: u64) {
         if self.next_sample_ns <= now_ns {
             self.sample(now_ns);

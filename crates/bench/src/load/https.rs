@@ -51,7 +51,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Loads the page over and over; returns how often, and the seconds it took.
+    /// Loads the page repeatedly; returns the number of times and the seconds.
     pub(crate) fn load_for(&mut self, duration: Duration) -> anyhow::Result<(u64, f64)> {
         let (began, mut count) = (Instant::now(), 0);
         while began.elapsed() < duration {

@@ -14,7 +14,7 @@ use crate::resp::{
     self, GET_BYTES, KEY_BYTES, OK, value_reply_bytes, write_get, write_set, write_value,
 };
 
-/// One connection that asks and waits.
+/// A connection that waits for each reply.
 pub(crate) struct Session {
     pub(super) stream: TcpStream,
     buffer: Vec<u8>,
@@ -80,7 +80,7 @@ impl Session {
         self.ask(words, OK)
     }
 
-    /// Sends a command that is answered so, byte for byte.
+    /// Sends a command whose reply must be these bytes.
     pub(crate) fn ask(&mut self, words: &[&str], answer: &[u8]) -> anyhow::Result<()> {
         self.write_words(words)?;
         self.expect(answer)

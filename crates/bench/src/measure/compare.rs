@@ -4,7 +4,7 @@
 //! machine changes less than it does throughput. A round starts the servers of both builds anew,
 //! since addresses and seeds that a process draws at its start cost it up to some per cent, and
 //! measures in the order base, this, this, base, so that a steady drift of the machine favours
-//! neither. It gives one ratio; a line says what is known of their median.
+//! neither. It gives one ratio; a line of the table has the median with its confidence interval.
 
 use std::{fmt, path::Path};
 
@@ -22,12 +22,12 @@ use workloads::{Measure, Workload};
 
 /// A build costs no more than another if it takes at most this much more.
 const MARGIN: f64 = 0.02;
-/// The interval does not hold the median in at most this share of comparisons.
+/// The interval misses the median in at most this share of comparisons.
 const RISK: f64 = 0.05;
 /// Order of the builds within one round.
 const ORDER: [Side; 4] = [Side::Peer, Side::Ours, Side::Ours, Side::Peer];
 
-/// What the rounds of a line say.
+/// The verdict on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Verdict {
@@ -151,7 +151,7 @@ fn rounds(
     Ok(lines.into_iter().map(|(_, name, rounds)| (name, rounds)).collect())
 }
 
-/// This build was measured, the base cannot be.
+/// This build was measured, but the base cannot be.
 fn miss(run: &Run, name: &str, rounds: &mut Option<Rounds>, error: &anyhow::Error) {
     run.show(&format!("{name} is not in BASE: {error:#}"), 1.0);
     *rounds = None;
@@ -161,7 +161,7 @@ fn last_ratio(rounds: &Rounds) -> f64 {
     ratios(rounds, |reading| reading.value).last().copied().unwrap_or(f64::NAN)
 }
 
-/// Of each whole round, this build over the base.
+/// The ratio of this build to the base in each complete round.
 fn ratios(rounds: &Rounds, value: impl Fn(&Reading) -> f64) -> Vec<f64> {
     let sum = |readings: &[Reading]| readings.iter().map(&value).sum::<f64>();
     let each = ORDER.len() / 2;

@@ -136,7 +136,7 @@ fn rescale(session: &mut Session, bytes: u64) -> anyhow::Result<()> {
     session.command(&["RESCALE", &bytes])
 }
 
-/// Lets a rescale come to its end.
+/// Waits until a rescale has finished.
 fn settle(_: &Server) -> anyhow::Result<()> {
     thread::sleep(Duration::from_millis(500));
     Ok(())

@@ -1,4 +1,4 @@
-//! A hit's round trip beside that of the least a server can do.
+//! Round trip of a hit, compared with that of a minimal server.
 
 use super::redis::{filled, percentiles};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 const KEYS: u64 = 1_000;
 
 pub(super) fn hit(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    // On one core nothing but work is measured; apart, both wait most for a core to wake up.
+    // On one core only work is measured; on two, both mostly wait for a core to wake up.
     let together = round_trips(run, "hit-p50-vs-echo", SERVER)?;
     let apart = round_trips(run, "hit-p50-vs-echo-apart", CLIENT)?;
     let figure = Figure::compared(

@@ -51,7 +51,7 @@ pub(super) struct Edge {
 }
 
 pub(super) fn handshakes(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    // Nothing is there: only handshakes are asked for.
+    // No origin: only handshakes are measured.
     let stage = Stage::set(run, "127.0.0.1:9")?;
     let rounds = run.interleave("edge-handshakes", |side, _| {
         let edge = match side {

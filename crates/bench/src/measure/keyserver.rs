@@ -1,5 +1,5 @@
-//! The key server: what a core signs beside openssl's own measurement, what two cores answer over
-//! mutually authenticated connections, and how long an answer takes under load.
+//! The key server: signatures of one core compared with openssl's own measurement, answers of two
+//! cores over mutually authenticated connections, and latency under load.
 
 use std::{
     fs,
@@ -20,14 +20,14 @@ use crate::{
     servers::Database,
 };
 
-/// Requests under way at once, over all connections, when the most is asked for.
+/// Number of outstanding requests over all connections at maximum load.
 const OUTSTANDING: &str = "256";
 /// Maximum number of outstanding requests: half a second of them at 30,000 per second. If the
 /// server falls behind, that shows as latency and does not end the run.
 const OUTSTANDING_MAX: &str = "16384";
 const ECDSA: &str = "ecdsa_secp256r1_sha256";
 const RSA: &str = "rsa_pss_rsae_sha256";
-/// The share of the most at which latency is measured.
+/// Share of the maximum rate at which latency is measured.
 const LOAD: f64 = 0.7;
 
 /// Signatures a second on one core, `enroute keyserver speed` and `openssl speed` in turn.
@@ -100,7 +100,7 @@ fn rate(report: &str, prefix: &str) -> anyhow::Result<f64> {
     Ok(if value < 1.0 { 1.0 / value } else { value })
 }
 
-/// A key server with two keys in `enroute db`, and how it is asked.
+/// A key server with two keys in `enroute db`, and its client.
 pub(super) struct Site {
     directory: PathBuf,
     server: Server,
@@ -111,7 +111,7 @@ pub(super) struct Site {
     rsa: String,
 }
 
-/// The most two cores answer, server and client together, beside what they could at best.
+/// Maximum rate of two cores, server and client together, compared with the upper bound.
 pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let site = Site::start(run, Cores::Any)?;
     let most = site.most(run)?;
@@ -180,7 +180,7 @@ pub(super) fn latency(run: &Run) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
-/// One round of asking as often as is answered.
+/// One round at maximum rate.
 #[derive(Serialize)]
 struct Most {
     /// Signatures a second.
@@ -256,7 +256,7 @@ impl Site {
         Ok((answers, (self.server.cpu_us()? - before) / answered))
     }
 
-    /// As often as is answered, in each round all three.
+    /// Maximum rates, all three in each round.
     fn most(&self, run: &Run) -> anyhow::Result<Vec<Most>> {
         let options = ["--outstanding", OUTSTANDING];
         let mut rounds = Vec::new();
@@ -275,7 +275,7 @@ impl Site {
         Ok(rounds)
     }
 
-    /// In each round the most, then latencies at shares of it.
+    /// In each round the maximum rate, then latencies at shares of it.
     fn latencies(&self, run: &Run) -> anyhow::Result<Vec<Latencies>> {
         let mut rounds = Vec::new();
         for round in 0..run.rounds {
@@ -290,7 +290,7 @@ impl Site {
             let (at_70_p50_ms, at_70_ms) = (number(&at_70, "p50_ms")?, number(&at_70, "p99_ms")?);
             let machine_ms = noise::waits_at_load(run.round(), LOAD, 0.99)?;
             let alone_ms = number(&at(LOAD / 2.0)?, "p99_ms")?;
-            // The flood takes what ECDSA leaves.
+            // The flood uses the capacity that ECDSA leaves.
             let flood = self
                 .loader(run, &self.rsa, RSA, run.round() * 2, &["--outstanding", "64"])
                 .stdout(Stdio::piped())

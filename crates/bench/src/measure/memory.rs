@@ -32,7 +32,7 @@ pub(super) fn item(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let mut session = Session::connect(cache.address)?;
     session.get_all(ITEMS, VALUE_BYTES)?;
     let ours = cost(&cache, empty)?;
-    // Everything is really there: nothing reaches redis-server any more.
+    // Checks that everything is stored: no request reaches redis-server.
     let asked = redis.cpu_us()?;
     session.get_all(ITEMS, VALUE_BYTES)?;
     let asked = redis.cpu_us()? - asked;
@@ -46,7 +46,7 @@ pub(super) fn item(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure.note(note.to_owned())])
 }
 
-/// Lets what was freed be given back.
+/// Waits until freed memory is returned to the system.
 fn settle() {
     thread::sleep(Duration::from_secs(1));
 }

@@ -200,7 +200,7 @@ pub(super) fn two_workers(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure.note(note)])
 }
 
-/// Large, so that the client costs little.
+/// Large, to reduce the cost of the client.
 const PIPELINE_OF_WORKERS: usize = 128;
 
 /// A cache before `redis` that holds `keys` keys, which redis-server holds, too.

@@ -113,7 +113,7 @@ async fn replica(
 
 fn figure(name: &str, capacity: usize, replicas: &[Replica], direct_ms: f64) -> Figure {
     let all = || replicas.iter().flat_map(|replica| &replica.reads).copied();
-    // Nothing takes half the round trip but a hit; nothing else takes less.
+    // A read that takes less than half the round trip is a hit.
     let hits: Vec<f64> = all().filter(|&taken| taken < RTT_MS / 2.0).collect();
     let hit_ms = median(hits.iter().copied());
     // Until it is full, a cache misses each key it has not seen; then all it has no room for.

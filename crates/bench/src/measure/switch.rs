@@ -149,7 +149,7 @@ pub(super) fn link(run: &Run) -> anyhow::Result<Vec<Figure>> {
 /// Seconds until clients have found their rate, also where one hot server decides.
 const SETTLE_S: &str = "12";
 
-/// A run that loses too much says nothing, and is run again so often.
+/// Maximum number of attempts: a run that loses too much is invalid and repeated.
 const ATTEMPTS: usize = 3;
 
 fn rack(run: &Run, arguments: &[&str]) -> anyhow::Result<Outcome> {

@@ -1,4 +1,4 @@
-//! A server of rustls that echoes what it is sent.
+//! An echo server with rustls.
 
 use std::{io, net::TcpListener, path::Path, sync::Arc};
 
@@ -34,7 +34,7 @@ pub(super) fn serve(listener: TcpListener, certificate: &Path, key: &Path) -> io
     })
 }
 
-/// With tickets, as the cache has them.
+/// With session tickets, as in the cache.
 fn config(certificate: &Path, key: &Path) -> io::Result<ServerConfig> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)

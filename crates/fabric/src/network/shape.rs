@@ -12,14 +12,14 @@ pub(crate) struct Shape {
     pub spines_per_pod: u32,
     /// Cores above each spine.
     pub uplinks: u32,
-    /// Ports from 0 to this are hosts' and to hosts.
+    /// Ports below this number belong to hosts or lead to hosts.
     pub host_ports: u32,
     pub hosts: u32,
     racks_per_pod: u32,
     pods: u32,
     servers_per_rack: u32,
     tor_of_host: Vec<u32>,
-    /// By rack, and one past the last: its first host.
+    /// First host of each rack, and one past the last host.
     rack_hosts: Vec<u32>,
     pod_of_tor: Vec<u32>,
     pod_of_spine: Vec<u32>,
@@ -77,7 +77,7 @@ impl Shape {
         self.host_ports + 2 * tors * self.spines_per_pod + 2 * spines * self.uplinks
     }
 
-    /// The node at the other end, by port.
+    /// The node at the other end of each port.
     pub(crate) fn far_ends(&self) -> Vec<u32> {
         let mut ends = vec![0; self.ports() as usize];
         let mut set = |(port, node): (u32, u32)| ends[port as usize] = node;
@@ -164,7 +164,7 @@ impl Shape {
         if hosts > self.servers_per_rack { Role::GatewayTor } else { Role::Tor }
     }
 
-    /// The hosts of a switch's pod; of a core's, none.
+    /// The hosts of a switch's pod; empty for a core.
     pub(crate) fn pod_hosts(&self, switch: u32) -> std::ops::Range<u32> {
         let pod = if switch < self.first_spine {
             return 0..0;

@@ -7,16 +7,16 @@ use std::collections::VecDeque;
 use super::resolver::{Passing, Resolver, Step};
 use lru::Lru;
 
-/// Between data and control plane.
+/// Rate between data and control plane.
 const CONTROL_BPS: u64 = 20_000_000_000;
 
-/// Between two packets there.
+/// Time between two packets in the control plane.
 const GAP_NS: u64 = 250;
 
-/// From there back to the data plane.
+/// Time from the control plane back to the data plane.
 const LATENCY_NS: u64 = 8_500;
 
-/// From a packet's resolution to its mapping in the cache.
+/// Time from a packet's resolution until its mapping is in the cache.
 const INSERTION_NS: u64 = 2_000_000;
 
 /// Capacity of the control-plane queue of one ToR, in bytes.
@@ -27,7 +27,7 @@ const LINK_HEADER_BYTES: u64 = 2;
 
 #[derive(Debug)]
 pub(crate) struct Bluebird {
-    /// By switch; only ToRs have one.
+    /// Cache of each switch; only ToRs have one.
     caches: Vec<Option<Lru>>,
     /// Mappings on their way to a cache: when, which switch, which address.
     insertions: VecDeque<(u64, u32, u32)>,

@@ -1,4 +1,4 @@
-//! Controller: caches hold what a central program put there (Appendix A).
+//! Controller: a central program fills the caches (Appendix A).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,9 +7,9 @@ use crate::{Error, Placement, directory::Directory};
 
 #[derive(Debug)]
 pub(crate) struct Controller {
-    /// By switch: how many mappings it can hold, and those it does.
+    /// Capacity and mappings of each switch.
     switches: Vec<(u32, HashMap<u32, u32>)>,
-    /// (source, destination, gateway) and packets, since last taken.
+    /// Packets for each (source, destination, gateway) since the last read.
     traffic: BTreeMap<(u32, u32, u32), u64>,
 }
 

@@ -9,7 +9,7 @@ use super::{
 
 #[derive(Debug)]
 pub(crate) struct GwCache {
-    /// By switch; those without gateways have none.
+    /// Cache of each switch; switches without gateways have none.
     switches: Vec<Option<Cache>>,
 }
 

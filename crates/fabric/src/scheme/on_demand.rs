@@ -20,10 +20,10 @@ pub(crate) struct OnDemand {
     learns_on_receive: bool,
     /// (server, virtual address) known from packets received.
     known: HashSet<(u32, u32)>,
-    /// The same from misses, with the time from which on.
+    /// The same from misses, with the time from which they are known.
     asked: HashMap<(u32, u32), u64>,
     paid: HashSet<u32>,
-    /// Moving machines: known everywhere from the start.
+    /// Machines that move: known to all servers from the start.
     moving: Vec<u32>,
 }
 

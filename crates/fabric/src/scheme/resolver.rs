@@ -4,7 +4,7 @@ use policy::v2p::{Emit, Header};
 
 use crate::{Error, Placement, directory::Directory};
 
-/// From one virtual machine to another, as its server knows it.
+/// A path from one virtual machine to another, as its server knows it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Path {
     pub source_host: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Path {
     /// The location that the destination is mapped to, and the ECMP hash of packets to it.
     pub home: u32,
     pub home_turn: u32,
-    /// The scheme's own mark: the source's server knows the destination.
+    /// Used by schemes: the source's server knows the destination.
     pub known: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) trait Resolver {
         Step::default()
     }
 
-    /// Bytes that may wait for a switch's control plane, and a packet's there.
+    /// Queue capacity of a switch's control plane, and the size of a packet in it, in bytes.
     fn control_plane_bytes(&self, _packet_bytes: u16) -> (u64, u64) {
         (0, 0)
     }

@@ -20,7 +20,7 @@ const BASE_RTT_NS: u64 = 12_000;
 #[derive(Debug)]
 pub(crate) struct SwitchV2P {
     switches: Vec<Switch>,
-    /// By switch: what it draws from.
+    /// Random numbers of each switch.
     draws: Vec<Stream>,
 }
 

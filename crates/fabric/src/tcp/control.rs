@@ -1,4 +1,4 @@
-//! Congestion control: whichever it is, it moves one window.
+//! Congestion control: each algorithm changes one window.
 
 use super::{INITIAL_WINDOW, MSS, cubic::Cubic, dctcp::Dctcp};
 

@@ -9,7 +9,7 @@ const HYSTART_SAMPLES: u8 = 8;
 const HYSTART_ACK_DELTA_NS: u64 = 2_000_000;
 const HYSTART_DELAY_MIN_NS: i64 = 4_000_000;
 const HYSTART_DELAY_MAX_NS: i64 = 1_000_000_000;
-/// After a loss, delays are not looked at for this long.
+/// Time after a loss for which delays are ignored.
 const SETTLE_NS: u64 = 10_000_000;
 /// Before any loss the window grows by one segment per this number of acknowledged ones.
 const COUNT_CLAMP: u32 = 20;

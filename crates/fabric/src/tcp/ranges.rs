@@ -56,7 +56,7 @@ impl Ranges {
         self.0.iter().map(overlap).sum()
     }
 
-    /// The first byte at or after `at` that it does not hold, and where the gap ends.
+    /// The first missing byte at or after `at`, and the end of that gap.
     pub(super) fn gap(&self, at: u32) -> (u32, u32) {
         let mut at = at;
         for range in &self.0 {
@@ -68,7 +68,7 @@ impl Ranges {
         (at, u32::MAX)
     }
 
-    /// Below this there are at least `bytes` held above: what lies there unheld is thought lost.
+    /// Offset from which on at least `bytes` are held: gaps below it are considered lost.
     pub(super) fn below_held(&self, bytes: u32) -> u32 {
         let mut above = 0;
         for range in self.0.iter().rev() {

@@ -67,7 +67,7 @@ impl Receiver {
         self.state == State::Closed
     }
 
-    /// It repeats its answer to a SYN.
+    /// Whether it repeats its answer to a SYN.
     pub(crate) fn answers(&self) -> bool {
         self.state == State::SynReceived
     }
@@ -249,7 +249,7 @@ impl Receiver {
         }
     }
 
-    /// Takes `from..to` in; whether any of it was new.
+    /// Stores `from..to`; returns whether any byte was new.
     fn store(&mut self, from: u32, to: u32) -> bool {
         let from = from.max(self.next);
         if from >= to {

@@ -1,7 +1,7 @@
 //! The client's end: sends, retransmits, closes with its last data.
 //!
-//! Sequence numbers: SYN is 0, data 1 to `end`, FIN `end`. What was sent below `lost_end` and not
-//! selectively acknowledged is lost; of that, what lies below `resend` has been sent again.
+//! Sequence numbers: SYN is 0, data 1 to `end`, FIN `end`. Bytes below `lost_end` that are not
+//! selectively acknowledged are lost; those of them below `resend` have been retransmitted.
 
 mod acknowledgment;
 mod transmission;

@@ -31,7 +31,7 @@ fn other(topology: &Topology, vm: u32, random: &mut Pcg64) -> u32 {
     }
 }
 
-/// The longest workload, in lengths of the paper's.
+/// Maximum length of a workload, as a factor of the paper's.
 pub const SHARE_MAX: f64 = 1_000.0;
 
 /// A workload that can be drawn.
@@ -75,7 +75,7 @@ impl Generator {
         Self::ALL.into_iter().find(|each| each.name() == name)
     }
 
-    /// Servers with VMs it needs at least.
+    /// Minimum number of servers with VMs.
     #[must_use]
     pub fn servers_min(self) -> u32 {
         match self {
@@ -85,7 +85,7 @@ impl Generator {
         }
     }
 
-    /// About how many rows it has at the paper's length.
+    /// Approximate number of rows at the paper's length.
     #[must_use]
     pub fn rows(self, topology: &Topology) -> f64 {
         match self {

@@ -1,9 +1,9 @@
 //! Traces as text: read, and written so that they read the same again.
 //!
 //! One row is `source VM,destination VM,start in ns,flow id,bytes`, without a header: the format of
-//! the paper's artifact. A row is a TCP flow, or in a UDP trace one datagram. Which of the two a
-//! first line `# protocol=udp` says; the artifact's files have none and are TCP unless the caller
-//! knows better.
+//! the paper's artifact. A row is a TCP flow, or in a UDP trace one datagram. A first line `#
+//! protocol=udp` marks a UDP trace; the artifact's files have no such line and are TCP unless the
+//! caller says otherwise.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ pub const LINE_BYTES_MAX: usize = 256;
 /// Latest start: an hour of simulated time.
 pub const START_NS_MAX: u64 = 3_600_000_000_000;
 
-/// Most rows of one trace.
+/// Maximum number of rows of one trace.
 pub const ROWS_MAX: usize = 1 << 28;
 
 const PROTOCOL: &str = "# protocol=";
@@ -134,7 +134,7 @@ fn parse_row(line: &str, vms: u32) -> Result<Flow, String> {
     Ok(Flow { source, destination, start_ns, id, bytes })
 }
 
-/// A count that some traces write with decimals (`1000.0`); what is below one is cut off.
+/// A count that some traces write with decimals (`1000.0`); the fraction is dropped.
 fn whole(text: &str, most: u64) -> Option<u64> {
     let (integer, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Builds a run, refusing what cannot run.
+//! Builds a run, after checking its configuration.
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -203,7 +203,7 @@ impl Parts<'_> {
     }
 }
 
-/// By flow its result, and the results: datagrams of one id share one.
+/// Index of each flow's result, and the results; datagrams of one id share one.
 fn results(flows: &[Flow], udp: bool) -> (Vec<u32>, Vec<FlowResult>) {
     let mut per_flow = Vec::new();
     let mut by_id = HashMap::new();

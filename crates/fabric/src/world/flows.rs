@@ -28,7 +28,7 @@ const UDP_BYTES: u16 = 8;
 /// Payload of the reference simulator's datagrams.
 const FIXED_DATAGRAM_BYTES: u16 = 64;
 
-/// One flow's connection, and the ways its packets take.
+/// One flow's connection, and the paths of its packets.
 #[derive(Debug)]
 pub(super) struct Open {
     flow: u32,
@@ -47,7 +47,7 @@ pub(crate) struct Turns {
     topology: Topology,
     /// Recently asked: source, destination, turn.
     memo: Vec<(u32, u32, u32)>,
-    /// Only the packet's addresses count; else switches mix in their own seeds.
+    /// Whether only the packet's addresses are hashed, without seeds of the switches.
     unseeded: bool,
 }
 
@@ -151,7 +151,7 @@ impl<R: Resolver> World<R> {
         }
     }
 
-    /// After a move: open connections of this virtual machine send from, and to, where it is now.
+    /// After a move: open connections of this virtual machine use its new server.
     pub(super) fn move_connections(&mut self, vip: u32) {
         for index in 0..self.connection_of.len() {
             let place = self.connection_of[index];
@@ -177,7 +177,7 @@ impl<R: Resolver> World<R> {
         gateway(&self.network.shape, self.flows[flow as usize].id)
     }
 
-    /// The transport takes a packet in. `false`: it was wholly old.
+    /// Hands a packet to its transport. `false`: it had duplicate data only.
     pub(super) fn receive(&mut self, packet: &Packet) -> bool {
         let host = packet.at;
         if self.settings.udp {

@@ -29,7 +29,7 @@ impl<R: Resolver> World<R> {
         Ok(())
     }
 
-    /// Looked up on arrival, sent on a fixed time later.
+    /// A packet at a gateway: resolved on arrival, forwarded a fixed time later.
     fn at_gateway(&mut self, id: PacketId) {
         let packet = &mut self.packets[id];
         let home = self.directory.mapped(packet.header.destination_vip);

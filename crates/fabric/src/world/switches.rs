@@ -82,8 +82,8 @@ impl<R: Resolver> World<R> {
         }
     }
 
-    /// A packet waits until the switch's control plane has done with those before it, if there is
-    /// room.
+    /// A packet waits until the switch's control plane has processed those before it; it is dropped
+    /// if the queue is full.
     fn enter_control_plane(&mut self, id: PacketId) {
         let packet = &mut self.packets[id];
         packet.stage = Stage::ControlPlane;

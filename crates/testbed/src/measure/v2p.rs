@@ -27,7 +27,7 @@ const MACHINE: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 0);
 /// Offsets of the inner destination, and of the address in a control packet.
 const INNER: u32 = 14 + 20 + 30 + 16;
 const MAPPING: u32 = 14 + 20 + 8 + 8;
-/// Verdicts: what has no route is not measured.
+/// Expected verdict: packets without a route are not measured.
 const REDIRECT: u32 = 4;
 const PASS: u32 = 2;
 
@@ -67,7 +67,7 @@ fn plane(role: Role, entries: u32, rules: Rules) -> anyhow::Result<Plane> {
     Ok(plane)
 }
 
-/// With all machines in the cache, as far as lines are not shared.
+/// A switch with all machines in its cache, except those that share a line.
 fn filled(role: Role) -> anyhow::Result<Plane> {
     let mut plane = plane(role, MACHINES * 64, rules())?;
     for number in 0..MACHINES {
@@ -153,7 +153,7 @@ pub(super) fn measure(rounds: usize, show: impl Fn(&str) + Sync) -> anyhow::Resu
     })
 }
 
-/// A route for what is measured: without a network, packets come in at the loopback interface.
+/// A route for the measured packets: in test runs they arrive at the loopback interface.
 fn route(namespaces: &Namespaces) -> anyhow::Result<()> {
     let switch = namespaces.name(End::Switch);
     ip(&["-n", &switch, "route", "add", "10.8.0.0/16", "via", "10.2.0.2"])?;

@@ -5,10 +5,10 @@ use std::{collections::VecDeque, net::Ipv4Addr};
 use fabric::topology::Topology;
 use policy::v2p::Role;
 
-/// Of the switch with identifier 0.
+/// Address of the switch with identifier 0.
 pub const FIRST_SWITCH: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 0);
-/// Of the machine with virtual address 0 in the simulator. Its low bits are zero, so that in caches
-/// of a power of two lines the same machines share a line as in the simulator.
+/// Address of the machine with virtual address 0 in the simulator. Its low bits are zero, so that
+/// in caches of a power of two lines the same machines share a line as in the simulator.
 const FIRST_MACHINE: u32 = u32::from_be_bytes([172, 16, 0, 0]);
 /// The first gateway of a rack; servers count from 1.
 const FIRST_GATEWAY: u32 = 200;
@@ -24,7 +24,7 @@ pub struct Layout {
     /// The tree.
     pub topology: Topology,
     roles: Vec<Role>,
-    /// By gateway: its rack, and its number in it.
+    /// Rack of each gateway, and its number in the rack.
     gateways: Vec<(u32, u32)>,
     machines: Vec<u32>,
 }
@@ -39,7 +39,7 @@ pub struct Route {
 }
 
 impl Layout {
-    /// Of a tree that has been checked.
+    /// The layout of a checked tree.
     #[must_use]
     pub fn new(topology: Topology) -> Self {
         let gateways = topology.gateways.iter();
@@ -123,7 +123,7 @@ impl Layout {
         (self.topology.cores + self.topology.spines()) as usize
     }
 
-    /// First and last physical address of a switch's pod; of a core's, an address of no host.
+    /// First and last physical address of a switch's pod; for a core, an address of no host.
     #[must_use]
     pub fn pod(&self, switch: Node) -> (Ipv4Addr, Ipv4Addr) {
         let cores = self.topology.cores as usize;

@@ -20,14 +20,14 @@ const ECHO_WAIT: Duration = Duration::from_millis(500);
 /// Longest that a write or read blocks, so that the end is seen.
 const BLOCK: Duration = Duration::from_millis(200);
 
-/// What arrived.
+/// Received data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Load {
     /// Bytes of all streams, as received.
     pub stream_bytes: u64,
     /// Datagrams that were echoed.
     pub echoes: u64,
-    /// Datagrams that were not.
+    /// Datagrams that were not echoed.
     pub lost: u64,
     /// Sum of the echoes' round trips, in nanoseconds.
     pub round_trip_ns: u64,
@@ -110,7 +110,7 @@ pub fn run(
     })
 }
 
-/// A connection from the address of one machine: its server has those of others, too.
+/// A connection from the address of one machine; its server has several addresses.
 fn dial(from: Ipv4Addr, to: Ipv4Addr) -> anyhow::Result<TcpStream> {
     let what = || format!("cannot connect from {from} to {to}:{STREAM_PORT}");
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).with_context(what)?;

@@ -22,27 +22,27 @@ const QUEUE_BYTES: usize = 16 << 20;
 /// Interval at which `stop` and, after the move, counters are read.
 const SAMPLE: Duration = Duration::from_millis(1);
 
-/// What a move cost, as the paper's Table 4 states it.
+/// Cost of a move, as in the paper's Table 4.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Datagrams sent.
     pub sent: u64,
     /// Datagrams received, at the old or the new server.
     pub received: u64,
-    /// Datagrams that gateways sent on.
+    /// Datagrams that gateways forwarded.
     pub gateway_packets: u64,
     /// Datagrams that reached the old server after the move.
     pub misdelivered: u64,
-    /// From the move to the last of them.
+    /// Time from the move to the last of them.
     pub last_misdelivered: Duration,
-    /// From the move to the first datagram at the new server.
+    /// Time from the move to the first datagram at the new server.
     pub first_correct: Duration,
     /// Invalidation packets.
     pub invalidations: u64,
 }
 
-/// Machine `vm` moves to `server` after half of `duration`, while one machine of every other server
-/// sends it a datagram every `interval`; earlier, and for less long, once `stop` is set.
+/// Moves machine `vm` to `server` after half of `duration`, while one machine of every other server
+/// sends it a datagram every `interval`. If `stop` is set, both come earlier.
 ///
 /// # Errors
 /// A socket cannot be opened, or the move fails.
@@ -117,13 +117,13 @@ fn send(
     end: &AtomicBool,
 ) {
     while !end.load(Relaxed) {
-        // What is not sent is not counted.
+        // Datagrams that cannot be sent are not counted.
         sent.fetch_add(u64::from(sender.send_to(b"move", to).is_ok()), Relaxed);
         thread::sleep(interval);
     }
 }
 
-/// What one server received.
+/// Datagrams that one server received.
 #[derive(Default)]
 struct Received {
     datagrams: AtomicU64,
@@ -131,7 +131,7 @@ struct Received {
 }
 
 impl Received {
-    /// Until all are sent, and none has come for a while.
+    /// Counts until all are sent and none has arrived for [`QUIET`].
     fn count(&self, socket: &UdpSocket, all_sent: &AtomicBool) {
         let mut buffer = [0; 16];
         loop {
@@ -146,7 +146,7 @@ impl Received {
     }
 }
 
-/// Sets a flag that threads end by, however the function ends.
+/// Sets the flag that ends the threads, however the function ends.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -155,7 +155,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// A socket of the first machine of every server but these.
+/// A socket of the first machine of every server except these.
 fn senders(testbed: &Testbed, but: &[usize]) -> anyhow::Result<Vec<UdpSocket>> {
     let layout = testbed.layout();
     let mut known: Vec<usize> = but.to_vec();
@@ -171,7 +171,7 @@ fn senders(testbed: &Testbed, but: &[usize]) -> anyhow::Result<Vec<UdpSocket>> {
     Ok(senders)
 }
 
-/// Of servers, what they returned; of switches, what they sent.
+/// Sum of a counter: at servers, of returned packets; at switches, of sent ones.
 fn total(testbed: &Testbed, name: &str) -> anyhow::Result<u64> {
     let counts = testbed.counts()?;
     let switches = testbed.layout().switches();

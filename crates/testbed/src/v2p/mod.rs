@@ -2,7 +2,7 @@
 //! switch, server and gateway, programs of crate `switch` at every interface, machines as addresses
 //! of their server's overlay device.
 //!
-//! Read first: [`Testbed`]; then [`layout`], which says what is where.
+//! Read first: [`Testbed`]; then [`layout`], the addresses and links.
 
 pub mod layout;
 pub mod load;
@@ -59,7 +59,7 @@ pub struct Testbed {
     switches: Vec<Plane>,
     /// Servers, then gateways.
     ends: Vec<End>,
-    /// By machine: the node that it is on.
+    /// The node of each machine.
     homes: Vec<Node>,
     attached: Vec<Attached>,
     namespaces: Namespaces,
@@ -152,7 +152,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// What is where.
+    /// Addresses, links and routes.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -177,8 +177,8 @@ impl Testbed {
     }
 
     /// Moves a machine to another server. The new server takes its packets before the gateways name
-    /// it, and the old server returns them only after that: no packet goes to and fro between an
-    /// old server and a gateway that names it.
+    /// it, and the old server returns them only after that: no packet bounces between the old
+    /// server and a gateway that names it.
     ///
     /// # Errors
     /// The machine is there already, or the kernel or `ip` refuses.

@@ -25,8 +25,8 @@ const STATION: &str = "02:00:00:00:00:01";
 const OTHER_END: &str = "169.254.0.1";
 /// The interface of a server or gateway.
 pub const UPLINK: &str = "fabric0";
-/// The interface of a server that packets of machines leave by, into the tunnel. The program at the
-/// uplink takes them out.
+/// The interface of a server by which packets of machines enter the tunnel. The program at the
+/// uplink decapsulates received ones.
 const OVERLAY: &str = "overlay0";
 /// Bytes of a virtual packet: the underlay's 1,500 less tunnel and option.
 const OVERLAY_BYTES: u32 = 1_400;
@@ -34,7 +34,7 @@ const OVERLAY_BYTES: u32 = 1_400;
 /// The kernel cannot encapsulate.
 pub const NO_DEVICE: &str = "the kernel has no tunnel device of this kind (CONFIG_VXLAN, CONFIG_NET_IPIP); use another --tunnel";
 
-/// The interface of a server that its machines are at.
+/// The kind of a server's interface for its machines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overlay {
     /// The kernel's tunnel device: any program sends and receives.
@@ -116,7 +116,7 @@ impl Namespaces {
         })
     }
 
-    /// Gives a server's overlay the address of a machine, or takes it.
+    /// Adds the address of a machine to a server's overlay, or removes it.
     ///
     /// # Errors
     /// `ip` fails.

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketType};
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const SET_TX_CHECKSUM: u32 = 0x17;
 
-/// Of linux/ethtool.h.
+/// `struct ethtool_value` of linux/ethtool.h.
 #[repr(C)]
 struct Value {
     command: u32,

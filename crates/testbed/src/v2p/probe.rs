@@ -86,8 +86,7 @@ impl Probe {
     }
 }
 
-/// A socket for packets in the tunnel. Of IP-in-IP it is a raw one, which is used as that of UDP
-/// is.
+/// A socket for packets in the tunnel. For IP-in-IP it is a raw socket, used like one of UDP.
 fn open_outer(testbed: &Testbed, node: Node) -> anyhow::Result<UdpSocket> {
     let address = testbed.layout().address(node);
     if testbed.tunnel() == Tunnel::Vxlan {

@@ -1,5 +1,5 @@
-//! What is compared: each workload starts its servers, pinned to one core, and measures its lines
-//! with a client on the other.
+//! The compared workloads: each starts its servers, pinned to one core, and measures its lines with
+//! a client on the other.
 
 use std::{
     io::{Read, Write},
@@ -82,7 +82,7 @@ pub(super) const ALL: &[Workload] = &[
     },
 ];
 
-/// What [`throughput`] says, by the processor time.
+/// The reading of [`throughput`], by processor time.
 fn cost(reading: &Reading) -> Reading {
     Reading::new(reading.others["server_us"]).with("per_second", reading.value)
 }

@@ -1,4 +1,4 @@
-//! Bare reads of a database's files, past the page cache: what its lookups are held against.
+//! Direct reads of a database's files without the page cache, with which its lookups are compared.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -17,8 +17,8 @@ use super::PAGE;
 pub(super) struct Segments(Vec<(File, u64)>);
 
 impl Segments {
-    /// Those of the database in `directory`, as they are now, that are written to the end: of those
-    /// made ahead the file system knows that they are zeroes, and does not ask the disk.
+    /// The files of the database in `directory` that are completely written. Preallocated ones are
+    /// omitted: the file system knows that they contain zeroes and does not read the disk.
     pub(super) fn open(directory: &Path) -> anyhow::Result<Self> {
         let (mut files, mut page) = (Vec::new(), Page::new());
         for shard in fs::read_dir(directory)? {

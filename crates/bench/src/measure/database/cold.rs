@@ -1,4 +1,4 @@
-//! Next to nothing in memory.
+//! Lookups with almost nothing in memory.
 
 use std::{
     thread,
@@ -17,7 +17,7 @@ use crate::{
 /// Threads of `enroute db` that read from the disk, and of the bare reads beside it.
 const READERS: usize = 8;
 
-/// Next to nothing in memory, against bare reads of 4 KiB from the same files.
+/// Lookups with almost nothing in memory, compared with direct reads of 4 KiB from the same files.
 pub(in crate::measure) fn cold(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let keys: u64 = if run.short { 50_000 } else { 200_000 };
     let readers = READERS.to_string();

@@ -1,4 +1,4 @@
-//! More data than memory, beside what others do then.
+//! More data than memory, compared with other stores.
 
 use std::{path::Path, process::Command, time::Instant};
 

@@ -25,7 +25,7 @@ const PAPER: [(f64, f64); 6] = [
     (2.0, 663_842.2),
 ];
 
-/// The least there is stands for the paper's 0.
+/// The minimum budget, used for the paper's 0.
 const MEMORY_MIN: u64 = 32 << 20;
 
 /// The paper's sweep: 50,000 × 4 KiB, asked for one after the other, for each memory; called in
@@ -52,7 +52,7 @@ pub(in crate::measure) fn table_5(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
-/// What was measured with one memory: in process, and over the wire by one connection.
+/// Results with one memory size: in process, and over the wire by one connection.
 #[derive(Debug, Serialize)]
 struct Row {
     gigabytes: f64,

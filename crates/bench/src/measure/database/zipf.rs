@@ -1,7 +1,7 @@
-//! The issue's own case: a million values of 4 KiB, a quarter of them in memory.
+//! A million values of 4 KiB, a quarter of them in memory.
 //!
-//! Beside the longest lookups stands how many took more than 5 ms (`…-over-5ms`), and of how many
-//! no stall of the machine says why (`…-over-5ms-unexplained`).
+//! The figures include the number of lookups that took more than 5 ms (`…-over-5ms`), and the
+//! number of those that no stall of the machine explains (`…-over-5ms-unexplained`).
 
 use std::{
     thread,
@@ -114,7 +114,7 @@ impl Waits {
         self.0[((self.0.len() - 1) as f64 * share) as usize].length.as_secs_f64() * 1e3
     }
 
-    /// Those in which it stood still.
+    /// The waits in which the machine stalled.
     fn stalls(&self) -> impl Iterator<Item = &Wait> {
         self.0.iter().rev().take_while(|wait| wait.length > STALL)
     }
@@ -135,7 +135,7 @@ impl Part {
         self.outcome.late.iter().filter(is_unexplained).count()
     }
 
-    /// Kept as it is measured.
+    /// The raw result.
     fn reading(&self) -> Reading {
         Reading::new(self.outcome.per_second())
             .with("p50_ms", self.outcome.within_ms(0.5))

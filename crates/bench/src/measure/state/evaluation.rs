@@ -10,9 +10,9 @@ use crate::{
     run::{Run, Side},
 };
 
-/// 5 ms each way between hosts.
+/// Round trip between hosts: 5 ms each way.
 const INTER_DC: Duration = Duration::from_millis(10);
-/// 300 µs each way.
+/// Round trip within a data centre: 300 µs each way.
 const INTRA_DC: Duration = Duration::from_micros(600);
 const PEER: &str = "the hash-placed cluster";
 /// Accesses a second of a function that reads ten times and writes once: a turn in 200 ms, which is
@@ -34,7 +34,7 @@ fn one_after_another(hosts: &[usize], seconds: f64) -> Vec<Function> {
     hosts.iter().enumerate().map(start).collect()
 }
 
-/// Runs it on slots that stay, then on slots that follow.
+/// Runs the scenario with slots that stay, then with slots that follow.
 fn both(run: &Run, name: &str, scenario: &Scenario) -> anyhow::Result<(Outcome, Outcome)> {
     let part = |placement, before: f64| {
         let scenario = Scenario { placement, ..scenario.clone() };

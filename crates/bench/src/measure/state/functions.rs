@@ -35,16 +35,16 @@ pub(crate) enum Placement {
     Following,
 }
 
-/// From then on a function is on this host.
+/// Time from which a function is on this host.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Stay {
     /// Seconds since the first function may start.
     pub(crate) from: f64,
-    /// From 0.
+    /// Number of the host, from 0.
     pub(crate) host: usize,
 }
 
-/// One function: where it is when.
+/// One function: its hosts over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Function(pub(crate) Vec<Stay>);
 
@@ -77,7 +77,7 @@ pub(crate) struct Scenario {
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     scenario: Scenario,
-    /// By function.
+    /// Accesses of each function.
     pub(crate) accesses: Vec<Accesses>,
     /// Output of `enroute state status` at the end; empty where slots stay.
     status: String,

@@ -1,4 +1,4 @@
-//! Processing of an acknowledgment: the round trip, what is held beyond a gap, what is lost.
+//! Processing of an acknowledgment: round trip, data held beyond a gap, losses.
 
 use super::{Congestion, Reduction, Sender, State};
 use crate::{

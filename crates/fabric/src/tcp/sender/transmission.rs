@@ -8,8 +8,8 @@ use crate::{
 };
 
 impl Sender {
-    /// Bytes under way: sent, neither held nor thought lost, and what was sent again. As in the
-    /// reference, that goes on to count when it is held beyond a gap.
+    /// Bytes in flight: sent, neither held nor considered lost, plus retransmitted bytes. As in the
+    /// reference, the latter still count when they are held beyond a gap.
     pub(super) fn flight(&self) -> u32 {
         let from = self.lost_end.max(self.una);
         if from >= self.high {
@@ -80,7 +80,7 @@ impl Sender {
         self.high = self.high.max(seq + bytes);
     }
 
-    /// Nothing was acknowledged for too long: all that is unheld is lost.
+    /// The retransmission timeout has expired: all bytes that are not held are lost.
     pub(super) fn time_out(&mut self, segments: &mut Vec<Segment>, now_ns: u64) {
         if self.una >= self.end {
             return;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 const BURST_NS_P99: f64 = 158_000.0;
-/// Of an exponential distribution, the 99th percentile over the mean: ln 100.
+/// Ratio of the 99th percentile to the mean of an exponential distribution: ln 100.
 const P99_OVER_MEAN: f64 = 4.605_170_185_988_091;
 const GAP_NS: f64 = 2_000.0;
 const BYTES: u64 = 1_000;

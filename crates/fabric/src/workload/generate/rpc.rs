@@ -26,7 +26,7 @@ const POPULARITY: f64 = 1.48;
 /// Exponent by which a service's containers grow with its calls.
 const REPLICATION: f64 = 0.4;
 
-/// Calls of the whole, for each container; and how long that lasts.
+/// Calls per container in the complete workload, and its duration.
 const CALLS_PER_CONTAINER: f64 = 1_000_000.0 / 410_865.0;
 const DURATION_NS: f64 = 25e6;
 

@@ -8,7 +8,7 @@ use crate::{
     workload::{Flow, Protocol, Workload},
 };
 
-/// Of the servers' links.
+/// Load of the servers' links, as a share of their rate.
 const LOAD: f64 = 0.30;
 
 /// Duration of the paper's traces.
@@ -19,7 +19,7 @@ pub(super) fn rows(sizes: &Sizes, topology: &Topology) -> f64 {
     DURATION_NS / gap_ns(sizes, topology)
 }
 
-/// From one flow to the next, in the mean.
+/// Mean time from one flow to the next.
 fn gap_ns(sizes: &Sizes, topology: &Topology) -> f64 {
     let link_bytes_per_ns = topology.host_link.rate_bps as f64 / 8e9;
     sizes.mean() / (LOAD * link_bytes_per_ns * f64::from(topology.servers()))
