@@ -24,7 +24,7 @@ struct name {
 
 // One cached key. It may be served while valid_version == version: a write raises version with one
 // atomic addition, which makes the entry invalid and gives the write its tag at the same time; only
-// the value of that very write makes it valid again.
+// the value of that write makes it valid again.
 //
 // A get of NetCache's protocol reads only the first cache line.
 struct entry {

@@ -186,17 +186,18 @@ impl Fetch {
             Ok(Err(_)) => StatusCode::BAD_GATEWAY,
             Err(_) => StatusCode::GATEWAY_TIMEOUT,
         };
-        seldom!(self.site.origin.told, Reply => info,
-            "{} is not answered: the origin ended the response body early", self.wanted.target);
+        seldom!(self.site.origin.told, Reply => warn,
+            "{} is not answered: the origin {} did not send the whole response", self.wanted.target,
+            self.site.origin.base());
         shared.stats.origin_failures.count();
         (Own::Failed(status), Outcome::Failed(None, Some(status)))
     }
 
     fn unanswered(&self, failure: &Failure) -> (Own, Outcome) {
-        seldom!(self.site.origin.told, Origin => info, "{failure}");
         let status = failure.status();
         let own = self.covered(&failure.to_string());
         if own.is_none() {
+            seldom!(self.site.origin.told, Origin => warn, "{failure}");
             self.shared.stats.origin_failures.count();
         }
         let outcome = Outcome::Failed(self.stored.clone(), Some(status));

@@ -85,7 +85,7 @@ pub struct Origin {
 /// Reasons why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    #[error("the origin {0} cannot be reached: {1}")]
+    #[error("the origin {0} cannot be reached; check that it runs, and `origin` of its site: {1}")]
     Unreachable(Uri, String),
     #[error("the origin {0} did not answer within {1:?}")]
     TimedOut(Uri, Duration),

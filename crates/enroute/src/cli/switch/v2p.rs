@@ -96,8 +96,8 @@ struct Attach {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(0..=65_534))]
     id: u16,
 
-    /// Address of the switch with identifier 0; the others follow it. Each switch has its own on an
-    /// interface, and the fabric routes to it
+    /// Address of the switch with identifier 0; switch N has the N-th address after it. Assign each
+    /// switch its address on an interface, and route to it in the fabric
     #[arg(long, value_name = "ADDRESS", default_value = "10.255.0.0")]
     first_address: Ipv4Addr,
 

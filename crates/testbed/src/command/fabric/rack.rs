@@ -190,7 +190,7 @@ fn table(result: &Value) -> Table<2> {
         ("  by the servers", "servers_qps", 1e6),
         ("lost %", "loss", 0.01),
         ("mean latency us", "latency_us", 1.0),
-        ("writes that made a cached item invalid", "invalidated", 1.0),
+        ("writes that invalidated a cached item", "invalidated", 1.0),
         ("busiest server over the mean", "busiest_server_over_mean", 1.0),
     ] {
         table.row([json!(what), json!(result[name].as_f64().unwrap_or_default() / unit)]);
