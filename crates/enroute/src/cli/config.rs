@@ -22,7 +22,7 @@ pub(super) struct Arguments {
 enum Action {
     /// Check a configuration file and the files it names; opens no socket
     Check {
-        /// Configuration file, TOML
+        /// Configuration file of `enroute cache` or `enroute edge`, TOML
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },

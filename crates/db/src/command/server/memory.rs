@@ -62,6 +62,11 @@ fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
     };
     let shards: Vec<Advice> = call.keys.held().map(|shard| shard.store.advice()).collect();
     let advice = Advice::merge(&shards);
+    if advice.points.is_empty() {
+        call.reply
+            .verbatim("no lookups were sampled yet; ask again after clients have read keys\n");
+        return Ok(());
+    }
     let stats = &call.server.stats;
     let reads = stats.disk_reads.load(Relaxed).max(1);
     let read_us = stats.disk_read_ns.load(Relaxed) as f64 / reads as f64 / 1e3;
@@ -81,7 +86,6 @@ fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
     if let Some((asked, target)) = target {
         let _ = match advice.smallest_for(target.hit_ratio(read_us)) {
             Some(bytes) => writeln!(text, "{asked} needs at least {:.1} MiB", whole(bytes)),
-            None if advice.points.is_empty() => writeln!(text, "no lookups were sampled yet"),
             None => writeln!(
                 text,
                 "{asked} cannot be reached with any size: some keys are looked up only once"
