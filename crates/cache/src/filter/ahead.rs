@@ -16,8 +16,8 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Looks at up to [`AHEAD`] requests. `next` cuts one off: the hash of its key if it has one, and
-    /// its length; `None` if it is incomplete or not valid, which its turn will show.
+    /// Reads up to [`AHEAD`] requests. `next` returns the hash of a request's key, if any, and its
+    /// length; `None` if it is incomplete or not valid, which is handled in its turn.
     pub(super) fn of(bytes: &[u8], next: impl Fn(&[u8]) -> Option<(Option<u64>, usize)>) -> Self {
         let mut ahead = Self { hashes: SmallVec::new(), bytes: 0 };
         for _ in 0..AHEAD {

@@ -222,7 +222,7 @@ pub trait Filter: Described {
     /// The bytes break the protocol or a limit; the connection cannot continue.
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Self::Message<'a>, usize)>>;
 
-    /// Looks at the next requests in `bytes`, at a boundary between two, without taking them: for the
+    /// Reads the next requests in `bytes`, at a boundary between two, without taking them: for the
     /// hashes of the keys that they probably look up. The default finds none, for a protocol whose
     /// clients do not pipeline.
     fn look_ahead(&self, bytes: &[u8]) -> Ahead {

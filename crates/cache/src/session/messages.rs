@@ -72,18 +72,15 @@ impl<F: Filter> Session<F> {
                 break;
             }
             if self.passing {
-                match self.pass(rest) {
-                    Passage::Taken(length) => taken += length,
-                    Passage::Wait => break,
-                }
+                let Passage::Taken(length) = self.pass(rest) else { break };
+                taken += length;
                 continue;
             }
             // Never for a request that comes alone.
             if taken > 0 && taken >= prefetched {
                 prefetched = taken + self.prefetch(rest, storage);
             }
-            // A hit reads its data in place: each move of a message or a request costs as much as a
-            // lookup.
+            // A hit reads its data in place: moving a message costs as much as a lookup.
             let found = self.filter.message(rest);
             let (message, length) = match &found {
                 Ok(Some((message, length))) => (message, *length),
