@@ -1,5 +1,6 @@
 //! The Rust driver of MongoDB:
 //! `cargo run -p bench --example mongodb -- "mongodb://HOST:PORT/?tls=true" CA_FILE`.
+#![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::env;
 
