@@ -198,6 +198,17 @@ fn reads_of_a_secondary_pass_to_one_and_are_not_stored() {
     }
     assert_eq!(driver.opened().len(), 2, "{:?}", driver.opened());
     assert!(!driver.opened().contains(set.host(1)));
+    // A driver that connects directly may read from whatever it is.
+    let first = enroute.listen_address("mongodb").to_string();
+    let second = driver.opened().into_iter().find(|address| *address != first).expect("two");
+    let url = format!("mongodb://{second}/?directConnection=true");
+    let direct: Collection<Document> =
+        Client::with_uri_str(url).expect("a URL").database("shop").collection("users");
+    for _ in 0..3 {
+        let before = set.member(1).reads();
+        assert!(persist("find", || direct.find_one(doc! { "_id": "1" }).run()).is_some());
+        assert_eq!(set.member(1).reads(), before + 1);
+    }
     // They change places. A write through either listener drops what is stored.
     set.elect(1, |_| true);
     driver.inserts("2");
