@@ -99,6 +99,8 @@ pub(crate) struct Fill {
     pub(crate) asked_at: Duration,
     /// Longest time for which it is served, from then on.
     pub(crate) ttl: Duration,
+    /// Hash of what is stored: the reply is compared with it, and not stored.
+    pub(crate) verifies: Option<u64>,
 }
 
 /// An answer of several parts, in the requested order.
@@ -190,7 +192,7 @@ impl Fill {
         ttl: Duration,
     ) -> Self {
         let (key, variant) = (read.key.into(), SmallVec::from_slice(read.variant));
-        Self { lease, key, variant, packed: Vec::new(), probed, asked_at, ttl }
+        Self { lease, key, variant, packed: Vec::new(), probed, asked_at, ttl, verifies: None }
     }
 
     /// Stores the packed reply for `receiver`, or returns the lease.

@@ -301,6 +301,14 @@ impl Leases {
         self.leave(lease.namespace);
     }
 
+    /// Returns a lease whose reply is not stored: the number of writes that were sent since it was
+    /// taken, and whether none of them can have touched its key. Wakes the sessions that wait.
+    pub fn compared(&mut self, lease: Lease) -> (u64, bool) {
+        let seen = (self.events - lease.taken_at, self.is_good(&lease));
+        self.release(lease);
+        seen
+    }
+
     /// Records the character that the origin reported for the namespace of `lease`, unless the
     /// namespace has changed since the lease was taken.
     pub fn learn(&mut self, lease: &Lease, character: Character) {

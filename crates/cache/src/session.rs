@@ -37,7 +37,7 @@ mod large;
 mod messages;
 mod quiet;
 
-pub use config::Config;
+pub use config::{Config, Verify};
 pub use end::{Afterlife, Loss, Lost};
 
 /// Everything known about one client connection.

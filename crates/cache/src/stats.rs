@@ -72,11 +72,13 @@ pub enum WhyNot {
     Expiry,
     /// The client's TLS is relayed unread; counted once for each connection.
     PassThrough,
+    /// Was a hit, and was asked at the origin too, to compare the two.
+    Verified,
 }
 
 impl WhyNot {
     /// Every reason, in the order of [`Stats::why_not`].
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::NotStored,
         Self::WritePending,
         Self::Quarantine,
@@ -99,6 +101,7 @@ impl WhyNot {
         Self::Unproven,
         Self::Expiry,
         Self::PassThrough,
+        Self::Verified,
     ];
 
     /// The reason's name in metrics and logs.
@@ -127,6 +130,7 @@ impl WhyNot {
             Self::Unproven => "unproven",
             Self::Expiry => "expiry",
             Self::PassThrough => "pass-through",
+            Self::Verified => "verified",
         }
     }
 }
@@ -194,6 +198,10 @@ pub struct Stats {
     pub hits: Counter,
     /// Reads that waited for another client's fill instead of going to the origin.
     pub coalesced: Counter,
+    /// Hits that were asked at the origin too and compared with its reply.
+    pub verified: Counter,
+    /// The number of these that differed from it.
+    pub differed: Counter,
     /// Replies stored.
     pub fills: Counter,
     /// Writes seen, by how much they could touch: a key, a collection, a database, everything of

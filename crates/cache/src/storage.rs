@@ -25,27 +25,12 @@ mod inspection;
 
 use generation::Generation;
 use hot::HotKeys;
+pub use hot::Population;
 pub use inspection::{Inspection, Stored};
 
 /// Locks of the shards; a test replaces this module by a model of threads.
 mod sync {
     pub(super) use parking_lot::Mutex;
-}
-
-/// When answers are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Population {
-    /// The reply of every read that missed is stored.
-    #[default]
-    OnMiss,
-    /// As on miss; in addition, a write that contains the whole value stores it when it is
-    /// answered.
-    OnWrite,
-    /// Only keys that were read at least `threshold` times in the current period are stored.
-    Hot {
-        /// Reads within one period that make a key hot.
-        threshold: u16,
-    },
 }
 
 /// Limits and durations of one shard.
@@ -180,6 +165,20 @@ pub trait Storage {
 
     /// Returns a lease whose reply cannot be stored.
     fn release(&mut self, lease: Lease);
+
+    /// Takes a lease of a key that is stored, to compare it with the origin; none if a write to it
+    /// is under way.
+    fn lease(&mut self, key: Key<'_>) -> Option<Lease>;
+
+    /// Returns a lease, and hands the stored answer to `see` if no write has come since the lease
+    /// was taken. Returns the number of writes to other keys of the shard since then.
+    fn compare(
+        &mut self,
+        lease: Lease,
+        question: Question<'_>,
+        now: Duration,
+        see: impl FnOnce(&[u8]),
+    ) -> u64;
 
     /// Records what the origin said about the namespace the lease was taken in.
     fn learn(&mut self, lease: &Lease, character: Character);
@@ -386,6 +385,24 @@ impl Storage for MemoryStorage {
 
     fn release(&mut self, lease: Lease) {
         self.leases.release(lease);
+    }
+
+    fn lease(&mut self, key: Key<'_>) -> Option<Lease> {
+        self.leases.take(key, None).ok()
+    }
+
+    fn compare(
+        &mut self,
+        lease: Lease,
+        question: Question<'_>,
+        now: Duration,
+        see: impl FnOnce(&[u8]),
+    ) -> u64 {
+        let (writes, is_good) = self.leases.compared(lease);
+        if is_good && let Some(answer) = self.peek(question, now) {
+            see(answer);
+        }
+        writes
     }
 
     fn learn(&mut self, lease: &Lease, character: Character) {

@@ -77,12 +77,13 @@ fn run<P: Protocol>() {
         Some(seed) => seed..seed + 1,
         None => 0..seeds,
     };
-    let (mut reads, mut hits) = (0, 0);
+    let (mut reads, mut hits, mut verified) = (0, 0, 0);
     for seed in seeds.clone() {
         match catch_unwind(|| world::run::<P>(seed, STEPS, world::QUARANTINE)) {
             Ok(seen) => {
                 reads += seen.reads;
                 hits += seen.hits;
+                verified += seen.verified;
             }
             Err(_) => panic!("seed {seed} fails: run it alone with ENROUTE_SEED={seed}"),
         }
@@ -90,4 +91,5 @@ fn run<P: Protocol>() {
     let seeds = seeds.end - seeds.start;
     // A simulation in which nothing is cached proves nothing.
     assert!(hits > 10 * seeds, "{hits} hits, {reads} reads in {seeds} seeds");
+    assert!(verified > seeds, "{verified} hits compared in {seeds} seeds");
 }

@@ -31,5 +31,6 @@ pub use address::{
 };
 pub use position::place;
 pub use quantity::{
-    Bytes, Time, parse_cut, parse_duration, parse_loss, parse_rate, parse_redis_size, parse_size,
+    Bytes, Share, Time, parse_cut, parse_duration, parse_loss, parse_rate, parse_redis_size,
+    parse_size,
 };

@@ -137,6 +137,28 @@ pub fn parse_loss(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share, from 0 to 1: `1%`, `0.5%`, or `0.005` for the same.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share(f64);
+
+impl Share {
+    /// The share, from 0 to 1.
+    #[must_use]
+    pub fn of_one(self) -> f64 {
+        self.0
+    }
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_loss(text).map(Self)
+    }
+}
+
+read_from_text!(Share);
+
 /// Parses a cut as a range of time since the start: `10s..12s`; `10s..` never heals.
 pub fn parse_cut(text: &str) -> Result<Range<Duration>, String> {
     let explain = || format!("`{text}` is not a range of time; write for example 10s..12s");

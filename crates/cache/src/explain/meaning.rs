@@ -31,6 +31,7 @@ pub(super) fn of(reason: WhyNot, fed: bool) -> &'static str {
         WhyNot::Unsettled => "the connection is changing its user, database or protocol",
         WhyNot::Unproven => "the origin has not reported the rights of the connection",
         WhyNot::Expiry => "the user may not run PTTL",
+        WhyNot::Verified => "it was asked at the origin too, to compare the two (`verify`)",
         WhyNot::PassThrough => "the TLS of the connection ends at the origin",
     }
 }

@@ -299,6 +299,11 @@ pub trait Filter: Described {
     /// Rebuilds the reply to the request of `tag`, or its part for `key`, from packed bytes.
     fn answer(&mut self, tag: &Self::Tag, key: &[u8], packed: &[u8], out: &mut Vec<u8>);
 
+    /// The part of a packed answer that is the same whenever the record is the same.
+    fn comparable<'p>(&self, _variant: &[u8], packed: &'p [u8]) -> Cow<'p, [u8]> {
+        Cow::Borrowed(packed)
+    }
+
     /// Writes a request of our own that asks what must be known before the reply to `read` may be
     /// stored, and gives its tag; `None` if nothing is missing.
     ///

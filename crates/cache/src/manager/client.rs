@@ -5,6 +5,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tracing::{debug, trace};
 
+use super::verify;
 use crate::{
     expected::{Action, Expected, Fill, Stated},
     filter::{self, Ends, Filter, Flow, Hush, Read, Reply, Request},
@@ -71,6 +72,7 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) -> bool {
+        let sampled = self.is_sampled();
         let Some(principal) = self.standing.principal(now) else {
             self.read_unproven(read, tag, original, storage, now);
             return true;
@@ -84,11 +86,20 @@ impl<F: Filter> Session<F> {
         let mut later = Vec::new();
         let out = if first { self.to_client.buffer() } else { &mut later };
         let filter = &mut self.filter;
-        let hit = |packed: &[u8]| filter.answer(tag, read.key.bytes, packed, out);
+        let mut stored = 0;
+        let hit = |packed: &[u8]| match sampled {
+            true => stored = verify::hash(filter, read.key, read.variant, packed),
+            false => filter.answer(tag, read.key.bytes, packed, out),
+        };
         let answer = storage.read(question, ticket, now, hit);
         let (connection, command) = (self.ticket.0, self.command);
         trace!(connection, command, key = %Shown(read.key.bytes), ?answer, "storage: asked");
         match answer {
+            Answer::Hit if sampled => {
+                debug!(connection, command, key = %Shown(read.key.bytes), "hit, to be verified");
+                storage.stats().why_not(WhyNot::Verified);
+                self.verify((read, stored), tag, original, storage, now);
+            }
             Answer::Hit => {
                 debug!(connection, command, key = %Shown(read.key.bytes), "hit");
                 storage.stats().hits.add(1);
@@ -119,7 +130,7 @@ impl<F: Filter> Session<F> {
     }
 
     /// Passes a read whose answer may be stored if it is fillable.
-    fn fetch(
+    pub(super) fn fetch(
         &mut self,
         read: &Read<'_>,
         fillable: Option<Fillable<F::Tag>>,
@@ -129,12 +140,12 @@ impl<F: Filter> Session<F> {
     ) {
         self.forward(original);
         let end = self.filter.delimit(tag, self.to_server.buffer());
-        let Some(Fillable { lease, probe, probe_tag }) = fillable else {
+        let Some(Fillable { lease, probe, probe_tag, verifies }) = fillable else {
             self.expect(tag.clone(), Action::Forward);
             return self.expect_end(end);
         };
         let fill = Fill::new(read, Some(lease), probe_tag.is_some(), now, self.ttl_of(read));
-        self.expect(tag.clone(), Action::Fill(Box::new(fill)));
+        self.expect(tag.clone(), Action::Fill(Box::new(Fill { verifies, ..fill })));
         self.expect_end(end);
         if let Some(probe_tag) = probe_tag {
             self.forward(&probe);
@@ -159,7 +170,7 @@ impl<F: Filter> Session<F> {
         let Grant { lease, character } = grant?;
         let mut probe = Vec::new();
         match self.filter.probe(read, character, &mut probe) {
-            Ok(probe_tag) => Some(Fillable { lease, probe, probe_tag }),
+            Ok(probe_tag) => Some(Fillable { lease, probe, probe_tag, verifies: None }),
             Err(reason) => {
                 storage.stats().not_filled(reason);
                 storage.release(lease);
@@ -324,6 +335,8 @@ pub(super) struct Fillable<T> {
     /// The request that asks what must be known first, and its tag.
     pub(super) probe: Vec<u8>,
     pub(super) probe_tag: Option<T>,
+    /// Hash of what is stored: the reply is compared with it, and not stored.
+    pub(super) verifies: Option<u64>,
 }
 
 impl From<Refusal> for WhyNot {

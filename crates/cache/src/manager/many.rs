@@ -53,7 +53,7 @@ impl<F: Filter> Session<F> {
             missing.push(key.bytes);
             let single = Read { key, variant, place: ("", "") };
             let fillable = self.prepare(&single, grant, storage);
-            let lease = fillable.and_then(|Fillable { lease, probe, probe_tag }| {
+            let lease = fillable.and_then(|Fillable { lease, probe, probe_tag, .. }| {
                 let Some(probe_tag) = probe_tag else {
                     // Null may stand for no record or for one of another type.
                     storage.release(lease);

@@ -10,3 +10,4 @@ mod many;
 mod server;
 mod settle;
 pub(crate) mod splice;
+pub(crate) mod verify;

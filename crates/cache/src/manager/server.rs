@@ -170,6 +170,9 @@ impl<F: Filter> Session<F> {
                 self.filter.rewrite(tag, whole, out, standing, now);
                 self.look_again();
             }
+            Action::Fill(fill) if fill.verifies.is_some() => {
+                self.verified(tag, *fill, reply, storage, now);
+            }
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
             Action::Merge(merge) => {

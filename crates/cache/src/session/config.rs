@@ -1,6 +1,8 @@
 //! Limits of one session.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+
+pub use crate::manager::verify::Verify;
 
 /// Limits of one session: what one client can claim of memory and time.
 #[derive(Debug, Clone)]
@@ -27,6 +29,8 @@ pub struct Config {
     pub coalesce_wait_max: Duration,
     /// Validity of the rights that the origin reported for a connection.
     pub authorization_lease: Duration,
+    /// Which hits are asked at the origin too, and compared.
+    pub verify: Option<Arc<Verify>>,
 }
 
 impl Default for Config {
@@ -41,6 +45,7 @@ impl Default for Config {
             held_writes_max: 1_024,
             coalesce_wait_max: Duration::from_secs(2),
             authorization_lease: Duration::from_secs(10),
+            verify: None,
         }
     }
 }

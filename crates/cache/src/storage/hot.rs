@@ -1,10 +1,26 @@
-//! Which keys are hot, for [`Population::Hot`].
+//! When answers are stored, and which keys are hot.
 
 use std::time::Duration;
 
 use policy::hotkey::{self, CountMin};
 
-use super::{Config, Population};
+use super::Config;
+
+/// When answers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Population {
+    /// The reply of every read that missed is stored.
+    #[default]
+    OnMiss,
+    /// As on miss; in addition, a write that contains the whole value stores it when it is
+    /// answered.
+    OnWrite,
+    /// Only keys that were read at least `threshold` times in the current period are stored.
+    Hot {
+        /// Reads within one period that make a key hot.
+        threshold: u16,
+    },
+}
 
 /// Counts the reads that miss, for [`Population::Hot`]: NetCache's sketch, in user space.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Generation, MemoryStorage, Refusal, shards::Shards};
+use super::{Generation, MemoryStorage, Question, Refusal, shards::Shards};
 use crate::{key::Key, principal::Identity, variants};
 
 /// What storage would do with a read of a key, and what it holds under it.
@@ -31,6 +31,14 @@ pub struct Stored {
 }
 
 impl MemoryStorage {
+    /// The answer that a read would be given now, without counting as a use.
+    pub(super) fn peek(&self, question: Question<'_>, now: Duration) -> Option<&[u8]> {
+        let Question { key, variant, principal } = question;
+        let generation = Generation::new(self.leases.serves(key)?);
+        let held = self.memory.peek(key.hash, generation.before(key), now)?;
+        variants::answer_to(principal?, held.value, variant, now)
+    }
+
     /// What is held under `key` now.
     #[must_use]
     pub fn inspect(&self, key: Key<'_>, now: Duration) -> Inspection {

@@ -14,7 +14,7 @@ use std::{
 
 use super::sync::Mutex;
 use crate::{
-    key::Sent,
+    key::{Key, Sent},
     lease::{Character, Lease, Outcome, Ticket},
     stats::{NotFilled, Stats},
     storage::{Answer, Config, Given, MemoryStorage, Question, Storage, Write},
@@ -217,6 +217,20 @@ impl Storage for Handle {
 
     fn release(&mut self, lease: Lease) {
         self.with(lease.hash(), |shard| shard.release(lease));
+    }
+
+    fn lease(&mut self, key: Key<'_>) -> Option<Lease> {
+        self.with(key.hash, |shard| shard.lease(key))
+    }
+
+    fn compare(
+        &mut self,
+        lease: Lease,
+        question: Question<'_>,
+        now: Duration,
+        see: impl FnOnce(&[u8]),
+    ) -> u64 {
+        self.with(lease.hash(), |shard| shard.compare(lease, question, now, see))
     }
 
     fn learn(&mut self, lease: &Lease, character: Character) {

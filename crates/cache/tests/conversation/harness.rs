@@ -372,6 +372,8 @@ fn counters(stats: &Stats) -> BTreeMap<String, u64> {
     let mut count = |name: &str, value| counters.insert(name.to_owned(), value);
     count("hits", stats.hits.value());
     count("coalesced", stats.coalesced.value());
+    count("verified", stats.verified.value());
+    count("differed", stats.differed.value());
     count("fills", stats.fills.value());
     count("writes-lost", stats.writes_lost.value());
     count("writes-refused", stats.writes_refused.value());

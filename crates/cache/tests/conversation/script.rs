@@ -64,6 +64,7 @@ impl Config {
         for (name, place) in places {
             *place = self.number(name).unwrap_or(*place);
         }
+        config.verify = self.number("verify").and_then(session::Verify::share).map(Arc::new);
         let lease = self.number("authorization-lease").unwrap_or(1_000_000);
         config.authorization_lease = Duration::from_secs(lease);
         config

@@ -14,7 +14,7 @@ use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 use cache::{
     Session, Side,
     lease::Ticket,
-    session::{self, Afterlife, Loss},
+    session::{self, Afterlife, Loss, Verify},
     storage::{self, MemoryStorage, Population, Storage},
 };
 
@@ -79,6 +79,7 @@ pub(crate) struct World<P: Protocol> {
 pub(crate) struct Seen {
     pub(crate) reads: usize,
     pub(crate) hits: u64,
+    pub(crate) verified: u64,
 }
 
 /// Runs the world of `seed` with a cache of this quarantine; panics where it is not as it must be.
@@ -100,6 +101,7 @@ pub(crate) fn run<P: Protocol>(seed: u64, steps: usize, quarantine: Duration) ->
         pipeline_max: [4_096, 3][random.below(2)],
         held_writes_max: [1_024, 1][random.below(2)],
         authorization_lease: Duration::from_secs([1, 30][random.below(2)]),
+        verify: Verify::share([0.0, 0.3][random.below(2)]).map(Arc::new),
         ..session::Config::default()
     };
     let mut world = World::<P> {
@@ -124,7 +126,9 @@ pub(crate) fn run<P: Protocol>(seed: u64, steps: usize, quarantine: Duration) ->
         world.step();
     }
     world.end();
-    Seen { reads: world.reads, hits: world.storage.stats().hits.value() }
+    let stats = world.storage.stats();
+    assert_eq!(stats.differed.value(), 0, "an entry differs from the value at the origin");
+    Seen { reads: world.reads, hits: stats.hits.value(), verified: stats.verified.value() }
 }
 
 impl<P: Protocol> World<P> {

@@ -35,6 +35,10 @@ fn reads(text: &mut Exposition, reads: &Reads, fills: &Fills) {
         .each("reason", &reads.why_not.0);
     text.counter("coalesced_total", "Reads that waited for another client's fill.")
         .value(reads.coalesced);
+    text.counter("verified_total", "Hits that were compared with a reply of the origin.")
+        .value(reads.verified);
+    text.counter("differed_total", "Compared hits that differed from the reply of the origin.")
+        .value(reads.differed);
     text.counter("fills_total", "Replies of missed reads that were stored.").value(fills.filled);
     text.counter("not_filled_total", "Replies of missed reads that were not stored, by reason.")
         .each("reason", &fills.not_filled.0);

@@ -41,6 +41,10 @@ pub struct Reads {
     pub misses: u64,
     /// Waited for another client's fill instead of going to the origin.
     pub coalesced: u64,
+    /// Hits that were asked at the origin too and compared; their reason is `verified`.
+    pub verified: u64,
+    /// The number of these that differed.
+    pub differed: u64,
     /// Misses by reason.
     pub why_not: ByReason,
 }
@@ -172,6 +176,8 @@ impl Statistics {
                 hits: all.of(|stats| &stats.hits),
                 misses: why_not.iter().map(|(_, count)| count).sum(),
                 coalesced: all.of(|stats| &stats.coalesced),
+                verified: all.of(|stats| &stats.verified),
+                differed: all.of(|stats| &stats.differed),
                 why_not: ByReason(why_not.into()),
             },
             fills: Fills {

@@ -14,7 +14,7 @@ use crate::{
     admin,
     config::{
         Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
-        Replacement, Time,
+        Replacement, Share, Time,
     },
     runtime::{Cause, Protocol, Runtime, Shared},
 };
@@ -32,6 +32,9 @@ EXAMPLES:
   In front of memcached; a write that bypasses the cache stays invisible for at most 30 s:
     enroute cache --listen memcached://127.0.0.1:11210 --origin memcached://db.example:11211 \\
       --ttl 30s
+
+  One hit in a hundred is asked at the origin too, and compared with what is stored:
+    enroute cache --listen redis://127.0.0.1:6380 --origin redis://db.example:6379 --verify 1%
 
   Several listeners and all options, from a configuration file; check the file first:
     enroute config check enroute.toml
@@ -115,6 +118,12 @@ pub(super) struct Arguments {
     #[command(flatten)]
     tls: tls::Arguments,
 
+    /// Share of the hits that are asked at the origin too, as in 1%: the client receives the reply
+    /// of the origin, which is compared with what is stored. A difference is logged and counted
+    /// [default: none]
+    #[arg(long, value_name = "SHARE")]
+    verify: Option<Share>,
+
     /// Number of worker threads, 1 to 1024 [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = super::threads())]
     workers: Option<usize>,
@@ -159,6 +168,7 @@ impl Arguments {
         storage.ttl = self.ttl.or(storage.ttl);
         storage.replacement = self.replacement.or(storage.replacement);
         storage.population = self.population.or(storage.population);
+        storage.verify = self.verify.or(storage.verify);
         document.admin = match (self.admin, document.admin) {
             (Some(listen), written) => {
                 let names = written.map(|written| written.names).unwrap_or_default();
@@ -266,6 +276,8 @@ fn print_statistics(shared: &Shared) {
         }
     }
     for (name, count) in [
+        ("verified", sum(&|stats| stats.verified.value())),
+        ("differed", sum(&|stats| stats.differed.value())),
         ("writes-lost", sum(&|stats| stats.writes_lost.value())),
         ("refused-frames", sum(&|stats| stats.refused_frames.value())),
         ("refused-logins", sum(&|stats| stats.refused_logins.value())),

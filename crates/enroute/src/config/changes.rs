@@ -22,7 +22,7 @@ impl Document {
         names.retain(|name| !["storage", "limits", "listeners"].contains(&name.as_str()));
         names.extend(differing!("[storage] ", &self.storage, &other.storage, StorageDocument:
             capacity memory value_max ttl authorization_lease replacement population
-            hot_threshold hot_period quarantine));
+            hot_threshold hot_period quarantine verify));
         names.extend(differing!("[limits] ", &self.limits, &other.limits, LimitsDocument:
             connections_max pipeline_max buffered_bytes_max frame_bytes_max coalesce_wait_max
             connect_timeout));
@@ -50,6 +50,7 @@ impl Document {
         next.storage.memory = wanted.storage.memory;
         next.storage.ttl = wanted.storage.ttl;
         next.storage.authorization_lease = wanted.storage.authorization_lease;
+        next.storage.verify = wanted.storage.verify;
         next.limits.connections_max = wanted.limits.connections_max;
         next.limits.pipeline_max = wanted.limits.pipeline_max;
         next.limits.buffered_bytes_max = wanted.limits.buffered_bytes_max;

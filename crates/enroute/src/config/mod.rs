@@ -25,7 +25,7 @@ mod value;
 
 pub use edge::{ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, SiteDocument};
 use mistake::Mistake;
-pub use notation::{Address, AddressTls, Bytes, KeyPlace, OriginUrl, Scheme, Time};
+pub use notation::{Address, AddressTls, Bytes, KeyPlace, OriginUrl, Scheme, Share, Time};
 pub use tls::{OriginTlsDocument, TlsDocument};
 pub use value::{Population, Replacement, Scripts, UniqueField, UnknownExpiry};
 
@@ -77,6 +77,8 @@ pub struct StorageDocument {
     pub hot_period: Option<Time>,
     /// Time for which a key stays uncached after the reply to a write was lost; default: 30 s.
     pub quarantine: Option<Time>,
+    /// Share of the hits that are asked at the origin too, and compared; default: none.
+    pub verify: Option<Share>,
 }
 
 /// Limits for one client.

@@ -13,13 +13,17 @@ use cache::{
     filter::{memcache, mongo, resp},
     monitor::Pace,
     rules::{LiveRules, Pattern, Rules},
-    sentinel, session, storage, topology,
+    sentinel,
+    session::{self, Verify},
+    storage, topology,
 };
 use notation::{Deployment, FoundBy, Sentinels};
 use platform::wall_clock;
 use socket2::SockRef;
 
-use super::{Bytes, Document, FeedDocument, ListenerDocument, Population, Scheme, Time, cluster};
+use super::{
+    Bytes, Document, FeedDocument, ListenerDocument, Population, Scheme, Share, Time, cluster,
+};
 use crate::runtime::{Limits, Listener, Monitored, Origin, Protocol, Setup};
 
 pub(super) const CONNECTIONS_MAX: usize = 16_384;
@@ -119,6 +123,7 @@ impl Document {
                 .storage
                 .authorization_lease
                 .map_or(default.authorization_lease, Time::duration),
+            verify: self.storage.verify.map(Share::of_one).and_then(Verify::share).map(Arc::new),
             ..default
         }
     }

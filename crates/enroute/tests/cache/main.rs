@@ -22,6 +22,7 @@ mod every_origin_stores_and_returns_a_value;
 mod explain_tells_why_a_read_is_a_hit_or_not;
 mod feed_that_is_refused_backs_off;
 mod half_closed_client_still_gets_its_replies;
+mod hits_are_compared_with_the_origin;
 mod hostile_bytes_close_only_their_connection;
 mod intercepted_clients_hit_with_nothing_changed;
 mod limits_bound_what_one_client_can_claim;

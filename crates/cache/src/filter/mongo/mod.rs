@@ -1,6 +1,6 @@
 //! MongoDB support of the cache. What is cached: `docs/protocols/mongodb.md`.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
@@ -221,6 +221,10 @@ impl Filter for Mongo {
             }
         };
         server::admit(reply, field, key, &self.settings.limits, packed)
+    }
+
+    fn comparable<'p>(&self, _: &[u8], packed: &'p [u8]) -> Cow<'p, [u8]> {
+        Cow::Borrowed(server::cursor(packed).unwrap_or(packed))
     }
 
     fn answer(&mut self, tag: &Tag, _: &[u8], packed: &[u8], out: &mut Vec<u8>) {

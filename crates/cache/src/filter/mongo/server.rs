@@ -1,6 +1,6 @@
 //! Server Filter: decides which replies may be stored, and in which form.
 
-use wire::mongo::{frame::Limits, response::Response};
+use wire::mongo::{bson::Document, frame::Limits, response::Response};
 
 use super::{canonical, inflate, whole};
 use crate::{lease::Character, stats::NotFilled};
@@ -48,6 +48,12 @@ pub(super) fn admit(
         Ok(())
     })
     .unwrap_or(Err(NotFilled::Incomplete))
+}
+
+/// What was found, in a packed reply: the rest of the body tells times.
+pub(super) fn cursor(packed: &[u8]) -> Option<&[u8]> {
+    let cursor = Document::parse(packed).ok()?.element("cursor").ok()??;
+    Some(cursor.value())
 }
 
 /// Returns the character of one collection from a reply to `listCollections`.

@@ -1,6 +1,6 @@
 //! Redis and Valkey support of the cache. What is cached: `docs/protocols/redis.md`.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
@@ -216,6 +216,10 @@ impl Filter for Resp {
     #[inline]
     fn answer(&mut self, _: &Tag, _: &[u8], packed: &[u8], out: &mut Vec<u8>) {
         server::unpack(packed, self.version, out);
+    }
+
+    fn comparable<'p>(&self, variant: &[u8], packed: &'p [u8]) -> Cow<'p, [u8]> {
+        server::ordered(variant, packed)
     }
 
     /// Queries the expiry with every fill: PTTL after the read, if the user may run it.

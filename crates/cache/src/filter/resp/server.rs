@@ -2,6 +2,8 @@
 //!
 //! A bulk string is stored as `$` and its payload, null as `_`, anything else unchanged.
 
+use std::borrow::Cow;
+
 use wire::resp::{Frame, Kind, Version, response};
 
 pub(super) fn pack(reply: &Frame<'_>, packed: &mut Vec<u8>) {
@@ -21,4 +23,18 @@ pub(super) fn unpack(packed: &[u8], version: Version, out: &mut Vec<u8>) {
         Some((b'_', _)) => response::write_null(out, version),
         _ => out.extend_from_slice(packed),
     }
+}
+
+/// Commands whose elements come in no defined order, which also reads can change.
+const UNORDERED: [&str; 4] = ["hgetall", "hkeys", "hvals", "smembers"];
+
+/// A packed answer with its lines in one order, if the origin may give them in any.
+pub(super) fn ordered<'p>(variant: &[u8], packed: &'p [u8]) -> Cow<'p, [u8]> {
+    let is_unordered = |name: &&str| variant.get(1..) == Some(name.as_bytes());
+    if !UNORDERED.iter().any(|name| is_unordered(&name)) {
+        return Cow::Borrowed(packed);
+    }
+    let mut lines: Vec<&[u8]> = packed.split(|&byte| byte == b'\n').collect();
+    lines.sort_unstable();
+    Cow::Owned(lines.concat())
 }
