@@ -1,70 +1,135 @@
-//! Metrics for Prometheus: text exposition format 0.0.4.
+//! Metrics for Prometheus, in its text format, which crate `prometheus-client` writes.
 
-use std::fmt::{Display, Write};
+use std::fmt;
 
-/// Metrics being written. All names begin with one prefix.
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text},
+    metrics::MetricType,
+    registry::Registry,
+};
+
+/// Metrics read at one time. All names begin with one prefix.
+#[derive(Debug)]
 pub struct Exposition {
     prefix: &'static str,
-    text: String,
+    metrics: Vec<Metric>,
+}
+
+#[derive(Debug)]
+struct Metric {
+    name: String,
+    help: String,
+    kind: MetricType,
+    samples: Vec<(Vec<(String, String)>, Value)>,
+}
+
+/// The value of a sample.
+#[derive(Debug, Clone, Copy)]
+pub enum Value {
+    /// A whole number.
+    Whole(u64),
+    /// A fraction, or an infinity.
+    Real(f64),
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Whole(value)
+    }
+}
+
+impl From<usize> for Value {
+    fn from(value: usize) -> Self {
+        Self::Whole(value as u64)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
+    }
 }
 
 impl Exposition {
     /// No metrics yet; their names begin with `prefix` and an underscore.
     #[must_use]
     pub fn new(prefix: &'static str) -> Self {
-        Self { prefix, text: String::new() }
+        Self { prefix, metrics: Vec::new() }
     }
 
-    /// A value that only grows; its name ends in `_total`.
+    /// A value that only grows; `_total` is added to its name.
     pub fn counter(&mut self, name: &str, help: &str) -> Samples<'_> {
-        self.begin(name, help, "counter")
+        debug_assert!(!name.ends_with("_total"), "{name}: the ending is added");
+        self.begin(name, help, MetricType::Counter)
     }
 
     /// A value that rises and falls.
     pub fn gauge(&mut self, name: &str, help: &str) -> Samples<'_> {
-        self.begin(name, help, "gauge")
+        self.begin(name, help, MetricType::Gauge)
     }
 
-    /// The text.
+    /// The text, of content type [`METRICS_TYPE`](crate::METRICS_TYPE).
     #[must_use]
     pub fn finish(self) -> String {
-        self.text
+        let (mut registry, mut text) = (Registry::with_prefix(self.prefix), String::new());
+        registry.register_collector(Box::new(self));
+        prometheus_text::encode(&mut text, &registry).expect("a string takes everything");
+        text
     }
 
-    fn begin(&mut self, name: &str, help: &str, kind: &str) -> Samples<'_> {
-        let (prefix, text) = (self.prefix, &mut self.text);
-        write!(text, "# HELP {prefix}_{name} {help}\n# TYPE {prefix}_{name} {kind}\n")
-            .expect("a string takes everything");
-        Samples { text, name: format!("{prefix}_{name}") }
+    fn begin(&mut self, name: &str, help: &str, kind: MetricType) -> Samples<'_> {
+        let (name, help) = (name.to_owned(), help.to_owned());
+        Samples(self.metrics.push_mut(Metric { name, help, kind, samples: Vec::new() }))
     }
 }
 
-/// Writes the samples of the metric begun last.
-pub struct Samples<'a> {
-    text: &'a mut String,
-    name: String,
-}
+/// The samples of the metric begun last.
+pub struct Samples<'a>(&'a mut Metric);
 
 impl Samples<'_> {
     /// The one sample of a metric without labels.
-    pub fn value(self, value: impl Display) {
-        writeln!(self.text, "{} {value}", self.name).expect("a string takes everything");
+    pub fn value(mut self, value: impl Into<Value>) {
+        self.labelled(&[], value);
     }
 
     /// One sample of several, with its labels.
-    pub fn labelled(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        let escape =
-            |value: &str| value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
-        let labels: Vec<_> =
-            labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
-        writeln!(self.text, "{}{{{}}} {value}", self.name, labels.join(","))
-            .expect("a string takes everything");
+    pub fn labelled(&mut self, labels: &[(&str, &str)], value: impl Into<Value>) {
+        let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        self.0.samples.push((labels.iter().map(owned).collect(), value.into()));
     }
 
     /// One sample for each value of `label`.
     pub fn each(mut self, label: &str, counts: &[(&str, u64)]) {
-        for (name, count) in counts {
+        for &(name, count) in counts {
             self.labelled(&[(label, name)], count);
+        }
+    }
+}
+
+impl Collector for Exposition {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for Metric { name, help, kind, samples } in &self.metrics {
+            let mut metric = encoder.encode_descriptor(name, help, None, *kind)?;
+            for (labels, value) in samples {
+                value.encode(*kind, metric.encode_family(labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Value {
+    fn encode(self, kind: MetricType, mut sample: MetricEncoder<'_>) -> fmt::Result {
+        match (kind, self) {
+            (MetricType::Counter, Self::Whole(value)) => {
+                sample.encode_counter::<NoLabelSet, _, u64>(&value, None)
+            }
+            (MetricType::Counter, Self::Real(value)) => {
+                sample.encode_counter::<NoLabelSet, _, u64>(&value, None)
+            }
+            (_, Self::Whole(value)) => sample.encode_gauge(&value),
+            (_, Self::Real(value)) => sample.encode_gauge(&value),
         }
     }
 }
@@ -76,9 +141,9 @@ mod tests {
     #[test]
     fn metrics_have_help_type_and_samples() {
         let mut metrics = Exposition::new("enroute");
-        metrics.counter("hits_total", "Reads answered.").value(3);
-        metrics.gauge("items_limit", "Items at most.").value("+Inf");
-        metrics.counter("misses_total", "By reason.").each("reason", &[("absent", 1), ("hot", 2)]);
+        metrics.counter("hits", "Reads answered.").value(3_u64);
+        metrics.gauge("items_limit", "Items at most.").value(f64::INFINITY);
+        metrics.counter("misses", "By reason.").each("reason", &[("absent", 1), ("hot", 2)]);
         metrics.gauge("certificate", "Names.").labelled(&[("of", "a\"b\\c\nd"), ("is", "e")], 1.5);
         let expected = r##"# HELP enroute_hits_total Reads answered.
 # TYPE enroute_hits_total counter

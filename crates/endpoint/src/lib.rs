@@ -51,8 +51,10 @@ mod names;
 mod post;
 mod told;
 
-pub use exposition::{Exposition, Samples};
+pub use exposition::{Exposition, Samples, Value};
 pub use post::post;
+/// Content type of an [`Exposition`].
+pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE as METRICS_TYPE;
 pub use told::{Cause, Told};
 
 use names::Names;

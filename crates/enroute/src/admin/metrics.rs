@@ -1,6 +1,6 @@
 //! The statistics of the cache as metrics.
 
-use endpoint::{Exposition, Samples};
+use endpoint::{Exposition, Samples, Value};
 
 use super::{
     Statistics,
@@ -12,15 +12,15 @@ use super::{
 pub fn exposition(statistics: &Statistics) -> String {
     let mut text = Exposition::new("enroute");
     text.gauge("build_info", "Always 1; the version is its label.")
-        .labelled(&[("version", statistics.version)], 1);
+        .labelled(&[("version", statistics.version)], 1_u64);
     text.gauge("uptime_seconds", "Time since the cache started serving.")
         .value(statistics.uptime_seconds);
     reads(&mut text, &statistics.reads, &statistics.fills);
     writes(&mut text, &statistics.writes);
-    text.counter("refused_frames_total", "Frames that break the protocol or a limit.")
+    text.counter("refused_frames", "Frames that break the protocol or a limit.")
         .value(statistics.refused_frames);
     let help = "Requests of connections that are not logged in; they touched nothing.";
-    text.counter("refused_logins_total", help).value(statistics.refused_logins);
+    text.counter("refused_logins", help).value(statistics.refused_logins);
     storage(&mut text, &statistics.storage);
     listeners(&mut text, &statistics.listeners);
     if let Some(bytes) = statistics.process.resident_bytes {
@@ -30,17 +30,17 @@ pub fn exposition(statistics: &Statistics) -> String {
 }
 
 fn reads(text: &mut Exposition, reads: &Reads, fills: &Fills) {
-    text.counter("hits_total", "Reads answered from storage.").value(reads.hits);
-    text.counter("misses_total", "Reads not answered from storage, by reason.")
+    text.counter("hits", "Reads answered from storage.").value(reads.hits);
+    text.counter("misses", "Reads not answered from storage, by reason.")
         .each("reason", &reads.why_not.0);
-    text.counter("coalesced_total", "Reads that waited for another client's fill.")
+    text.counter("coalesced", "Reads that waited for another client's fill.")
         .value(reads.coalesced);
-    text.counter("verified_total", "Hits that were compared with a reply of the origin.")
+    text.counter("verified", "Hits that were compared with a reply of the origin.")
         .value(reads.verified);
-    text.counter("differed_total", "Compared hits that differed from the reply of the origin.")
+    text.counter("differed", "Compared hits that differed from the reply of the origin.")
         .value(reads.differed);
-    text.counter("fills_total", "Replies of missed reads that were stored.").value(fills.filled);
-    text.counter("not_filled_total", "Replies of missed reads that were not stored, by reason.")
+    text.counter("fills", "Replies of missed reads that were stored.").value(fills.filled);
+    text.counter("not_filled", "Replies of missed reads that were not stored, by reason.")
         .each("reason", &fills.not_filled.0);
 }
 
@@ -51,11 +51,10 @@ fn writes(text: &mut Exposition, writes: &Writes) {
         ("database", writes.database),
         ("everything", writes.everything),
     ];
-    text.counter("writes_total", "Writes, by the scope that they can affect.")
-        .each("scope", &by_scope);
+    text.counter("writes", "Writes, by the scope that they can affect.").each("scope", &by_scope);
     let help = "Writes that the origin refused: nothing was invalidated.";
-    text.counter("writes_refused_total", help).value(writes.refused);
-    text.counter("writes_lost_total", "Writes whose reply was lost.").value(writes.lost);
+    text.counter("writes_refused", help).value(writes.refused);
+    text.counter("writes_lost", "Writes whose reply was lost.").value(writes.lost);
 }
 
 fn storage(text: &mut Exposition, storage: &Storage) {
@@ -64,7 +63,7 @@ fn storage(text: &mut Exposition, storage: &Storage) {
         text.gauge("items_limit", "Maximum number of items; +Inf if only memory limits it.");
     match storage.items_max {
         Some(items) => limit.value(items),
-        None => limit.value("+Inf"),
+        None => limit.value(f64::INFINITY),
     }
     text.gauge("memory_accounted_bytes", "Memory accounted against the limit.")
         .value(storage.accounted_bytes);
@@ -73,13 +72,13 @@ fn storage(text: &mut Exposition, storage: &Storage) {
     text.gauge("memory_policy_bytes", "Memory of the replacement policy.")
         .value(storage.policy_bytes);
     text.gauge("memory_limit_bytes", "Memory limit.").value(storage.bytes_max);
-    text.counter("evictions_total", "Items that were evicted.").value(storage.evictions);
-    text.counter("expirations_total", "Items that expired.").value(storage.expirations);
-    text.counter("removals_total", "Items dropped by a write or a flush.").value(storage.removals);
+    text.counter("evictions", "Items that were evicted.").value(storage.evictions);
+    text.counter("expirations", "Items that expired.").value(storage.expirations);
+    text.counter("removals", "Items dropped by a write or a flush.").value(storage.removals);
 }
 
 fn listeners(text: &mut Exposition, listeners: &[Listener]) {
-    let each = |mut samples: Samples<'_>, value: fn(&Listener) -> f64| {
+    let each = |mut samples: Samples<'_>, value: fn(&Listener) -> Value| {
         for listener in listeners {
             let labels = [
                 ("listener", listener.listen.as_str()),
@@ -89,12 +88,13 @@ fn listeners(text: &mut Exposition, listeners: &[Listener]) {
             samples.labelled(&labels, value(listener));
         }
     };
-    each(text.gauge("connections", "Connected clients."), |listener| listener.connections as f64);
+    each(text.gauge("connections", "Connected clients."), |listener| listener.connections.into());
     let limit = text.gauge("connections_limit", "Maximum number of connected clients.");
-    each(limit, |listener| listener.connections_max as f64);
-    let failures =
-        text.counter("origin_connect_failures_total", "Failed connections to the origin.");
-    each(failures, |listener| listener.origin_connect_failures as f64);
+    each(limit, |listener| listener.connections_max.into());
+    let failures = text.counter("origin_connect_failures", "Failed connections to the origin.");
+    each(failures, |listener| listener.origin_connect_failures.into());
     let help = "Longest time for which a write that bypasses the cache can stay unseen.";
-    each(text.gauge("staleness_bound_seconds", help), |listener| listener.staleness_bound_seconds);
+    each(text.gauge("staleness_bound_seconds", help), |listener| {
+        listener.staleness_bound_seconds.into()
+    });
 }

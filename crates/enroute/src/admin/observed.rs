@@ -17,7 +17,7 @@ pub trait Observed: Send + Sync + 'static {
     fn is_draining(&self) -> bool;
     /// `GET /stats`.
     fn statistics(&self) -> Value;
-    /// `GET /metrics`: text exposition format 0.0.4.
+    /// `GET /metrics`: text of type [`endpoint::METRICS_TYPE`].
     fn exposition(&self) -> String;
     /// `POST /flush`: drops all stored entries; false where the stored data exist nowhere else.
     fn flush(&self) -> bool;

@@ -1,6 +1,6 @@
 //! The paths of the endpoint, their responses and errors.
 
-use endpoint::{Answer, json, refuse, text};
+use endpoint::{Answer, METRICS_TYPE, json, refuse, text};
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     Method, Request, StatusCode,
@@ -13,7 +13,6 @@ use tracing::{error, info};
 use super::{Observed, Read, Room};
 use crate::config;
 
-const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
 const NOT_FLUSHED: &str = "data cannot be dropped over HTTP; use the command FLUSHALL";
@@ -47,7 +46,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
     match path {
         "/" => text("text/html; charset=utf-8", shared.page()),
         "/healthz" => health(shared),
-        "/metrics" => text(METRICS, shared.exposition()),
+        "/metrics" => text(METRICS_TYPE, shared.exposition()),
         "/stats" => json(&shared.statistics()),
         "/flush" => {
             if !shared.flush() {

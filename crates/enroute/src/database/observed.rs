@@ -28,10 +28,16 @@ struct State {
     scan_passed_over: u64,
 }
 
-/// The metrics of `GET /metrics` from [`State`], with their help texts.
-const METRICS: [(&str, &str); 12] = [
-    ("uptime_seconds", "Time since the database started serving."),
+/// Counters of `GET /metrics` from [`State`], with their help texts.
+const COUNTERS: [(&str, &str); 4] = [
     ("commands", "Commands executed."),
+    ("disk_waits", "Commands that waited for the disk."),
+    ("damages", "Damaged places in the files."),
+    ("scan_passed_over", "Names that SCAN and KEYS could not read."),
+];
+
+/// Gauges of `GET /metrics` from [`State`], with their help texts.
+const GAUGES: [(&str, &str); 7] = [
     ("clients", "Connected clients."),
     ("entries", "Entries stored."),
     ("entries_in_memory", "Entries whose values are in memory."),
@@ -39,9 +45,6 @@ const METRICS: [(&str, &str); 12] = [
     ("resident_bytes", "Resident memory of the process."),
     ("file_bytes", "Size of the files."),
     ("live_bytes", "Size of live entries in the files."),
-    ("disk_waits", "Commands that waited for the disk."),
-    ("damages", "Damaged places in the files."),
-    ("scan_passed_over", "Names that SCAN and KEYS could not read."),
 ];
 
 impl State {
@@ -86,9 +89,11 @@ impl Observed for Shared {
 
     fn exposition(&self) -> String {
         let (statistics, mut text) = (self.statistics(), Exposition::new("enroute_db"));
-        for (name, help) in METRICS {
-            text.gauge(name, help).value(&statistics[name]);
-        }
+        let number = |name| statistics[name].as_u64().unwrap_or_default();
+        text.gauge("uptime_seconds", "Time since the database started serving.")
+            .value(statistics["uptime_seconds"].as_f64().unwrap_or_default());
+        COUNTERS.iter().for_each(|(name, help)| text.counter(name, help).value(number(name)));
+        GAUGES.iter().for_each(|(name, help)| text.gauge(name, help).value(number(name)));
         text.finish()
     }
 

@@ -49,18 +49,17 @@ impl Observed for Shared {
         let sizes = self.content.memory().sizes();
         let mut text = Exposition::new("enroute_edge");
         for (name, help, value) in self.stats.all() {
-            text.counter(&format!("{name}_total"), help).value(value);
+            text.counter(name, help).value(value);
         }
         text.gauge("connections", "Clients being served.").value(self.connections());
         let help = "Connections closed because they had the most data in transit.";
-        text.counter("ended_for_room_total", help).value(self.room.ended());
+        text.counter("ended_for_room", help).value(self.room.ended());
         text.gauge("on_its_way_bytes", "Memory of requests and responses in transit.")
             .value(self.room.clients().bytes());
         text.gauge("content_items", "Records of content held in memory.").value(sizes.items);
         text.gauge("content_bytes", "Memory accounted to content.").value(sizes.bytes);
         text.gauge("content_limit_bytes", "Memory limit of content.").value(sizes.bytes_max);
-        text.counter("content_evictions_total", "Records that were evicted.")
-            .value(sizes.evictions);
+        text.counter("content_evictions", "Records that were evicted.").value(sizes.evictions);
         // As in other exporters, the remaining time is this value minus `time()`.
         let help = "End of the validity of a certificate, in seconds since 1970.";
         let mut ends = text.gauge("certificate_not_after_seconds", help);

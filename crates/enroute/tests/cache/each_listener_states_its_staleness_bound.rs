@@ -32,7 +32,7 @@ fn each_listener_states_its_staleness_bound() {
         let line = enroute.stderr_line(&format!("{url}: "));
         let expected = "a write that bypasses the cache is visible after at most ";
         assert!(line.contains(&[expected, stated].concat()), "{line}");
-        let sample = format!("protocol=\"{scheme}\",origin=\"{origin}\"}} {seconds}");
+        let sample = format!("protocol=\"{scheme}\",origin=\"{origin}\"}} {seconds}.0");
         let sampled = metrics.lines().any(|line| {
             line.starts_with("enroute_staleness_bound_seconds{") && line.ends_with(&sample)
         });
