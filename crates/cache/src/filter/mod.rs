@@ -337,20 +337,28 @@ pub trait Filter: Described {
 
     /// Whether `message`, which answers no request, confirms the request of `tag`
     /// ([`Reply::Confirmed`]).
-    fn confirms(&self, tag: &Self::Tag, message: &[u8]) -> bool;
+    fn confirms(&self, _tag: &Self::Tag, _message: &[u8]) -> bool {
+        false
+    }
 
     /// Writes a request of our own that the origin answers when it is done with all before it, and
     /// gives its tag; none if the protocol answers every request.
-    fn fence(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
+    fn fence(&mut self, _out: &mut Vec<u8>) -> Option<Self::Tag> {
+        None
+    }
 
     /// If the reply to the request of `tag` has no end of its own, writes a request whose reply
     /// marks that end, and returns its tag. The request of `tag` has just been sent.
-    fn delimit(&mut self, tag: &Self::Tag, out: &mut Vec<u8>) -> Option<Self::Tag>;
+    fn delimit(&mut self, _tag: &Self::Tag, _out: &mut Vec<u8>) -> Option<Self::Tag> {
+        None
+    }
 
     /// Writes a request of our own that the origin refuses if it has refused the write of `tag`,
     /// which has just been sent, for lack of a right, and gives its tag; none if the reply to the
     /// write proves that.
-    fn proof(&mut self, tag: &Self::Tag, out: &mut Vec<u8>) -> Option<Self::Tag>;
+    fn proof(&mut self, _tag: &Self::Tag, _out: &mut Vec<u8>) -> Option<Self::Tag> {
+        None
+    }
 
     /// Writes the request that is sent to the origin instead of one after which the origin would
     /// not answer all requests.
@@ -385,15 +393,19 @@ pub trait Filter: Described {
     );
 
     /// Stores the greeting in a reply, for use while the origin cannot be reached.
-    fn remember(&self, tag: &Self::Tag, reply: &[u8], now: Duration);
+    fn remember(&self, _tag: &Self::Tag, _reply: &[u8], _now: Duration) {}
 
     /// Writes the set-up commands of a new connection to the origin that replaces a lost one, and
     /// gives its tag; its reply is shown to [`Self::observe`] and kept from the client.
-    fn restore(&mut self, out: &mut Vec<u8>) -> Option<Self::Tag>;
+    fn restore(&mut self, _out: &mut Vec<u8>) -> Option<Self::Tag> {
+        None
+    }
 
     /// Returns the replacement for `message`, a complete message of the origin that redirects the
     /// client to another address; `None` if it redirects nowhere.
-    fn redirect(&self, message: &[u8]) -> Option<Vec<u8>>;
+    fn redirect(&self, _message: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
 
     /// Writes a request for those of `keys` that are missing, in the manner of `tag`.
     fn request_missing<'a>(
@@ -407,7 +419,7 @@ pub trait Filter: Described {
     fn answer_many(&mut self, tag: &Self::Tag, count: usize, out: &mut Vec<u8>);
 
     /// Ends a reply that [`Self::answer_many`] began.
-    fn end_many(&mut self, tag: &Self::Tag, out: &mut Vec<u8>);
+    fn end_many(&mut self, _tag: &Self::Tag, _out: &mut Vec<u8>) {}
 
     /// Returns the answers for `keys` combined in `reply`; `None` if it is an error.
     fn split<'a, 'k>(
@@ -419,7 +431,9 @@ pub trait Filter: Described {
 
     /// Returns, for a reply that begins with `beginning`, the number of answers in it and the
     /// number of bytes before the first; `None` if it does not contain several answers.
-    fn elements(&self, tag: &Self::Tag, beginning: &[u8]) -> Option<(usize, usize)>;
+    fn elements(&self, _tag: &Self::Tag, _beginning: &[u8]) -> Option<(usize, usize)> {
+        None
+    }
 
     /// Writes the protocol's own error for an origin that cannot be reached, or the origin's last
     /// answer if a client could not continue without it.

@@ -249,24 +249,12 @@ impl Filter for Memcache {
         }
     }
 
-    fn confirms(&self, _: &Tag, _: &[u8]) -> bool {
-        false
-    }
-
-    fn fence(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
-        None
-    }
-
     fn delimit(&mut self, tag: &Tag, out: &mut Vec<u8>) -> Option<Tag> {
         if tag.shape() != Shape::Fenced {
             return None;
         }
         out.extend_from_slice(FENCE);
         Some(Tag::Fence)
-    }
-
-    fn proof(&mut self, _: &Tag, _: &mut Vec<u8>) -> Option<Tag> {
-        None
     }
 
     fn keep_answering(&self, _: &mut Vec<u8>) {
@@ -314,16 +302,6 @@ impl Filter for Memcache {
         }
     }
 
-    fn remember(&self, _: &Tag, _: &[u8], _: Duration) {}
-
-    fn restore(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
-        None
-    }
-
-    fn redirect(&self, _: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
-
     fn request_missing<'a>(
         &mut self,
         tag: &Tag,
@@ -352,10 +330,6 @@ impl Filter for Memcache {
         reply: &'a [u8],
     ) -> Option<Vec<&'a [u8]>> {
         server::split(keys, reply)
-    }
-
-    fn elements(&self, _: &Tag, _: &[u8]) -> Option<(usize, usize)> {
-        None
     }
 
     fn unavailable(&mut self, tag: &Tag, why: &str, out: &mut Vec<u8>, _: Duration) {

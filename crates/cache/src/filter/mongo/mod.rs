@@ -281,10 +281,6 @@ impl Filter for Mongo {
         if refused == Some(true) { Verdict::Refused } else { Verdict::Applied }
     }
 
-    fn confirms(&self, _: &Tag, _: &[u8]) -> bool {
-        false
-    }
-
     /// A server handles the messages of a connection one after another.
     fn fence(&mut self, out: &mut Vec<u8>) -> Option<Tag> {
         let mut body = Vec::new();
@@ -298,14 +294,6 @@ impl Filter for Mongo {
     }
 
     #[inline]
-    fn delimit(&mut self, _: &Tag, _: &mut Vec<u8>) -> Option<Tag> {
-        None
-    }
-
-    fn proof(&mut self, _: &Tag, _: &mut Vec<u8>) -> Option<Tag> {
-        None
-    }
-
     fn keep_answering(&self, _: &mut Vec<u8>) {
         unreachable!("no MongoDB request changes what is answered behind it")
     }
@@ -347,6 +335,7 @@ impl Filter for Mongo {
             out.extend_from_slice(reply);
             return;
         }
+        // With the rewritten addresses: a client that is greeted from here needs these.
         let Some(form) = tag.greets else { return };
         let greetings = Arc::clone(&self.settings.greetings);
         server::read(out.get(start..).unwrap_or_default(), &self.settings.limits, |greeting| {
@@ -354,18 +343,6 @@ impl Filter for Mongo {
                 greetings.remember(form, lasting, now);
             }
         });
-    }
-
-    fn remember(&self, _: &Tag, _: &[u8], _: Duration) {
-        // Only after its addresses were rewritten: see `rewrite`.
-    }
-
-    fn restore(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
-        None
-    }
-
-    fn redirect(&self, _: &[u8]) -> Option<Vec<u8>> {
-        None
     }
 
     fn request_missing<'a>(
@@ -381,18 +358,12 @@ impl Filter for Mongo {
         unreachable!("no MongoDB request reads several keys side by side")
     }
 
-    fn end_many(&mut self, _: &Tag, _: &mut Vec<u8>) {}
-
     fn split<'a, 'k>(
         &self,
         _: &Tag,
         _: impl Iterator<Item = &'k [u8]>,
         _: &'a [u8],
     ) -> Option<Vec<&'a [u8]>> {
-        None
-    }
-
-    fn elements(&self, _: &Tag, _: &[u8]) -> Option<(usize, usize)> {
         None
     }
 

@@ -271,15 +271,6 @@ impl Filter for Resp {
         matches!(tag, Tag::Subscribe(name) if confirms(name, message, &self.settings.limits))
     }
 
-    fn fence(&mut self, _: &mut Vec<u8>) -> Option<Tag> {
-        None
-    }
-
-    #[inline]
-    fn delimit(&mut self, _: &Tag, _: &mut Vec<u8>) -> Option<Tag> {
-        None
-    }
-
     /// The same command with nothing to run.
     fn proof(&mut self, tag: &Tag, out: &mut Vec<u8>) -> Option<Tag> {
         let Tag::Script { doubted: Some(command) } = tag else { return None };
@@ -396,8 +387,6 @@ impl Filter for Resp {
     fn answer_many(&mut self, _: &Tag, count: usize, out: &mut Vec<u8>) {
         response::write_array_header(out, count);
     }
-
-    fn end_many(&mut self, _: &Tag, _: &mut Vec<u8>) {}
 
     fn split<'a, 'k>(
         &self,
