@@ -16,6 +16,7 @@
 //! | [`directory`] | a directory that is held open |
 //! | [`diverted`] | where connections wanted to go that the kernel has diverted |
 //! | [`dns`] | services that DNS names: SRV and TXT records |
+//! | [`governed`] | a stream whose reads are governed |
 //! | [`harden`] | keeps secrets in the memory of the process |
 //! | [`lock`] | a file that one process at a time may hold |
 //! | [`memory`] | memory budget of the process; data in transit ([`memory::transit`]) |
@@ -37,6 +38,7 @@ pub mod cgroup;
 pub mod directory;
 pub mod diverted;
 pub mod dns;
+pub mod governed;
 pub mod harden;
 pub mod lock;
 pub mod memory;

@@ -18,7 +18,6 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use platform::memory::transit::Gate;
 use rustix::net::sockopt;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -34,7 +33,7 @@ use super::{
     body::RequestBody,
     room::{REQUEST_BYTES, has_left},
     taking::Taking,
-    unread::{Unread, Watched},
+    unread::Unread,
 };
 
 /// Maximum of request body bytes that an HTTP/2 connection may send before they are read.
@@ -166,7 +165,7 @@ async fn serve_requests(
     let Connection { shared, peer, account, .. } = &**connection;
     let requests = Arc::clone(connection);
     let unread = (protocol == Protocol::Http2).then(|| Unread::new(&shared.room, account));
-    let gate = Gate::new(stream, &shared.room, has_left);
+    let gate = shared.room.gate(stream, has_left);
     let of_requests = unread.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         // At once, not when the task is scheduled: many requests may arrive before that.
@@ -195,7 +194,7 @@ async fn serve_requests(
                 .max_send_buf_size(SEND_BUFFER_BYTES)
                 .keep_alive_interval(limits.idle_timeout)
                 .keep_alive_timeout(limits.idle_timeout)
-                .serve_connection(TokioIo::new(Watched::new(gate, &unread)), service);
+                .serve_connection(TokioIo::new(unread.watch(gate)), service);
             let over = async {
                 tokio::select! {
                     () = idle(connection, limits.idle_timeout) => {}

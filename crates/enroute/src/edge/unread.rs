@@ -18,8 +18,11 @@ use std::{
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use parking_lot::Mutex;
-use platform::memory::transit::{Account, Room};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use platform::{
+    governed::{Governed, Reads},
+    memory::transit::{Account, Room},
+};
+use tokio::io::{AsyncRead, ReadBuf};
 use wire::http2::unread::Bodies;
 
 /// The bodies of one connection's requests.
@@ -54,6 +57,15 @@ impl Unread {
         .await
     }
 
+    /// The same stream, of which the bodies are counted.
+    pub(super) fn watch<S: AsyncRead + Unpin>(
+        self: &Arc<Self>,
+        stream: S,
+    ) -> Governed<S, Watching> {
+        let unread = Arc::clone(self);
+        Governed::new(stream, Watching { unread, held: Vec::new(), at: 0, over: None })
+    }
+
     /// The body that hyper hands over now.
     fn begin(self: &Arc<Self>) -> Option<Counted> {
         let stream = self.change(Bodies::begin)?;
@@ -81,9 +93,8 @@ impl Drop for Unread {
     }
 }
 
-/// A client's stream of HTTP/2, of which the bodies are counted.
-pub(super) struct Watched<S> {
-    stream: S,
+/// Reads a client's stream of HTTP/2, of which the bodies are counted.
+pub(super) struct Watching {
     unread: Arc<Unread>,
     /// Received bytes that are not passed on yet, from offset `at`.
     held: Vec<u8>,
@@ -92,11 +103,7 @@ pub(super) struct Watched<S> {
     over: Option<u64>,
 }
 
-impl<S> Watched<S> {
-    pub(super) fn new(stream: S, unread: &Arc<Unread>) -> Self {
-        Self { stream, unread: Arc::clone(unread), held: Vec::new(), at: 0, over: None }
-    }
-
+impl Watching {
     /// How many of these bytes may be passed on, of `most` that can be.
     fn pass(&mut self, bytes: &[u8], most: usize) -> usize {
         let (passed, is_over) = self.unread.change(|bodies| bodies.pass(bytes, most));
@@ -117,9 +124,10 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> Reads<S> for Watching {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        &mut self,
+        stream: &mut S,
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
@@ -132,30 +140,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
             return Poll::Ready(Ok(()));
         }
         let before = into.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        ready!(Pin::new(stream).poll_read(context, into))?;
         let passed = before + self.pass(&into.filled()[before..], usize::MAX);
         self.held = into.filled()[passed..].to_vec();
         self.at = 0;
         into.set_filled(passed);
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

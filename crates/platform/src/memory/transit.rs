@@ -27,12 +27,13 @@ use std::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, ReadBuf},
     sync::Notify,
     time::{Sleep, sleep},
 };
 
 use super::Clients;
+use crate::governed::{Governed, Reads};
 
 /// A longer response is copied or fetched as a whole only while part of the limit is free.
 const SMALL_BYTES: usize = 64 << 10;
@@ -175,27 +176,35 @@ impl Room {
     }
 }
 
-/// A client's stream, from which nothing is read while the share is used up. A client that has
-/// disconnected is not waited for then, because other connections may need the memory that it
-/// holds.
+/// Reads nothing of a client's stream while the share is used up. A client that has disconnected is
+/// not waited for then, because other connections may need the memory that it holds.
 pub struct Gate<S> {
-    stream: S,
     room: Arc<Room>,
     has_left: fn(&S) -> bool,
     /// Time since which the gate is closed, and the timer of the next check.
     closed: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
-impl<S> Gate<S> {
-    /// The same stream, within the share of `room`; `has_left` says whether its client has closed
-    /// its side.
-    pub fn new(stream: S, room: &Arc<Room>, has_left: fn(&S) -> bool) -> Self {
-        Self { stream, room: Arc::clone(room), has_left, closed: None }
+impl Room {
+    /// The same stream, within the share; `has_left` says whether its client has closed its side.
+    pub fn gate<S: AsyncRead + Unpin>(
+        self: &Arc<Self>,
+        stream: S,
+        has_left: fn(&S) -> bool,
+    ) -> Governed<S, Gate<S>> {
+        Governed::new(stream, Gate { room: Arc::clone(self), has_left, closed: None })
     }
+}
 
-    fn poll_open(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+impl<S: AsyncRead + Unpin> Reads<S> for Gate<S> {
+    fn poll_read(
+        &mut self,
+        stream: &mut S,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         while self.room.is_full() {
-            if (self.has_left)(&self.stream) {
+            if (self.has_left)(stream) {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
             }
             let looks = || (Instant::now(), Box::pin(sleep(LOOK_PAUSE)));
@@ -205,36 +214,7 @@ impl<S> Gate<S> {
             self.room.end_one(began.elapsed() >= WAIT_MAX / 2);
         }
         self.closed = None;
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Gate<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        ready!(self.poll_open(context))?;
-        Pin::new(&mut self.stream).poll_read(context, into)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Gate<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        Pin::new(stream).poll_read(context, into)
     }
 }
 
