@@ -116,14 +116,7 @@ impl<F: Filter> Session<F> {
                 continue;
             }
             let Ok(request) = named.map_err(|error| self.broken = Some(error)) else { continue };
-            if self.streams && request.flow.is_wide_write() {
-                return Err(Error::Stream);
-            }
-            if self.unreachable.is_some()
-                && let Some(why) = self.answers_held(&request.flow)
-            {
-                self.answer_held(&request, &why, now);
-            } else if !self.handle_request(request, original, storage, now) {
+            if !self.take_request(request, original, storage, now)? {
                 self.held_up = self.hold == Hold::Waits;
                 break;
             }
@@ -131,6 +124,27 @@ impl<F: Filter> Session<F> {
             taken += length;
         }
         Ok(taken)
+    }
+
+    /// Handles one request that is no plain read; `false` if it has to wait.
+    #[inline]
+    fn take_request<S: Storage>(
+        &mut self,
+        request: Request<'_, F::Tag>,
+        original: &[u8],
+        storage: &mut S,
+        now: Duration,
+    ) -> Result<bool, Error> {
+        if self.streams && request.flow.is_wide_write() {
+            return Err(Error::Stream);
+        }
+        if self.unreachable.is_some()
+            && let Some(why) = self.answers_held(&request.flow)
+        {
+            self.answer_held(&request, &why, now);
+            return Ok(true);
+        }
+        Ok(self.handle_request(request, original, storage, now))
     }
 
     /// Prefetches what the next requests will look up; returns how many bytes they are.
