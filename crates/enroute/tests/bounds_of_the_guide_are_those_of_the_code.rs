@@ -47,8 +47,8 @@ const NUMBERS: &[(&str, &str, &str, &str)] = &[
     (BOUNDS, "one batch of 64 keys", "crates/state/src/migration.rs", "KEYS_MAX: usize = 64;"),
     (BOUNDS, "the agent retries every 5 ms", "crates/state/src/agent/answers.rs", "PAUSE: Duration = Duration::from_millis(5);"),
     (BOUNDS, "| from 5 s after the slot lost its owner until a placer", "crates/state/src/agent.rs", "RETRY_FOR: Duration = Duration::from_secs(5);"),
-    (BOUNDS, "or the node sent nothing for 10 s", "crates/enroute/src/state/links.rs", "SILENCE_LIMIT: Duration = Duration::from_secs(10);"),
-    (BOUNDS, "| 10 to 11 s | the agent closes", "crates/enroute/src/state/links.rs", "SILENCE_PERIOD: Duration = Duration::from_secs(1);"),
+    (BOUNDS, "or the node sent nothing for 12 s", "crates/enroute/src/state/links.rs", "SILENCE_LIMIT: Duration = Duration::from_secs(12);"),
+    (BOUNDS, "| 12 to 13 s | the agent closes", "crates/enroute/src/state/links.rs", "SILENCE_PERIOD: Duration = Duration::from_secs(1);"),
     (BOUNDS, "| up to 8 s after a placer was killed;", "crates/state/src/lease.rs", "LEASE: Duration = Duration::from_secs(8);"),
     // Memory.
     (BOUNDS, "replies above 8 MiB are dropped", "crates/state/src/agent/held.rs", "WHOLE_BYTES_MAX: usize = 8 << 20;"),

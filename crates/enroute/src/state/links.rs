@@ -17,8 +17,9 @@ use super::agent::write;
 /// Timeout of connecting.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Time without acknowledgement of sent data, or without a reply, after which a node is considered
-/// down: a hung process acknowledges but does not reply.
-const SILENCE_LIMIT: Duration = Duration::from_secs(10);
+/// down: a hung process acknowledges but does not reply. Longer than the 10 s for which a Valkey
+/// node pauses writes if the target of its slot dies during the handover: the node then replies.
+const SILENCE_LIMIT: Duration = Duration::from_secs(12);
 /// Interval of checks for silent nodes.
 const SILENCE_PERIOD: Duration = Duration::from_secs(1);
 /// Number of reads of one connection before the others are served.
