@@ -131,7 +131,7 @@ pub(crate) enum Part {
     /// Its place in `stored`.
     Stored(Range<usize>),
     /// A part that arrives with the reply.
-    Missing(Fill),
+    Missing(Box<Fill>),
 }
 
 /// The value a write states.
@@ -270,8 +270,8 @@ impl<T> Expected<T> {
             Action::Fill(fill) => fill.lease.into_iter().for_each(|lease| storage.release(lease)),
             Action::Merge(merge) => {
                 for part in merge.parts {
-                    if let Part::Missing(Fill { lease: Some(lease), .. }) = part {
-                        storage.release(lease);
+                    if let Part::Missing(fill) = part {
+                        fill.lease.into_iter().for_each(|lease| storage.release(lease));
                     }
                 }
             }

@@ -65,7 +65,7 @@ impl<F: Filter> Session<F> {
             });
             let probed = lease.is_some();
             let fill = Fill::new(&single, lease, probed, now, self.ttl_of(&single));
-            merge.parts.push(Part::Missing(fill));
+            merge.parts.push(Part::Missing(Box::new(fill)));
         }
         storage.stats().hits.add(hits);
         let (connection, command, keys) = (self.ticket.0, self.command, read.keys.len());

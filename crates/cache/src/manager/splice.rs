@@ -100,7 +100,7 @@ impl<F: Filter> Session<F> {
             }
             for part in merge.parts {
                 if let Part::Missing(fill) = part {
-                    self.fill(tag, fill, None, storage, now);
+                    self.fill(tag, *fill, None, storage, now);
                 }
             }
             return;
@@ -138,7 +138,7 @@ impl<F: Filter> Session<F> {
                     if !passed && elements.is_some() {
                         self.to_client.buffer().extend_from_slice(element.unwrap_or_default());
                     }
-                    self.fill(tag, fill, element, storage, now);
+                    self.fill(tag, *fill, element, storage, now);
                 }
             }
         }

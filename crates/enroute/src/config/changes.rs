@@ -31,9 +31,11 @@ impl Document {
             let title = listener.title();
             match counterpart(listeners, number, others) {
                 Some(other) => {
-                    names.extend(differing!(format!("{title} "), listener, other, ListenerDocument:
+                    names.extend(
+                        differing!(format!("{title} "), listener, other, ListenerDocument:
                     listen origin include exclude ttl unique_fields advertise cluster transparent
-                    scripts unknown_expiry feed sentinel tls origin_tls))
+                    scripts unknown_expiry feed sentinel tls origin_tls),
+                    );
                 }
                 None => names.push(title),
             }

@@ -93,7 +93,7 @@ impl<M: Monitor> Follower<M> {
             let now = start.elapsed();
             let alarm = monitor.poll_timeout().min(now + LOOK_PAUSE);
             let actions = tokio::select! {
-                Some(report) = reports.recv() => self.pass_on(report, &mut monitor),
+                Some(report) = reports.recv() => self.pass_on(&report, &mut monitor),
                 () = sleep_until(start + alarm) => {
                     monitor.step(Event::Time, start.elapsed().max(alarm))
                 }
@@ -105,11 +105,11 @@ impl<M: Monitor> Follower<M> {
     }
 
     /// Tells the monitor what is reported of its present connections.
-    fn pass_on(&self, report: Report<M::End>, monitor: &mut M) -> Vec<Action<M::End, M::Told>> {
+    fn pass_on(&self, report: &Report<M::End>, monitor: &mut M) -> Vec<Action<M::End, M::Told>> {
         let is_present =
             |end, number| self.lines.get(end).is_some_and(|line| line.number == number);
         let why;
-        let event = match &report {
+        let event = match report {
             Report::Connected(end, number) if is_present(end, *number) => Event::Connected(*end),
             Report::Received(end, number, bytes) if is_present(end, *number) => {
                 Event::Received(*end, bytes)

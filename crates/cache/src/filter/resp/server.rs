@@ -31,7 +31,7 @@ const UNORDERED: [&str; 4] = ["hgetall", "hkeys", "hvals", "smembers"];
 /// A packed answer with its lines in one order, if the origin may give them in any.
 pub(super) fn ordered<'p>(variant: &[u8], packed: &'p [u8]) -> Cow<'p, [u8]> {
     let is_unordered = |name: &&str| variant.get(1..) == Some(name.as_bytes());
-    if !UNORDERED.iter().any(|name| is_unordered(&name)) {
+    if !UNORDERED.iter().any(is_unordered) {
         return Cow::Borrowed(packed);
     }
     let mut lines: Vec<&[u8]> = packed.split(|&byte| byte == b'\n').collect();
