@@ -335,8 +335,7 @@ pub trait Filter: Described {
     /// transaction.
     fn verdict(&mut self, tag: &Self::Tag, reply: &[u8]) -> Verdict;
 
-    /// Whether `message`, which answers no request, confirms the request of `tag`
-    /// ([`Reply::Confirmed`]).
+    /// Whether `message`, which is no reply, confirms the request of `tag` ([`Reply::Confirmed`]).
     fn confirms(&self, _tag: &Self::Tag, _message: &[u8]) -> bool {
         false
     }
