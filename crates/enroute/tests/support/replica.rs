@@ -84,7 +84,7 @@ impl Replica {
                 let stage = Arc::clone(&theirs);
                 // A connection that breaks is the test's doing.
                 let tls = tls.clone();
-                thread::spawn(move || drop(stage.accept(connection, tls)));
+                thread::spawn(move || drop(stage.accept(&connection, tls)));
             }
         });
         Self { address, stage }
@@ -181,7 +181,7 @@ impl Stage {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn accept(&self, socket: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<()> {
+    fn accept(&self, socket: &TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<()> {
         socket.set_nodelay(true)?;
         let mut state = self.lock();
         if state.is_down {
@@ -191,8 +191,8 @@ impl Stage {
         drop(state);
         let connection = socket.try_clone()?;
         match tls.map(|tls| ServerConnection::new(tls).expect("a server")) {
-            None => self.serve(connection, &socket),
-            Some(tls) => self.serve(StreamOwned::new(tls, connection), &socket),
+            None => self.serve(connection, socket),
+            Some(tls) => self.serve(StreamOwned::new(tls, connection), socket),
         }
     }
 
