@@ -140,7 +140,7 @@ fn a_mistake_in_the_options_of_tls_is_named() {
         ("mongodb://127.0.0.1:1", "mongodb://db/?tlsInsecure=true", "", "always verified"),
         ("mongodb://127.0.0.1:1", "mongodb://db/?tlsCAFile=a", "", "without tls=true"),
         ("mongodb://127.0.0.1:1", "mongodb://db/?tls=true&ssl=false", "", "expected tls=true"),
-        ("mongodb://127.0.0.1:1", "mongodb://db/?replicaSet=a", "", "has the option replicaSet"),
+        ("mongodb://127.0.0.1:1", "mongodb://db/?loadBalanced=true", "", "loadBalanced"),
     ] {
         let text = format!("[[listener]]\nlisten = \"{listen}\"\norigin = \"{origin}\"\n{more}\n");
         let enroute = Enroute::start_with_config(&["cache"], &text);
