@@ -22,7 +22,10 @@ pub trait Observed: Send + Sync + 'static {
     /// `POST /flush`: drops all stored entries; false where the stored data exist nowhere else.
     fn flush(&self) -> bool;
     /// `POST /storage`: absent fields stay unchanged; returns the new limits.
-    fn resize(&self, wanted: Room) -> Room;
+    ///
+    /// # Errors
+    /// What is expected instead; nothing has changed.
+    fn resize(&self, wanted: Room) -> Result<Room, String>;
     /// `POST /explain`: why a read is a hit or not, in lines, or what is expected instead; `None`
     /// where this is not known.
     fn explain(&self, _: &Read) -> Option<Result<String, String>> {
@@ -74,6 +77,19 @@ pub struct Room {
     pub bytes_max: Option<usize>,
 }
 
+impl Room {
+    /// The memory that is asked for, where the number of items has no limit.
+    ///
+    /// # Errors
+    /// A limit on the items is asked for.
+    pub fn memory_alone(self) -> Result<Option<usize>, String> {
+        match self.items_max {
+            None => Ok(self.bytes_max),
+            Some(_) => Err("`items` has no limit here; expected `memory` alone".to_owned()),
+        }
+    }
+}
+
 impl Observed for Cache {
     fn page(&self) -> &'static str {
         include_str!("page.html")
@@ -97,13 +113,13 @@ impl Observed for Cache {
         true
     }
 
-    fn resize(&self, wanted: Room) -> Room {
+    fn resize(&self, wanted: Room) -> Result<Room, String> {
         let StorageLimits { items_max, bytes_max } = self.shared.shards.resize(|limits| {
             limits.items_max = wanted.items_max.unwrap_or(limits.items_max);
             limits.bytes_max = wanted.bytes_max.unwrap_or(limits.bytes_max);
         });
         let items_max = (items_max != usize::MAX).then_some(items_max);
-        Room { items_max, bytes_max: Some(bytes_max) }
+        Ok(Room { items_max, bytes_max: Some(bytes_max) })
     }
 
     fn explain(&self, read: &Read) -> Option<Result<String, String>> {

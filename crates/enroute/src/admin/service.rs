@@ -137,7 +137,11 @@ async fn resize(request: Request<Incoming>, shared: &impl Observed) -> Answer {
         return refuse(StatusCode::BAD_REQUEST, why);
     }
     let room = Room { items_max: wanted.items, bytes_max: wanted.memory.map(config::Bytes::count) };
-    let room = shared.resize(room);
-    info!(?room, "POST /storage: storage resized");
-    json(&room)
+    match shared.resize(room) {
+        Ok(room) => {
+            info!(?room, "POST /storage: storage resized");
+            json(&room)
+        }
+        Err(expected) => refuse(StatusCode::BAD_REQUEST, expected),
+    }
 }

@@ -101,11 +101,14 @@ impl Observed for Shared {
         false
     }
 
-    fn resize(&self, wanted: Room) -> Room {
-        if let Some(bytes) = wanted.bytes_max {
-            self.rescale((bytes as u64).max(MEMORY_BYTES_MIN));
+    fn resize(&self, wanted: Room) -> Result<Room, String> {
+        if let Some(bytes) = wanted.memory_alone()? {
+            if (bytes as u64) < MEMORY_BYTES_MIN {
+                return Err(format!("expected `memory` of at least 32MiB, got {bytes} bytes"));
+            }
+            self.rescale(bytes as u64);
         }
         let bytes_max = self.server.parameters.memory_bytes.load(Relaxed) as usize;
-        Room { items_max: None, bytes_max: Some(bytes_max) }
+        Ok(Room { items_max: None, bytes_max: Some(bytes_max) })
     }
 }

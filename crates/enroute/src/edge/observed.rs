@@ -75,10 +75,10 @@ impl Observed for Shared {
         true
     }
 
-    fn resize(&self, wanted: Room) -> Room {
-        if let Some(bytes_max) = wanted.bytes_max {
+    fn resize(&self, wanted: Room) -> Result<Room, String> {
+        if let Some(bytes_max) = wanted.memory_alone()? {
             self.content.memory().resize(bytes_max);
         }
-        Room { items_max: None, bytes_max: Some(self.content.memory().sizes().bytes_max) }
+        Ok(Room { items_max: None, bytes_max: Some(self.content.memory().sizes().bytes_max) })
     }
 }

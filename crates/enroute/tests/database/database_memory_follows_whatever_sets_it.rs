@@ -67,7 +67,13 @@ fn clients_and_http_change_it() {
     let stats: serde_json::Value =
         serde_json::from_str(&admin(database.admin(), "/stats").body).expect("JSON");
     assert_eq!(stats["memory_bytes"], 96 * MIB, "{stats}");
-    for wrong in [r#"{"memory": "much"}"#, r#"{"memori": "96MiB"}"#, "96MiB"] {
+    for wrong in [
+        r#"{"memory": "much"}"#,
+        r#"{"memori": "96MiB"}"#,
+        "96MiB",
+        r#"{"memory": "31MiB"}"#,
+        r#"{"memory": "64MiB", "items": 5}"#,
+    ] {
         assert_eq!(admin_post(database.admin(), "/storage", wrong).status, 400, "{wrong}");
     }
     let refusal = ask::<()>(&database, &["RESCALE", "1MiB"]).expect_err("too little");
