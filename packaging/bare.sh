@@ -33,6 +33,8 @@ prepare() { # root
         cp -aLT "$file" "$root$file"
     done
     chroot "$root" update-ca-certificates >/dev/null 2>&1
+    # As the installer of Debian leaves it.
+    echo "127.0.0.1 localhost" >"$root/etc/hosts"
     # What the README asks for, from Debian. The configuration of Maven stays as it is.
     {
         chroot "$root" apt-get update -qq &&
@@ -47,6 +49,8 @@ prepare() { # root
 # The toolchains are read-only; what this machine compiled or fetched before stays outside.
 attach() { # root
     local root=$1 tree
+    # A root directory that is no mount point cannot give its processes mount namespaces.
+    mount --bind "$root" "$root"
     mkdir -p "$root"/opt/{rust,go,node/bin,node/lib}
     mount --bind "$(rustc --print sysroot)" "$root/opt/rust"
     mount --bind "$(go env GOROOT)" "$root/opt/go"
