@@ -14,7 +14,8 @@ use mongodb::options::{ClientOptions, ReadConcern};
 use mongodb::sync::{Client, Collection};
 
 const ITEMS: usize = 500;
-const OPTIONS: &str = "[storage]\nquarantine = \"60min\"\n";
+/// Hits are counted one by one, and the end of a lease costs one.
+const OPTIONS: &str = "[storage]\nquarantine = \"60min\"\nauthorization_lease = \"60min\"\n";
 
 /// A Redis with a cache before it in which every item is stored, and a client that reads them.
 fn start() -> Option<(Redis, Cache, Raw)> {
