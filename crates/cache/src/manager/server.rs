@@ -170,9 +170,6 @@ impl<F: Filter> Session<F> {
                 self.filter.rewrite(tag, whole, out, standing, now);
                 self.look_again();
             }
-            Action::Fill(fill) if fill.verifies.is_some() => {
-                self.verified(tag, *fill, reply, storage, now);
-            }
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
             Action::Merge(merge) => {
@@ -251,6 +248,9 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) {
+        if fill.verifies.is_some() {
+            return self.verified(tag, fill, reply, storage, now);
+        }
         let key = fill.key.borrow();
         let admitted = match reply {
             Some(reply) => self.filter.admit(tag, key.bytes, reply, &mut fill.packed),
