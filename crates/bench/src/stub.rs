@@ -22,7 +22,8 @@ pub(crate) enum Kind {
     /// bytes read
     Echo,
     /// Lower bound: a Redis server that answers every GET with 64 bytes, every PTTL with "no
-    /// expiry" and every question for rights with all rights, from one epoll loop
+    /// expiry", every question for rights with all rights and every INFO with the same identity,
+    /// from one epoll loop
     Origin,
     /// Lower bound: a relay that forwards one request and one reply at a time, and stores nothing
     Relay {
@@ -154,12 +155,36 @@ struct Answering {
 /// The command that a cache sends once on each connection, and again when its authorization lease
 /// expires.
 const CHECK: &[u8] = b"*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$7\r\ndefault\r\n";
+/// The first of the two commands by which a cache asks whether the server is still the same; the
+/// second names the section `replication`.
+const INFO: &[u8] = b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n";
+const INFO_REPLICATION: &[u8] = b"*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
+/// A reply that states the process.
+const PROCESS: &[u8] = b"$10\r\nrun_id:1\r\n\r\n";
 /// A reply that states all rights.
 const RIGHTS: &[u8] = b"*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
     $4\r\nkeys\r\n$2\r\n~*\r\n";
 
+/// Bytes of the first request and its reply, `None` for the value of a GET; `None` while it is
+/// incomplete.
+fn request(received: &[u8]) -> Option<(usize, Option<&'static [u8]>)> {
+    // First letter of the command, behind `*2\r\n$4\r\n`.
+    let (bytes, reply) = match received.get(8)? {
+        b'G' => (GET_BYTES, None),
+        b'P' => (GET_BYTES + 1, Some(&b":-1\r\n"[..])),
+        b'A' => (CHECK.len(), Some(RIGHTS)),
+        // `$6` or `$11`.
+        _ if *received.get(INFO_LENGTH_AT)? == b'6' => (INFO.len(), Some(PROCESS)),
+        _ => (INFO_REPLICATION.len(), Some(&b"$0\r\n\r\n"[..])),
+    };
+    (received.len() >= bytes).then_some((bytes, reply))
+}
+
+/// First digit of the length of INFO's section.
+const INFO_LENGTH_AT: usize = 15;
+
 impl Answering {
-    /// A GET has 36 bytes up to its key, a PTTL 37; both end in the key and a line break.
+    /// Answers all complete requests that have come.
     fn answer(&mut self, received: &mut [u8], replies: &mut Vec<u8>) -> io::Result<()> {
         let waiting = self.rest.len();
         received[..waiting].copy_from_slice(&self.rest);
@@ -169,24 +194,14 @@ impl Answering {
         };
         let mut taken = 0;
         replies.clear();
-        while length - taken >= GET_BYTES {
-            let (is_get, is_check) = (received[taken + 8] == b'G', received[taken + 8] == b'A');
-            let bytes = match (is_get, is_check) {
-                (true, _) => GET_BYTES,
-                (_, true) => CHECK.len(),
-                _ => GET_BYTES + 1,
-            };
-            if length - taken < bytes {
-                break;
-            }
-            if is_check {
-                replies.extend_from_slice(RIGHTS);
-            } else if is_get {
-                let start = taken + bytes - 2 - KEY_BYTES;
-                let key = received[start..start + KEY_BYTES].try_into().expect("its length");
-                write_value(key, VALUE_BYTES, replies);
-            } else {
-                replies.extend_from_slice(b":-1\r\n");
+        while let Some((bytes, reply)) = request(&received[taken..length]) {
+            match reply {
+                Some(fixed) => replies.extend_from_slice(fixed),
+                None => {
+                    let start = taken + bytes - 2 - KEY_BYTES;
+                    let key = received[start..start + KEY_BYTES].try_into().expect("its length");
+                    write_value(key, VALUE_BYTES, replies);
+                }
             }
             taken += bytes;
         }
@@ -255,5 +270,24 @@ mod tests {
         write_value(&[b'0'; KEY_BYTES], VALUE_BYTES, &mut reply);
         assert_eq!(reply.len(), value_reply_bytes(VALUE_BYTES));
         assert_eq!(&reply[..5], b"$64\r\n");
+    }
+
+    #[test]
+    fn requests_are_told_apart_at_any_length() {
+        let get = b"*2\r\n$3\r\nGET\r\n$16\r\n0000000000000000\r\n";
+        let expiry = b"*2\r\n$4\r\nPTTL\r\n$16\r\n0000000000000000\r\n";
+        for (one, reply) in [
+            (&get[..], None),
+            (expiry, Some(&b":-1\r\n"[..])),
+            (CHECK, Some(RIGHTS)),
+            (INFO, Some(PROCESS)),
+            (INFO_REPLICATION, Some(b"$0\r\n\r\n")),
+        ] {
+            assert_eq!(request(one), Some((one.len(), reply)));
+            assert_eq!(request(&[one, get].concat()), Some((one.len(), reply)));
+            for length in 0..one.len() {
+                assert_eq!(request(&one[..length]), None);
+            }
+        }
     }
 }
