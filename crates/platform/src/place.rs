@@ -18,6 +18,7 @@ use tokio::{sync::watch, time::timeout};
 #[derive(Debug)]
 pub struct Place {
     address: watch::Sender<Option<String>>,
+    /// Changes while `address` is locked; sessions read it without the lock.
     epoch: AtomicU64,
 }
 
@@ -34,8 +35,12 @@ impl Place {
 
     /// The server is no longer the origin: its connections are given up.
     pub fn leave(&self) {
-        self.epoch.fetch_add(1, SeqCst);
-        self.address.send_replace(None);
+        // Within the lock of the address, so that no reader gets the address of one epoch with the
+        // number of the next.
+        self.address.send_modify(|address| {
+            self.epoch.fetch_add(1, SeqCst);
+            *address = None;
+        });
     }
 
     /// The origin is at `address` now.
@@ -50,10 +55,9 @@ impl Place {
     pub async fn find(&self, limit: Duration) -> io::Result<(String, u64)> {
         let mut addresses = self.address.subscribe();
         loop {
-            // Read before the address, so that a change in between makes the connection an old one.
-            let epoch = self.epoch();
             if let Some(address) = &*addresses.borrow_and_update() {
-                return Ok((address.clone(), epoch));
+                // The lock is held: `leave` changes both or neither.
+                return Ok((address.clone(), self.epoch()));
             }
             if timeout(limit, addresses.changed()).await.is_err() {
                 let message = format!("no server of the origin can be used after {limit:?}");
@@ -71,7 +75,34 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+
+    /// Each address is the epoch in which it is valid.
+    #[test]
+    fn an_address_is_never_given_with_the_epoch_of_the_next() {
+        let place = Place::new(Some("0".to_owned()));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.expect("a runtime");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for epoch in 1..=200_000_u64 {
+                    place.leave();
+                    place.arrive(epoch.to_string());
+                }
+                over.store(true, SeqCst);
+            });
+            runtime.block_on(async {
+                while !over.load(SeqCst) {
+                    let (address, epoch) =
+                        place.find(Duration::from_secs(60)).await.expect("an address");
+                    assert_eq!(address, epoch.to_string());
+                }
+            });
+        });
+    }
 
     #[tokio::test]
     async fn connections_wait_for_an_address_and_learn_when_it_is_left() {
