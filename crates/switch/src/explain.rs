@@ -27,15 +27,25 @@ pub fn explain(plane: &mut DataPlane, frame: &[u8]) -> Result<String, Error> {
         _ => "dropped",
     };
     let _ = writeln!(out, "verdict {verdict}");
-    for ((name, meaning), (before, after)) in COUNTERS.iter().zip(before.iter().zip(after)) {
-        if after > *before {
-            let _ = writeln!(out, "counted {name}: {meaning}");
-        }
-    }
+    name_counted(&mut out, &COUNTERS, &before, &after);
     if outcome.frame != frame {
         let _ = writeln!(out, "out     {}", describe(plane, &outcome.frame));
     }
     Ok(out)
+}
+
+/// Appends the name and the meaning of each counter that has grown.
+pub(crate) fn name_counted(
+    out: &mut String,
+    names: &[(&str, &str)],
+    before: &[u64],
+    after: &[u64],
+) {
+    for ((name, meaning), (before, after)) in names.iter().zip(before.iter().zip(after)) {
+        if after > before {
+            let _ = writeln!(out, "counted {name}: {meaning}");
+        }
+    }
 }
 
 fn describe(plane: &DataPlane, bytes: &[u8]) -> String {

@@ -7,14 +7,12 @@ mod support;
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
-use support::written::{SERVER, STORED, cache, set};
+use support::written::{SERVER, STORED, cache, named, set};
 use support::{FLAGS, RST, SYN, at, data_plane, end, small, value};
 use switch::{
     asking::Asking,
     frame::{Frame, Transport},
-    install::{Key, Room, Value},
-    layout::Protocol,
-    name,
+    install::{Room, Value},
     plane::{DataPlane, PASS, TRANSMIT},
 };
 use wire::memcache::{frame::Frame as Datagram, item::Item};
@@ -223,13 +221,7 @@ fn what_was_written_before_the_key_was_cached_is_waited_for() {
 #[test]
 fn a_get_and_a_meta_get_of_a_key_wait_for_the_same() {
     let Some(mut plane) = data_plane(small()) else { return };
-    let key = Key {
-        name: name::memcache(b"a", at(SERVER), true, plane.config().seed),
-        bytes: b"a".to_vec(),
-        server: at(SERVER),
-        protocol: Protocol::Memcache,
-        lease: 0,
-    };
+    let key = named(&plane, SERVER, "a", true);
     assert!(plane.admit(0, &key, Room::default(), 100));
     let mut one = Connection::open(&mut plane, 1);
     let mut other = Connection::open(&mut plane, 2);

@@ -13,13 +13,12 @@ use rand_xoshiro::{
 };
 use std::{collections::VecDeque, sync::atomic::Ordering::Relaxed, time::Duration};
 
-use support::{at, data_plane, small, value};
+use support::{at, data_plane, small, value, written::named};
 use switch::{
     asking::Asking,
     frame::{Frame, Transport},
-    install::{Key, Room, Value},
-    layout::{Protocol, UNSEEN_MAX},
-    name,
+    install::{Room, Value},
+    layout::UNSEEN_MAX,
     plane::{DataPlane, PASS},
 };
 use wire::memcache::{frame::Frame as Datagram, item::Item};
@@ -128,14 +127,7 @@ impl<'a> World<'a> {
         let is_late = (seed / 2).is_multiple_of(2);
         plane.shared().watched_ns.store(u64::from(!is_late), Relaxed);
         for number in 0..KEYS {
-            let bytes = format!("k{number}").into_bytes();
-            let key = Key {
-                name: name::memcache(&bytes, at(SERVER), false, plane.config().seed),
-                bytes,
-                server: at(SERVER),
-                protocol: Protocol::Memcache,
-                lease: 0,
-            };
+            let key = named(plane, SERVER, &format!("k{number}"), false);
             let place = number as u32;
             assert!(plane.admit(place, &key, Room { place, bitmap: 0 }, 100));
         }

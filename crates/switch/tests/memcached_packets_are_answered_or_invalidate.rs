@@ -9,11 +9,11 @@ use std::{
 };
 
 use proptest::{prelude::*, test_runner::TestRunner};
+use support::written::{SERVER, cache_text, named};
 use support::{at, data_plane, end, small, value};
 use switch::{
     frame::{Frame, Transport},
-    install::{Key, Room, Value},
-    layout::Protocol,
+    install::Value,
     name,
     plane::{DataPlane, PASS, TRANSMIT},
 };
@@ -23,7 +23,6 @@ use wire::memcache::{
     item::Item,
 };
 
-const SERVER: &str = "10.0.0.2:11211";
 const CLIENT: &str = "10.0.0.1:40000";
 
 fn udp() -> Frame {
@@ -34,27 +33,15 @@ fn tcp() -> Frame {
     Frame { transport: Transport::Tcp, ..udp() }
 }
 
-fn cache_text(plane: &mut DataPlane, number: u32, key: &str, meta: bool, text: &[u8]) {
-    let key = Key {
-        name: name::memcache(key.as_bytes(), at(SERVER), meta, plane.config().seed),
-        bytes: key.as_bytes().to_vec(),
-        server: at(SERVER),
-        protocol: Protocol::Memcache,
-        lease: 0,
-    };
-    assert!(plane.admit(number, &key, Room { place: number, bitmap: 0 }, 100), "there is room");
-    let epoch = plane.shared().epoch.load(Relaxed);
-    assert!(plane.fill(number, 100, &Value { epoch, ..value(text) }));
-}
-
 fn item(text: &str) -> Item {
     Item { flags: 5, lives_s: None, value: text.into() }
 }
 
 /// Caches a key's answers in two entries, from `number` on.
 fn cache(plane: &mut DataPlane, number: u32, key: &str, text: &str) {
-    cache_text(plane, number, key, false, &item(text).get_text(key.as_bytes()));
-    cache_text(plane, number + 1, key, true, &item(text).meta_text());
+    let (get, meta_get) = (named(plane, SERVER, key, false), named(plane, SERVER, key, true));
+    cache_text(plane, number, &get, &item(text).get_text(key.as_bytes()));
+    cache_text(plane, number + 1, &meta_get, &item(text).meta_text());
 }
 
 fn ask(plane: &mut DataPlane, from: &Frame, said: &[u8]) -> Option<Vec<u8>> {

@@ -8,19 +8,17 @@
 
 mod support;
 
-use std::{fs, path::Path, process::Command, sync::atomic::Ordering::Relaxed};
+use std::{fs, path::Path, process::Command};
 
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
 };
-use support::{SERVER as NETCACHE, at, cache, come_from, data_plane, name, small, value};
+use support::written::{cache_text, named};
+use support::{SERVER as NETCACHE, at, cache, come_from, data_plane, name, small};
 use switch::{
     attach::Side,
     frame::{Frame, Transport},
-    install::{Key, Room},
-    layout::Protocol,
-    name,
     plane::{DROP, DataPlane, PASS, TRANSMIT},
 };
 use wire::{
@@ -62,17 +60,8 @@ fn fill(plane: &mut DataPlane) {
         let texts = [item.get_text(key.as_bytes()), item.meta_text()];
         for (meta, text) in [false, true].into_iter().zip(texts) {
             let place = FIRST + number * 2 + u32::from(meta);
-            let named = Key {
-                name: name::memcache(key.as_bytes(), at(MEMCACHED), meta, plane.config().seed),
-                bytes: key.as_bytes().to_vec(),
-                server: at(MEMCACHED),
-                protocol: Protocol::Memcache,
-                lease: 0,
-            };
-            assert!(plane.admit(place, &named, Room { place, bitmap: 0 }, 100));
-            let epoch = plane.shared().epoch.load(Relaxed);
-            let filled = plane.fill(place, 100, &switch::install::Value { epoch, ..value(&text) });
-            assert!(filled);
+            let named = named(plane, MEMCACHED, key, meta);
+            cache_text(plane, place, &named, &text);
         }
     }
 }

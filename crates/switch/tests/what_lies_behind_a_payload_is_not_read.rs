@@ -7,12 +7,12 @@ mod support;
 use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
+use support::written::{SERVER, cache_text, named};
 use support::{at, data_plane, end, small, to_server, value};
 use switch::{
     frame::{Frame, Transport},
     install::{Key, Room},
     layout::Protocol,
-    name,
     plane::{DataPlane, PASS},
 };
 use wire::{
@@ -20,7 +20,6 @@ use wire::{
     netcache::{Flags, Message, Op},
 };
 
-const SERVER: &str = "10.0.0.2:11211";
 const KEYS: [&str; 3] = ["a", "bb", "k2345678"];
 
 /// Every processor has its own memory of earlier packets.
@@ -37,16 +36,8 @@ fn udp(port: u16) -> Frame {
 fn cache_all(plane: &mut DataPlane) {
     for (number, key) in (0..).zip(KEYS) {
         let text = Item { flags: 0, lives_s: None, value: "v".into() }.get_text(key.as_bytes());
-        let named = Key {
-            name: name::memcache(key.as_bytes(), at(SERVER), false, plane.config().seed),
-            bytes: key.as_bytes().to_vec(),
-            server: at(SERVER),
-            protocol: Protocol::Memcache,
-            lease: 0,
-        };
-        assert!(plane.admit(number, &named, Room { place: number, bitmap: 0 }, 100));
-        let epoch = plane.shared().epoch.load(Relaxed);
-        assert!(plane.fill(number, 100, &switch::install::Value { epoch, ..value(&text) }));
+        let named = named(plane, SERVER, key, false);
+        cache_text(plane, number, &named, &text);
     }
 }
 

@@ -101,6 +101,20 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// The scheme with all its features.
+    #[must_use]
+    pub const fn full(learn_probability: f64, base_rtt_ns: u64, quirks: Quirks) -> Self {
+        Self {
+            learn_probability,
+            spillover: true,
+            promotion: true,
+            invalidation: true,
+            timestamp_vector: true,
+            base_rtt_ns,
+            quirks,
+        }
+    }
+
     /// Whether a switch of this role answers a misdelivered packet's hit tag with an invalidation
     /// packet (§3.3).
     #[must_use]

@@ -2,17 +2,8 @@ use alloc::sync::Arc;
 
 use super::*;
 
-const PUBLISHED: Rules = Rules {
-    learn_probability: 1.0,
-    spillover: true,
-    promotion: true,
-    invalidation: true,
-    timestamp_vector: true,
-    base_rtt_ns: 12_000,
-    quirks: Quirks::all(true),
-};
-
-const PAPER: Rules = Rules { quirks: Quirks::all(false), ..PUBLISHED };
+const PUBLISHED: Rules = Rules::full(1.0, 12_000, Quirks::all(true));
+const PAPER: Rules = Rules::full(1.0, 12_000, Quirks::all(false));
 
 const GATEWAY: u32 = 9000;
 

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     Error,
+    explain::name_counted,
     plane::{DROP, PASS},
 };
 
@@ -40,11 +41,7 @@ pub fn explain(plane: &mut Plane, frame: &[u8]) -> Result<String, Error> {
         _ => "sent to the next hop",
     };
     let _ = writeln!(out, "verdict {verdict}");
-    for ((name, meaning), (before, after)) in COUNTS.iter().zip(before.iter().zip(after)) {
-        if after > *before {
-            let _ = writeln!(out, "counted {name}: {meaning}");
-        }
-    }
+    name_counted(&mut out, &COUNTS, &before, &after);
     if passed.frame != frame && passed.verdict != DROP {
         let _ = writeln!(out, "out     {}", describe(&passed.frame));
     }

@@ -56,15 +56,11 @@ impl Saved {
             entries: self.entries,
             pod: self.pod,
             encapsulation: self.network.map_or(Encapsulation::IpInIp, Encapsulation::Vxlan),
-            rules: Rules {
-                learn_probability: self.learn_probability,
-                spillover: true,
-                promotion: true,
-                invalidation: true,
-                timestamp_vector: true,
-                base_rtt_ns: self.base_rtt_ns,
-                quirks: Quirks::all(self.published),
-            },
+            rules: Rules::full(
+                self.learn_probability,
+                self.base_rtt_ns,
+                Quirks::all(self.published),
+            ),
         })
     }
 }

@@ -24,20 +24,28 @@ pub(crate) fn set(key: &str) -> String {
 /// Caches all keys afresh: what is read while a write waits may be old.
 pub(crate) fn cache(plane: &mut DataPlane) {
     for (number, key) in KEYS.iter().enumerate() {
-        let key = Key {
-            name: name::memcache(key.as_bytes(), at(SERVER), false, plane.config().seed),
-            bytes: key.as_bytes().to_vec(),
-            server: at(SERVER),
-            protocol: Protocol::Memcache,
-            lease: 0,
-        };
-        let number = number as u32;
-        assert!(plane.admit(number, &key, Room { place: number, bitmap: 0 }, 100));
-        let epoch = plane.shared().epoch.load(Relaxed);
         let item = Item { flags: 0, lives_s: None, value: b"old".to_vec() };
-        let text = Value { epoch, ..value(&item.get_text(&key.bytes)) };
-        assert!(plane.fill(number, 100, &text));
+        let named = named(plane, SERVER, key, false);
+        cache_text(plane, number as u32, &named, &item.get_text(key.as_bytes()));
     }
+}
+
+/// A key of the memcached at `server`: what a get of it asks for, or a meta get.
+pub(crate) fn named(plane: &DataPlane, server: &str, key: &str, meta: bool) -> Key {
+    Key {
+        name: name::memcache(key.as_bytes(), at(server), meta, plane.config().seed),
+        bytes: key.as_bytes().to_vec(),
+        server: at(server),
+        protocol: Protocol::Memcache,
+        lease: 0,
+    }
+}
+
+/// Caches the answer `text` in this place, under version 100.
+pub(crate) fn cache_text(plane: &mut DataPlane, place: u32, key: &Key, text: &[u8]) {
+    assert!(plane.admit(place, key, Room { place, bitmap: 0 }, 100), "there is room");
+    let epoch = plane.shared().epoch.load(Relaxed);
+    assert!(plane.fill(place, 100, &Value { epoch, ..value(text) }));
 }
 
 /// Which of them are not served.

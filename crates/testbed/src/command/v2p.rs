@@ -124,13 +124,8 @@ impl Arguments {
 
     fn rules(&self) -> Rules {
         Rules {
-            learn_probability: self.learn_probability,
-            spillover: true,
-            promotion: true,
             invalidation: !self.no_invalidations,
-            timestamp_vector: true,
-            base_rtt_ns: BASE_RTT_NS,
-            quirks: Quirks::all(self.published),
+            ..Rules::full(self.learn_probability, BASE_RTT_NS, Quirks::all(self.published))
         }
     }
 

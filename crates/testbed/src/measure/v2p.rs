@@ -42,15 +42,7 @@ struct Side {
 }
 
 fn rules() -> Rules {
-    Rules {
-        learn_probability: 0.005,
-        spillover: true,
-        promotion: true,
-        invalidation: true,
-        timestamp_vector: true,
-        base_rtt_ns: 12_000,
-        quirks: Quirks::all(false),
-    }
+    Rules::full(0.005, 12_000, Quirks::all(false))
 }
 
 fn plane(role: Role, entries: u32, rules: Rules) -> anyhow::Result<Plane> {

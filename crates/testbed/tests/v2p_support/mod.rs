@@ -70,15 +70,7 @@ fn built(topology: Topology, tunnel: Tunnel, overlay: Overlay, model: Model) -> 
         assert_ne!(std::env::var("CI").as_deref(), Ok("true"));
         return None;
     }
-    let rules = Rules {
-        learn_probability: 1.0,
-        spillover: true,
-        promotion: true,
-        invalidation: true,
-        timestamp_vector: true,
-        base_rtt_ns: 12_000,
-        quirks: model.switch,
-    };
+    let rules = Rules::full(1.0, 12_000, model.switch);
     match Testbed::build(Layout::new(topology), tunnel, overlay, ENTRIES, rules) {
         Ok(testbed) => Some(testbed),
         Err(error) if error.to_string() == NO_DEVICE => {
