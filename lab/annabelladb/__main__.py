@@ -6,22 +6,10 @@ from lab.library import command
 from lab.annabelladb import experiment, figures, report
 
 
-def drawn(experiments, raw, paper, directory):
-    """Each experiment with its picture and table, if it was run."""
-    for each in experiments:
-        runs = experiment.results(each, raw)
-        if not runs:
-            yield each, None
-            continue
-        picture, table = figures.draw(each, runs, paper, directory)
-        command.write(directory / f"{each.name}.csv", table)
-        yield each, (picture, table)
-
-
 PAPER = command.Paper(
     name="annabelladb",
     experiment=experiment,
-    drawn=drawn,
+    drawn=command.drawn(experiment, figures),
     page=report.page,
     table=lambda shown: shown[1] and shown[1][1],
     conditions={},

@@ -3,24 +3,18 @@
 import gzip
 import itertools
 import json
-import subprocess
 import tomllib
 from dataclasses import dataclass
 
 import numpy as np
 
-from lab.library import processes, repository
+from lab.library import command, processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "annabelladb"
-BENCH = processes.ENROUTE.with_name("enroute-bench")
 
 # The paper's baseline, and its own system.
 HASH, FOLLOWING = "hash", "following"
 PLACEMENTS = (HASH, FOLLOWING)
-
-
-class Failed(Exception):
-    """A run failed; finished runs are kept."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +72,7 @@ def paper():
 def load(names, short):
     """The experiments of these names, or all."""
     known = {path.stem: path for path in sorted(DIRECTORY.glob("*-?.toml"))}
-    for name in names:
-        if name not in known:
-            raise SystemExit(f"unknown figure {name}: expected one of {', '.join(known)}")
-    return [one(known[name], short) for name in names or known]
+    return [one(path, short) for path in command.chosen(names, known)]
 
 
 def one(path, short):
@@ -97,21 +88,10 @@ def run(experiment, raw):
         if path.exists():
             continue
         print(f"  {name}, {experiment.seconds:g} s", flush=True)
-        said = functions(words)
+        said = processes.bench("functions", *words)
         part = path.with_suffix(".part")
         part.write_bytes(gzip.compress(said, 6))
         part.replace(path)
-
-
-def functions(words):
-    if not BENCH.exists():
-        raise Failed(f"{BENCH.name} is not built; `make lab-annabelladb` builds it")
-    command = [str(BENCH), "functions", *words]
-    done = subprocess.run(command, capture_output=True, check=False, cwd=repository.ROOT)
-    if done.returncode:
-        last = "\n".join(done.stderr.decode(errors="replace").splitlines()[-5:])
-        raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{last}")
-    return done.stdout
 
 
 def results(experiment, raw):

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from lab.annabelladb.experiment import FOLLOWING, HASH, PLACEMENTS
-from lab.library.style import STYLE
+from lab.library.style import STYLE, saved
 
 # As in the paper: its baseline red, itself green.
 COLOURS = {HASH: "#D55E00", FOLLOWING: "#009E73"}
@@ -22,10 +22,7 @@ def draw(experiment, runs, paper, directory):
     """One figure as SVG and PNG: the SVG's text, and a table of its numbers."""
     with plt.rc_context(STYLE):
         figure, table = OF_KIND[experiment.kind](experiment, runs, paper)
-        figure.savefig(directory / f"{experiment.name}.svg", metadata={"Date": None})
-        figure.savefig(directory / f"{experiment.name}.png", dpi=110, metadata={"Software": None})
-        plt.close(figure)
-    return (directory / f"{experiment.name}.svg").read_text(), table
+        return saved(figure, directory / experiment.name), table
 
 
 def access_times(experiment, runs, paper):

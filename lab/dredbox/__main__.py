@@ -8,18 +8,6 @@ from lab.library import command
 from lab.dredbox import experiment, figures, report
 
 
-def drawn(experiments, raw, paper, directory):
-    """Each experiment with its picture and table, if it was run."""
-    for each in experiments:
-        results = experiment.results(each, raw)
-        if not results:
-            yield each, None
-            continue
-        picture, table = figures.draw(each, results, paper, directory)
-        command.write(directory / f"{each.name}.csv", table)
-        yield each, (picture, table)
-
-
 def processor():
     """Model name of the processor, from Linux."""
     with open("/proc/cpuinfo") as file:
@@ -30,7 +18,7 @@ def processor():
 PAPER = command.Paper(
     name="dredbox",
     experiment=experiment,
-    drawn=drawn,
+    drawn=command.drawn(experiment, figures),
     page=report.page,
     table=lambda shown: shown[1] and shown[1][1],
     conditions={

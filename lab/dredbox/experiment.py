@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.dredbox import load as loads
-from lab.library import processes, repository
+from lab.library import command, processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "dredbox"
-BENCH = processes.ENROUTE.with_name("enroute-bench")
-
-
-class Failed(Exception):
-    """A run failed; finished runs are kept."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +59,7 @@ def load(names, short):
     """The experiments of these names, or all."""
     paths = [DIRECTORY / f"{name}.toml" for name in paper()["stated"]]
     known = {path.stem: path for path in paths}
-    for name in names:
-        if name not in known:
-            raise SystemExit(f"unknown table or figure {name}: expected one of {', '.join(known)}")
-    return [one(known[name], short) for name in names or known]
+    return [one(path, short) for path in command.chosen(names, known)]
 
 
 def one(path, short):
@@ -90,7 +82,7 @@ def run(experiment, raw):
             try:
                 result = measure(Path(directory))
             except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
-                raise Failed(f"{name}: {error}") from error
+                raise processes.Failed(f"{name}: {error}") from error
         part = path.with_suffix(".part")
         part.write_text(json.dumps(result) + "\n")
         part.replace(path)
@@ -108,13 +100,7 @@ def results(experiment, raw):
 
 def bench(subject, only, short, directory):
     """Values that `enroute-bench` records for one round and for the machine, by name."""
-    if not BENCH.exists():
-        raise Failed(f"{BENCH.name} is not built; `make lab-dredbox` builds it")
-    words = [str(BENCH), subject, "--rounds=1", f"--output={directory}"]
-    words += [f"--only={name}" for name in only] + (["--short"] if short else [])
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=repository.ROOT)
-    if done.returncode:
-        last = "\n".join(done.stderr.splitlines()[-5:])
-        raise Failed(f"{' '.join(words)} ended with {done.returncode}:\n{last}")
+    options = [f"--only={name}" for name in only] + (["--short"] if short else [])
+    processes.bench(subject, "--rounds=1", f"--output={directory}", *options)
     kept = directory.glob("raw/*/*.json")
     return {path.stem: json.loads(path.read_text()) for path in kept}

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from lab.dredbox.load import ENROUTE, SERVERS
-from lab.library.style import STYLE
+from lab.library.style import STYLE, named_once, saved
 
 ORANGE, BLUE, GREY, GREEN, BLACK = "#D55E00", "#0072B2", "#767676", "#009E73", "black"
 COLOURS = {"redis-server": ORANGE, ENROUTE: BLUE}
@@ -22,10 +22,7 @@ def draw(experiment, results, paper, directory):
         figure, table = OF_KIND[experiment.kind](experiment, results, paper.get(experiment.name))
         if figure is None:
             return None, table
-        figure.savefig(directory / f"{experiment.name}.svg", metadata={"Date": None})
-        figure.savefig(directory / f"{experiment.name}.png", dpi=110, metadata={"Software": None})
-        plt.close(figure)
-    return (directory / f"{experiment.name}.svg").read_text(), table
+        return saved(figure, directory / experiment.name), table
 
 
 def memories(experiment, results, stated):
@@ -116,8 +113,7 @@ def redis(experiment, results, stated):
                           xytext=(0, 6), textcoords="offset points", fontsize=8)
     axes.set(xticks=range(len(fills)), xticklabels=[f"data {fill:.0%} of memory" for fill in fills],
              ylabel="GETs a second")
-    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    axes.legend(handles.values(), handles.keys())
+    axes.legend(*named_once(axes))
     return figure, (["", "data of memory", "what", "entries", "requests/s", "min–max", "runs",
                      "p95, ms", "p99", "longest", "keys found"], rows)
 

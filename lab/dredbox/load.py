@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import io
-import socket
 import subprocess
 import time
 
@@ -94,7 +93,7 @@ class Sampler:
 @contextlib.contextmanager
 def running(server, memory_mib, directory):
     """A client of a database with this memory and no data."""
-    port = free_port()
+    port = processes.free_port()
     if server == REDIS:
         words = ["redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "",
                  "--dir", directory, "--maxmemory", f"{memory_mib}mb",
@@ -105,11 +104,6 @@ def running(server, memory_mib, directory):
     with processes.running(*words) as program, redis.Redis(port=port) as client:
         answers(client, program)
         yield client
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def answers(client, program):

@@ -22,7 +22,7 @@ class Paper:
 
     # Of its module below `lab`, its directory below `results/<date>`, its target `make lab-NAME`.
     name: str
-    # Has paper(), load(names, short), run(experiment, raw) and Failed.
+    # Has paper(), load(names, short) and run(experiment, raw).
     experiment: ModuleType
     # drawn(experiments, raw, paper, directory): for each experiment, its contents on the page.
     drawn: Callable
@@ -54,7 +54,7 @@ def main(paper):
     except KeyboardInterrupt:
         print("\nstopped; finished runs are kept, the same command continues from here")
         return 130
-    except experiment.Failed as failure:
+    except processes.Failed as failure:
         print(f"lab: {failure}", file=sys.stderr)
         return 1
     finally:
@@ -70,6 +70,30 @@ def main(paper):
     (directory / "report.html").write_text(page)
     print(f"report: {repository.shown(directory / 'report.html')}")
     return 0
+
+
+def chosen(names, known):
+    """The data files of these names, or all that are `known`, by name."""
+    for name in names:
+        if name not in known:
+            raise SystemExit(f"unknown name {name}: expected one of {', '.join(known)}")
+    return [known[name] for name in names or known]
+
+
+def drawn(experiment, figures):
+    """`Paper.drawn` for a module `figures` whose draw() returns a picture and a table."""
+    def each_drawn(experiments, raw, paper, directory):
+        """Each experiment with its picture and table, if it was run."""
+        for each in experiments:
+            results = experiment.results(each, raw)
+            if not results:
+                yield each, None
+                continue
+            picture, table = figures.draw(each, results, paper, directory)
+            write(directory / f"{each.name}.csv", table)
+            yield each, (picture, table)
+
+    return each_drawn
 
 
 def results(raw):

@@ -45,6 +45,11 @@ def report(name, paper, method, conditions, sections):
         parts.append(f"<h2>{html.escape(experiment.title)}</h2>")
         parts.append(f"<p><b>The paper says:</b> {html.escape(paper['stated'][experiment.name])}</p>")
         parts += section
+    return document(name, parts)
+
+
+def document(name, parts):
+    """One page from its parts, whose paper or system is `name`."""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         f"<title>{name}, repeated</title><style>{STYLE}</style>"

@@ -15,6 +15,7 @@ import time
 from lab.library.repository import ROOT
 
 ENROUTE = ROOT / "target" / "release" / "enroute"
+BENCH = ENROUTE.with_name("enroute-bench")
 FERRETDB = ROOT / ".deps" / "bin" / "ferretdb"
 
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
@@ -28,6 +29,27 @@ LINES_MAX = 20
 
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
+
+
+class Failed(Exception):
+    """A run failed; finished runs are kept."""
+
+
+def output(*command):
+    """Standard output of a program that runs to its end."""
+    command = [str(word) for word in command]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
+    if done.returncode:
+        last = "\n".join(done.stderr.decode(errors="replace").splitlines()[-5:])
+        raise Failed(f"{' '.join(command)} ended with {done.returncode}:\n{last}")
+    return done.stdout
+
+
+def bench(*words):
+    """Standard output of `enroute-bench`."""
+    if not BENCH.exists():
+        raise Failed(f"{BENCH.name} is not built; the paper's make target builds it")
+    return output(BENCH, *words)
 
 
 class Program:

@@ -2,11 +2,10 @@
 
 import itertools
 import json
-import subprocess
 import tomllib
 from dataclasses import dataclass
 
-from lab.library import processes, repository
+from lab.library import command, processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "netcache"
 
@@ -16,10 +15,6 @@ LOSS_MAX = 0.02
 REAL_TIME = ("seconds", "settle")
 # Number of repetitions of a rejected run.
 ATTEMPTS = 3
-
-
-class Failed(Exception):
-    """A run failed; finished runs are kept."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +51,7 @@ def paper():
 def load(names, short):
     """The experiments of these names, or all."""
     known = {path.stem: path for path in sorted(DIRECTORY.glob("figure-*.toml"), key=order)}
-    for name in names:
-        if name not in known:
-            raise SystemExit(f"unknown figure {name}: expected one of {', '.join(known)}")
-    return [one(known[name], short) for name in names or known]
+    return [one(path, short) for path in command.chosen(names, known)]
 
 
 def order(path):
@@ -79,18 +71,18 @@ def one(path, short):
 
 def run(experiment, raw):
     """Executes the runs without results; a run with too much loss is repeated, then omitted."""
-    for name, command in experiment.runs():
+    for name, words in experiment.runs():
         path = file_of(experiment, name, raw)
         if path.exists():
             continue
         print(f"  {name}", flush=True)
         for _ in range(ATTEMPTS):
-            result = enroute(command)
+            result = json.loads(processes.output(processes.ENROUTE, *words))
             if not rejected(result):
                 break
             print(f"    lost {result['loss']:.1%}", flush=True)
-        if command[1] == "rack":
-            result["simulated"] = command[0] == "fabric"
+        if words[1] == "rack":
+            result["simulated"] = words[0] == "fabric"
         path.write_text(json.dumps(result) + "\n")
 
 
@@ -100,15 +92,6 @@ def file_of(experiment, name, raw):
 
 def rejected(result):
     return isinstance(result, dict) and result["loss"] > LOSS_MAX
-
-
-def enroute(command):
-    words = [str(processes.ENROUTE), *command]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = "\n".join(done.stderr.splitlines()[-5:])
-        raise Failed(f"{' '.join(words)} ended with {done.returncode}:\n{last}")
-    return json.loads(done.stdout)
 
 
 def results(experiment, raw):

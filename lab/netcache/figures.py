@@ -11,7 +11,7 @@ matplotlib.use("agg")
 
 import matplotlib.pyplot as plt
 
-from lab.library.style import STYLE
+from lab.library.style import STYLE, named_once, saved
 
 ORANGE, BLUE, GREY, GREEN, BLACK = "#D55E00", "#0072B2", "#767676", "#009E73", "black"
 
@@ -21,10 +21,7 @@ def draw(experiment, results, paper, directory):
     with plt.rc_context(STYLE):
         stated = paper.get(experiment.name, {})
         figure, table = OF_KIND[experiment.kind](results, stated)
-        figure.savefig(directory / f"{experiment.name}.svg", metadata={"Date": None})
-        figure.savefig(directory / f"{experiment.name}.png", dpi=110, metadata={"Software": None})
-        plt.close(figure)
-    return (directory / f"{experiment.name}.svg").read_text(), table
+        return saved(figure, directory / experiment.name), table
 
 
 class Missing(Exception):
@@ -110,11 +107,6 @@ def skew(results, stated):
     return figure, (["keys", "NoCache of uniform", "paper", "simulated", "NetCache over NoCache",
                      "paper", "simulated", "cache's part of uniform", "servers' part",
                      "NoCache lost", "NetCache lost"], rows)
-
-
-def named_once(axes):
-    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
-    return handles.values(), handles.keys()
 
 
 def key(each):

@@ -8,7 +8,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.library import processes, repository
+from lab.library import command, processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "switchv2p"
 # The paper's own traces if present; otherwise `enroute` draws them from a seed.
@@ -23,10 +23,6 @@ RUNS = "runs-"
 
 # Schemes that cache nothing in switches: their results have no cache size.
 CACHELESS = ("nocache", "direct", "ondemand")
-
-
-class Failed(Exception):
-    """A sweep failed; its finished runs are kept."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +58,9 @@ def paper():
 
 def load(names, short):
     """The experiments of these names, or all."""
-    paths = sorted(DIRECTORY.glob("*.toml"))
+    paths = sorted(DIRECTORY.glob("*.toml"), key=lambda path: order(path.stem))
     known = {path.stem: path for path in paths if path.stem != "paper"}
-    for name in names:
-        if name not in known:
-            raise SystemExit(f"unknown figure {name}: expected one of {', '.join(known)}")
-    return [one(known[name], short) for name in (names or sorted(known, key=order))]
+    return [one(path, short) for path in command.chosen(names, known)]
 
 
 def order(name):
@@ -94,10 +87,10 @@ def run(experiment, raw):
         "topologies": [place(name, raw) for name in sweep.get("topologies", ["ft8-10k"])],
     }))
     output = raw / f"{RUNS}{share(sweep)}"
-    command = [processes.ENROUTE, "fabric", "sweep", file, "--output", output]
-    status = subprocess.run(command, check=False).returncode
+    words = [processes.ENROUTE, "fabric", "sweep", file, "--output", output]
+    status = subprocess.run(words, check=False).returncode
     if status:
-        raise Failed(f"{experiment.name}: enroute fabric sweep ended with status {status}")
+        raise processes.Failed(f"{experiment.name}: enroute fabric sweep ended with status {status}")
 
 
 def results(raw):

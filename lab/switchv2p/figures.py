@@ -12,7 +12,7 @@ import numpy as np
 
 from lab.switchv2p import experiment as experiments
 from lab.switchv2p import tables
-from lab.library.style import STYLE
+from lab.library.style import STYLE, saved
 
 COLOURS = {
     "nocache": "#767676", "locallearning": "#56B4E9", "gwcache": "#E69F00", "bluebird": "#0072B2",
@@ -37,10 +37,7 @@ def draw(experiment, records, paper, directory):
         return None
     with plt.rc_context(STYLE):
         figure = OF_KIND[experiment.kind](experiment, records, paper)
-        figure.savefig(directory / f"{experiment.name}.svg", metadata={"Date": None})
-        figure.savefig(directory / f"{experiment.name}.png", dpi=110, metadata={"Software": None})
-        plt.close(figure)
-    return (directory / f"{experiment.name}.svg").read_text()
+        return saved(figure, directory / experiment.name)
 
 
 def cache_sizes(experiment, records, paper):

@@ -3,7 +3,7 @@
 import html
 from pathlib import Path
 
-from lab.library.page import STYLE, picture, table
+from lab.library.page import document, picture, table
 from lab.switchv2p import tables
 
 
@@ -26,11 +26,7 @@ def page(paper, shown, conditions):
             parts.append(f"<p><b>Here:</b> {html.escape(sentence)}</p>")
         parts.append(f"<details><summary>Numbers</summary>{table(numbers)}</details>"
                      if drawn else table(numbers))
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        f"<title>SwitchV2P, repeated</title><style>{STYLE}</style>"
-        f"<body>{''.join(parts)}</body></html>\n"
-    )
+    return document("SwitchV2P", parts)
 
 
 METHOD = (

@@ -19,7 +19,6 @@ EXPERIMENT = types.SimpleNamespace(
     paper=dict,
     load=lambda names, _: [types.SimpleNamespace(name=name, title="") for name in names],
     run=run,
-    Failed=RuntimeError,
 )
 PAPER = command.Paper(
     name="paper",

@@ -7,6 +7,7 @@ from unittest import mock
 from xml.etree import ElementTree
 
 from lab.dredbox import experiment, figures, load, report
+from lab.library import processes
 
 
 def figure(name, value, peer="openssl speed"):
@@ -120,19 +121,19 @@ class DReDBox(unittest.TestCase):
             return {"requests_per_s": 1.0}
 
         with mock.patch.object(load, "filled", measure), mock.patch("builtins.print"):
-            with self.assertRaisesRegex(experiment.Failed, "no room"):
+            with self.assertRaisesRegex(processes.Failed, "no room"):
                 experiment.run(each, self.directory)
             self.assertEqual(len(experiment.results(each, self.directory)), 2)
             first = list(done)
             done.clear()
-            with self.assertRaises(experiment.Failed):
+            with self.assertRaises(processes.Failed):
                 experiment.run(each, self.directory)
         self.assertEqual(len(set(first + done)), 4)
         self.assertEqual(list(self.directory.glob("run-*")), [])
 
     def test_a_bench_that_fails_ends_with_what_it_said(self):
-        with mock.patch.object(experiment, "BENCH", Path(sys.executable)):
-            with self.assertRaisesRegex(experiment.Failed, "rounds"):
+        with mock.patch.object(processes, "BENCH", Path(sys.executable)):
+            with self.assertRaisesRegex(processes.Failed, "rounds"):
                 experiment.bench("--no-such-option", ["table-5"], True, self.directory)
 
     def test_an_unknown_name_lists_the_known(self):

@@ -15,7 +15,7 @@ import sys
 
 import pymongo
 
-from lab.library import processes, repository
+from lab.library import command, processes, repository
 from lab.library.repository import shown
 from lab.vnf_cache import experiment, figures, report, runner, tables
 
@@ -68,7 +68,7 @@ def measure(paper, directory, short):
     except KeyboardInterrupt:
         print("\nstopped; finished batches are kept, the same command continues from here")
         return 130
-    except runner.Failed as failure:
+    except processes.Failed as failure:
         print(f"lab: {failure}", file=sys.stderr)
         return 1
     (directory / "finished").touch()
@@ -86,7 +86,7 @@ def draw(paper, directory):
         "summary": tables.summary(measured),
     }
     for name, table in numbered.items():
-        tables.write(directory / f"{name}.csv", table)
+        command.write(directory / f"{name}.csv", table)
     drawn = figures.draw_all(paper, measured, directory)
     conditions = json.loads((directory / "conditions.json").read_text())
     page = report.page(paper, measured, numbered, drawn, conditions)

@@ -11,7 +11,7 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from lab.library.style import STYLE
+from lab.library.style import STYLE, saved
 
 # Okabe and Ito's colours, distinct for colour-blind eyes; a line style each for grey printing.
 BLACK, ORANGE, SKY, GREEN, BLUE = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2"
@@ -40,10 +40,7 @@ def draw_all(paper, measured, directory):
             figure = draw(paper, measured)
             if figure is None:
                 continue
-            figure.savefig(directory / f"{name}.svg", metadata={"Date": None})
-            figure.savefig(directory / f"{name}.png", dpi=110, metadata={"Software": None})
-            plt.close(figure)
-            drawn[name] = (directory / f"{name}.svg").read_text()
+            drawn[name] = saved(figure, directory / name)
     return drawn
 
 

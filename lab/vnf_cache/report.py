@@ -3,7 +3,7 @@
 import html
 import statistics
 
-from lab.library.page import STYLE, picture, table
+from lab.library.page import document, picture, table
 
 NAME = "VNF-Cache"
 
@@ -28,11 +28,7 @@ def page(paper, measured, tables, figures, conditions):
             if FOLLOWS[each] == name
         ]
     parts.append(section("summary", table(tables["summary"]), ""))
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        f"<title>{NAME}, repeated</title><style>{STYLE}</style>"
-        f"<body>{''.join(parts)}</body></html>\n"
-    )
+    return document(NAME, parts)
 
 
 # The table that each figure follows.

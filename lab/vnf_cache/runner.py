@@ -16,10 +16,6 @@ REFRESH_S = 1.0
 LINE_S = 30.0
 
 
-class Failed(Exception):
-    """Some runs failed; their finished batches are kept."""
-
-
 def measure_all(paper, directory, short):
     """Measures batches without results. Scenarios marked `alone` first, one by one."""
     missing = [run for run in paper.runs if results.missing_batches(directory, run)]
@@ -34,7 +30,7 @@ def measure_all(paper, directory, short):
     board.close()
     if failed:
         names = ", ".join(failed)
-        raise Failed(f"did not finish: {names}; run it again to measure what is missing")
+        raise processes.Failed(f"did not finish: {names}; run it again to measure what is missing")
 
 
 class Lanes:

@@ -1,6 +1,5 @@
 """The papers' tables from measured batches, and a summary of every run."""
 
-import csv
 import statistics
 from dataclasses import dataclass, field
 
@@ -174,9 +173,3 @@ def uniform(paper, measured, scenario, location, capacity):
     """One cell's run; the direct path may be another scenario's."""
     owner = paper.scenarios[scenario].get("direct_from", scenario) if not capacity else scenario
     return measured.get(f"{owner}-{location.lower()}-uniform-{capacity}")
-
-
-def write(path, table):
-    header, rows = table
-    with path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([header, *rows])
