@@ -11,7 +11,7 @@ import (
 
 type input struct{ op, value string }
 
-// register is a value that is read, overwritten and deleted; its state is the value as JSON.
+// register models one key that is read, written and deleted; its state is the value as JSON.
 var register = porcupine.Model{
 	Init: func() any { return absent },
 	Step: func(state, called, returned any) (bool, any) {
@@ -31,11 +31,11 @@ var register = porcupine.Model{
 type verdict struct {
 	result porcupine.CheckResult
 	key    string
-	// prefix is the history of key up to the first return that cannot be explained.
+	// prefix is the history of key up to the first return with which it is not linearizable.
 	prefix History
 }
 
-// check judges every key; the first violation, in the order of keys, ends it.
+// check judges all keys in order, until the first violation.
 func check(history History, timeout time.Duration) verdict {
 	parts := history.byKey()
 	keys := make([]string, 0, len(parts))
@@ -66,11 +66,11 @@ func draw(history History, path string, timeout time.Duration) error {
 	return porcupine.VisualizePath(register, info, path)
 }
 
-// operations translates the history of one key.
+// operations translates the history of one key for porcupine.
 //
-// What certainly had no effect says nothing, nor does a read without an answer. Any other operation
-// of unknown outcome returns after everything else: taking effect at the very end, where nothing
-// observes it, is the same as never.
+// Failed operations and reads without an answer are omitted: they had no effect. A write or delete of
+// unknown outcome returns after all other operations: an effect at the end, which no read observes,
+// is equivalent to no effect.
 func operations(history History) []porcupine.Operation {
 	end := int64(math.MinInt64)
 	for _, operation := range history {
@@ -91,7 +91,7 @@ func operations(history History) []porcupine.Operation {
 		}
 		client, returned, note := row(string(operation.Client)), operation.ReturnNS, ""
 		if operation.OK == Uncertain {
-			// Its client continues at the same time, so it has a separate row in the picture.
+			// Its client continues before it returns, so it has a row of its own in the drawing.
 			client, returned, note = row(fmt.Sprintf("uncertain %d", index)), end+1, " (unknown)"
 		}
 		translated = append(translated, porcupine.Operation{

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Longer than any question takes on a busy machine.
+// Longer than any check takes on a busy machine.
 const timeout = 5 * time.Minute
 
 // judged runs the checker on a history written as "client op value outcome call return" lines.

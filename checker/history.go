@@ -29,7 +29,7 @@ type Operation struct {
 	ReturnNS int64           `json:"return_ns"`
 }
 
-// Outcome is what the client knows about its operation.
+// Outcome is the client's knowledge of the effect of its operation.
 type Outcome int
 
 // The outcomes, in JSON: true, false and "unknown".
@@ -63,7 +63,7 @@ func (outcome Outcome) MarshalJSON() ([]byte, error) {
 
 const absent = "null"
 
-// History is a set of operations; their order means nothing, their times do.
+// History is a set of operations; their order is given by their times, not by their positions.
 type History []Operation
 
 func readHistory(input io.Reader) (History, error) {
@@ -109,7 +109,7 @@ func parseOperation(line []byte) (Operation, error) {
 	return operation, nil
 }
 
-// compact makes equal values equal bytes, whatever the recorder's spacing; nothing becomes null.
+// compact removes white space, so that equal values are equal bytes; no value becomes null.
 func compact(value json.RawMessage) json.RawMessage {
 	if len(value) == 0 {
 		return json.RawMessage(absent)

@@ -1,14 +1,15 @@
-// Command checker says whether a recorded history of reads, writes and deletes is linearizable, key
-// by key: whether every answer could have come from one copy of the data that applied each
+// Command checker checks whether a recorded history of reads, writes and deletes is linearizable, key
+// by key: whether all answers could have come from a single copy of the data that applied each
 // operation at some instant between its call and its return.
 //
 //	checker [--html FILE] [--timeout DURATION] [HISTORY]
 //
-// The history is JSON lines (see history.go), read from standard input without an argument. The
-// first line printed is the verdict; after a violation the shortest offending part of the history
-// follows, again as JSON lines, and a picture of the key's history is written to --html.
+// The history consists of JSON lines (see history.go). Without an argument it is read from standard
+// input. The first line of the output is the verdict. After a violation, a minimal part of the
+// history that is not linearizable follows, also as JSON lines, and the key's history is drawn in the
+// file --html.
 //
-// Exit status: 0 linearizable, 1 not, 2 the question could not be asked or answered.
+// Exit status: 0 linearizable, 1 not linearizable, 2 unreadable history or no verdict in time.
 package main
 
 import (
@@ -29,8 +30,8 @@ const (
 )
 
 func main() {
-	html := flag.String("html", "violation.html", "where to draw the history of the offending key")
-	timeout := flag.Duration("timeout", time.Minute, "give up on a single question after this long")
+	html := flag.String("html", "violation.html", "output file for the history of a key that is not linearizable")
+	timeout := flag.Duration("timeout", time.Minute, "maximum time for one check of one key")
 	flag.Parse()
 
 	status, err := run(flag.Args(), *html, *timeout, os.Stdout)
@@ -71,12 +72,12 @@ func report(history History, html string, timeout time.Duration, out io.Writer) 
 		fmt.Fprintf(out, "linearizable: %s\n", size)
 		return exitLinearizable, nil
 	case porcupine.Unknown:
-		fmt.Fprintf(out, "undecided: key %s took longer than %s; %s\n", verdict.key, timeout, size)
+		fmt.Fprintf(out, "undecided: key %s: no verdict within %s; %s\n", verdict.key, timeout, size)
 		return exitUndecided, nil
 	}
 
 	offending := shortest(verdict.prefix, timeout)
-	fmt.Fprintf(out, "VIOLATION: key %s is not linearizable; %d of its operations suffice; %s\n",
+	fmt.Fprintf(out, "VIOLATION: key %s is not linearizable, as these %d operations show; %s\n",
 		verdict.key, len(offending), size)
 	lines := json.NewEncoder(out)
 	for _, operation := range offending {

@@ -8,8 +8,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// firstIllegalPrefix cuts the history of one key at the earliest return that makes it illegal. What
-// is still running there has an unknown outcome.
+// firstIllegalPrefix cuts the history of one key at the earliest return with which it is illegal.
+// Operations that have not returned by then have an unknown outcome.
 func firstIllegalPrefix(history History, timeout time.Duration) History {
 	var returns []int64
 	for _, operation := range history {
@@ -18,7 +18,7 @@ func firstIllegalPrefix(history History, timeout time.Duration) History {
 		}
 	}
 	sort.Slice(returns, func(a, b int) bool { return returns[a] < returns[b] })
-	// More history never makes an illegal one legal, so the first illegal cut can be bisected.
+	// An illegal prefix stays illegal when operations follow, so bisection finds the first one.
 	first := sort.Search(len(returns)-1, func(index int) bool {
 		return judge(until(history, returns[index]), timeout) == porcupine.Illegal
 	})
@@ -39,10 +39,10 @@ func until(history History, instant int64) History {
 	return prefix
 }
 
-// shortest leaves out of an illegal history of one key everything it stays illegal without.
+// shortest omits from an illegal history of one key all operations without which it stays illegal.
 //
-// Two kinds of omission prove something about the whole: a read, and all operations on one value
-// together. (Leaving out a write alone would accuse the reads of its value.)
+// Only two kinds of omission keep the result valid for the whole history: a read, and all operations
+// on one value together. (Omitting only a write would make the reads of its value illegal.)
 func shortest(history History, timeout time.Duration) History {
 	byValue := withoutGroups(history, timeout, func(operation Operation, _ int) string {
 		return string(operation.Value)
@@ -55,10 +55,10 @@ func shortest(history History, timeout time.Duration) History {
 	})
 }
 
-// kept is the group of what is never left out.
+// kept is the group of operations that are never omitted.
 const kept = ""
 
-// withoutGroups tries to leave out runs of groups, halving the runs down to single groups.
+// withoutGroups tries to omit runs of groups; it halves the runs down to single groups.
 func withoutGroups(history History, timeout time.Duration, group func(Operation, int) string) History {
 	members := make(map[string][]int)
 	var groups []string

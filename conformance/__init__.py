@@ -1,13 +1,13 @@
-"""Public test suites, run twice: directly against a server, and through the cache.
+"""Runs public test suites twice: directly against a server, and through the cache.
 
-`python -m conformance redis` or `mongodb`; `make conformance-redis` installs what it needs first.
+`python -m conformance redis` or `mongodb`; `make conformance-redis` first installs the suites.
 
-| module | what it is |
+| module | content |
 |---|---|
-| `comparison` | two runs of a suite, and how they differ |
-| `suites` | how each suite is run, and how its results are read |
-| `outcomes` | plugin of pytest: writes the result of each test as it ends |
-| `no_test_commands` | plugin of pytest: lets PyMongo's suite use servers without test commands |
+| `comparison` | differences between two runs of a suite |
+| `suites` | running each suite and reading its results |
+| `outcomes` | pytest plugin: writes the result of each test when it ends |
+| `no_test_commands` | pytest plugin: lets PyMongo's suite use servers without test commands |
 
-`allowed/SUITE.txt` has the tests whose result may differ, with the reason.
+`allowed/SUITE.txt` lists the tests whose results may differ, with the reason.
 """

@@ -1,6 +1,6 @@
-"""Runs the suites of a protocol directly and through the cache, and prints how the results differ.
+"""Runs the test suites of a protocol directly and through the cache, and prints the differences.
 
-Exit status: 0 if they differ only where allowed, else 1.
+Exit status: 0 if all differences are allowed, else 1.
 """
 
 import argparse
@@ -19,14 +19,14 @@ ENROUTE = ROOT / "target" / "debug" / "enroute"
 def main():
     parser = argparse.ArgumentParser(prog="conformance", description=__doc__)
     parser.add_argument("protocol", choices=sorted({suite.scheme for suite in suites.SUITES}))
-    parser.add_argument("--suite", help="run this suite alone", choices=names())
+    parser.add_argument("--suite", help="run only this suite [default: all of the protocol]", choices=names())
     arguments = parser.parse_args()
     chosen = [
         suite
         for suite in suites.SUITES
         if suite.scheme == arguments.protocol and arguments.suite in (None, suite.name)
     ]
-    # A list: each suite is run, also after one that differs.
+    # A list, not a generator: all suites are run, even after one that differs.
     sys.exit(not all([is_the_same(suite) for suite in chosen]))
 
 
@@ -45,14 +45,14 @@ def is_the_same(suite):
     for difference in found:
         print(f"{suite.name}: {difference}")
     forbidden = [difference for difference in found if not difference.allowed]
-    print(f"{suite.name}: {len(found)} differ, {len(forbidden)} of them not allowed", flush=True)
+    print(f"{suite.name}: {len(found)} tests differ, {len(forbidden)} not allowed", flush=True)
     return not forbidden
 
 
 def confirmed(suite, found, allowed):
-    """Those that differ again: some tests depend on time and fail now and then."""
+    """The differences that occur again: some tests depend on timing and fail occasionally."""
     names = [difference.name for difference in found]
-    print(f"{suite.name}: {len(names)} differ; they are run again", flush=True)
+    print(f"{suite.name}: {len(names)} tests differ; running them again", flush=True)
     again = comparison.differences(
         *(measured(suite, cached, names) for cached in (False, True)), allowed
     )
@@ -60,7 +60,7 @@ def confirmed(suite, found, allowed):
 
 
 def measured(suite, cached, names):
-    """The results of the suite at a new server, with or without a cache before it."""
+    """Results of the suite against a new server, directly or through a new cache."""
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="enroute-conformance-"))

@@ -1,6 +1,6 @@
-"""Two runs of a suite, and how they differ.
+"""Differences between two runs of a suite.
 
-A run is a result for each name: `passed`, `failed` or `skipped`.
+A run maps the name of each test to its result: `passed`, `failed` or `skipped`.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ class Difference(NamedTuple):
     name: str
     direct: str
     through: str
-    # Why it may differ; None if it may not.
+    # The reason why it is allowed; None if it is not.
     allowed: str | None
 
     def __str__(self):
@@ -21,7 +21,7 @@ class Difference(NamedTuple):
 
 
 def differences(direct, through, allowed):
-    """The names whose results differ, in order."""
+    """The tests whose results differ, sorted by name."""
     return [
         Difference(name, one, other, allowed.get(name))
         for name in sorted(direct.keys() | through.keys())
@@ -30,7 +30,7 @@ def differences(direct, through, allowed):
 
 
 def allowed_differences(text):
-    """Names and reasons from lines of `NAME<TAB>REASON`; empty lines and comments are skipped."""
+    """Reasons by name, from lines `NAME<TAB>REASON`; empty lines and comments are skipped."""
     allowed = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line or line.startswith("#"):

@@ -1,6 +1,6 @@
-"""A plugin of pytest: answers for servers that have no parameter `enableTestCommands`.
+"""pytest plugin: adds the parameter `enableTestCommands` to the replies of servers without it.
 
-Without it, PyMongo's suite runs no test against a server other than MongoDB itself.
+Otherwise PyMongo's suite runs no test against servers other than MongoDB itself.
 """
 
 import pymongo.asynchronous.database

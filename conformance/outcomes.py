@@ -1,6 +1,6 @@
-"""A plugin of pytest: appends `[NAME, RESULT]` to the file OUTCOMES when a step of a test ends.
+"""pytest plugin: appends `[NAME, RESULT]` to the file $OUTCOMES when a step of a test ends.
 
-A run that is killed leaves the results until then, which the reports of pytest itself do not.
+The results up to then remain if the run is killed, unlike those in the reports of pytest itself.
 """
 
 import json

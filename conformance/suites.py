@@ -1,4 +1,4 @@
-"""How each suite is run against an address, and how its results are read."""
+"""Runs each suite against an address and reads its results."""
 
 import json
 import os
@@ -19,14 +19,14 @@ REDIS_TESTS = ROOT / ".deps" / "redis-tests"
 
 PYTEST_S = 90 * 60
 UNIT_S = 10 * 60
-# Characters of the output of a run that did not end in order.
+# Number of characters of the output that are printed if a run fails to end normally.
 OUTPUT_SHOWN = 4_000
 
-# Tests of clusters, TLS and modules need servers of their own, whose addresses the suite knows.
+# Tests of clusters, TLS and modules need other servers, whose addresses are fixed in the suite.
 OTHER_SERVERS = ("onlycluster", "redismod", "ssl", "multidb_integration", "cp_integration")
 
-# FerretDB has no JavaScript, so that this test fails before it expects the alarm which it has set,
-# and the alarm ends the whole run.
+# FerretDB has no JavaScript: this test fails after it has set an alarm and before it handles the
+# signal, which then ends the whole run.
 ENDS_THE_RUN = "test/test_client.py::TestClient::test_interrupt_signal"
 
 UNITS = re.compile(r"set ::all_tests \{(.*?)\}", re.DOTALL)
@@ -38,13 +38,13 @@ TCL_RESULTS = {"ok": "passed", "err": "failed", "skip": "skipped", "ignore": "sk
 class Suite(NamedTuple):
     name: str
     scheme: str
-    # Starts a server and returns its address.
+    # Context manager: starts a server and yields its address.
     origin: Callable
-    # The results of the tests at an address; of these names alone, if there are any.
+    # Runs the tests against an address, only those with the given names if there are any.
     run: Callable
 
     def allowed(self):
-        """The tests whose result may differ, with the reason."""
+        """Reasons by name of the tests whose results may differ."""
         return allowed(self.name)
 
 
@@ -66,7 +66,7 @@ def pymongo(address, directory, names):
 
 
 def pytest(source, directory, arguments, variables):
-    """Runs tests of an unpacked source archive."""
+    """Runs pytest in an unpacked source archive."""
     outcomes = Path(directory) / "outcomes"
     outcomes.write_text("")
     environment = {
@@ -80,7 +80,7 @@ def pytest(source, directory, arguments, variables):
     plugins = ["-p", "no:cacheprovider", "-p", "outcomes"]
     command = [PYTHON, "-m", "pytest", "-q", *plugins, report, *arguments]
     output, status = run(command, INSTALLED / source, PYTEST_S, environment)
-    if status not in (0, 1):  # The tests passed, or some failed.
+    if status not in (0, 1):  # 0: all tests passed, 1: some failed.
         raise RuntimeError(f"{command}: ended with {status}:\n{output[-OUTPUT_SHOWN:]}")
     return pytest_results(outcomes.read_text().splitlines())
 
@@ -95,9 +95,9 @@ def pytest_results(lines):
 
 
 def redis(address, directory, names):
-    """Each unit in a process of its own: after an exception the rest of a process is not run.
+    """Runs each unit in a process of its own, because an exception ends the process.
 
-    Tests whose result may differ are not run: one that waits without end takes its unit with it.
+    Tests whose results may differ are skipped: one that never ends would block its whole unit.
     """
     host, port = address.split(":")
     results, not_run = {}, allowed("redis")
@@ -138,7 +138,7 @@ def tcl_results(unit, output):
 
 
 def run(command, directory, limit_s, environment):
-    """The output and status of a command, which is killed with its children at the limit."""
+    """Output and status of a command; it is killed with its children after `limit_s`."""
     with subprocess.Popen(
         command,
         cwd=directory,
@@ -161,7 +161,7 @@ def run(command, directory, limit_s, environment):
 
 
 def debuggable_redis():
-    """Redis's own tests use DEBUG, and settings that are protected by default."""
+    """A Redis server for its own tests, which use DEBUG and settings that are protected by default."""
     return processes.redis("--enable-debug-command", "yes", "--enable-protected-configs", "yes")
 
 

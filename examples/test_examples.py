@@ -1,4 +1,4 @@
-"""Runs every example against real servers, through one cache with TLS, and asks it for its hits."""
+"""Runs each example against real servers through one cache with TLS, and checks for a hit."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ EXAMPLES = ROOT / "examples"
 INSTALLED = ROOT / ".deps" / "examples"
 
 EXAMPLE_S = 60
-# A hit can be missed on a slow machine: the cache may still ask the origin for the client's rights.
+# On a slow machine a run may have no hit: the cache may still be querying the client's rights.
 ATTEMPTS = 5
 
 CONFIG = """
@@ -37,7 +37,7 @@ origin = "mongodb://{mongodb}"
 tls = {{ cert = "{directory}/server.pem", key = "{directory}/server.key" }}
 """
 
-# An authority, and a certificate that it signs for this machine.
+# A certificate authority, and a certificate for this machine signed by it.
 CERTIFICATES = """
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
     -keyout ca.key -out ca.pem -subj "/CN=examples"
@@ -49,7 +49,7 @@ openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -days 2 -extfile names
 
 
 class Cache:
-    """A cache with TLS before a Redis and a MongoDB server."""
+    """A cache with TLS in front of a Redis and a MongoDB server."""
 
     def __init__(self, directory, redis, mongodb, stack):
         run = ["sh", "-euc", CERTIFICATES]
@@ -65,7 +65,7 @@ class Cache:
         self.mongodb = f"mongodb://localhost:{port}/?tls=true"
 
     def printed(self, pattern):
-        """What the group of the pattern matches in a line that the cache printed."""
+        """The group of the pattern, from the line of the cache's output that matches."""
         return self.program.line(re.compile(pattern).search, processes.START_S)[1]
 
     def hits(self):
@@ -120,7 +120,7 @@ class Examples(unittest.TestCase):
         self.read_twice(self.cache.mongodb, program, *arguments)
 
     def read_twice(self, url, program, *arguments):
-        """Every run must succeed, and one must have a hit."""
+        """Runs an example until it has a hit; all runs must succeed."""
         command = [need(program), *arguments, url, self.cache.ca]
         for _ in range(ATTEMPTS):
             before = self.cache.hits()
@@ -142,10 +142,10 @@ def java(program):
 
 
 def need(path):
-    """The path of what is installed. Skips the test where it is not; with CI=true, fails it."""
+    """The path, if it exists. Otherwise skips the test; with CI=true, fails it."""
     if path and Path(path).exists():
         return path
-    why = f"{path or 'a program'} is not installed; `make deps` and `cargo test` make it"
+    why = f"{path or 'a program'} is not installed; run `make deps` and `cargo test`"
     raise AssertionError(why) if os.environ.get("CI") == "true" else unittest.SkipTest(why)
 
 

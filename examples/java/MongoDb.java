@@ -57,7 +57,7 @@ final class MongoDb {
         return users.find(USER).first().getString("name");
     }
 
-    /** Java reads authorities from a key store only, so that the PEM file is made into one. */
+    /** Java reads authorities only from a key store, so the PEM file is converted to one. */
     private static SSLContext trusting(Path file) throws Exception {
         KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
         store.load(null, null);

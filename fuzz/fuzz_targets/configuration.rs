@@ -1,4 +1,4 @@
-//! Any text as a configuration file: read, or refused with a place.
+//! Arbitrary text as a configuration file: it is accepted, or refused with the position of the error.
 #![no_main]
 
 use enroute::config::Document;

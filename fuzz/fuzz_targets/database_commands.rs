@@ -1,4 +1,4 @@
-//! Any bytes as a client's whole conversation with the database.
+//! Arbitrary bytes as all input of a client of the database.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

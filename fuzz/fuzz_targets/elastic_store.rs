@@ -1,4 +1,4 @@
-//! A store opened on segments of arbitrary bytes, and on altered segments of a real store.
+//! Opens a store on segments of arbitrary bytes, and on modified segments of a real store.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ static CORPUS: LazyLock<Vec<(u64, Vec<u8>)>> = LazyLock::new(exercise::corpus);
 
 fuzz_target!(|bytes: &[u8]| {
     exercise::exercise(&[(1, bytes), (2, &bytes[bytes.len() / 2..])]);
-    // Which segment, where, how.
+    // Segment, offset, change.
     let mut changed = CORPUS.clone();
     for &[segment, high, low, change] in bytes.as_chunks::<4>().0 {
         let segment = usize::from(segment) % changed.len();

@@ -1,4 +1,4 @@
-//! Any bytes as a trace of flows.
+//! Arbitrary bytes as a trace of flows.
 #![no_main]
 
 use fabric::workload::{Protocol, Workload};

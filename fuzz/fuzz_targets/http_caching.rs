@@ -1,5 +1,5 @@
-//! Arbitrary headers of a request and of the origin's response: whether it is stored, for which
-//! clients, and what they receive.
+//! Arbitrary headers of a request and of the origin's response: checks whether the response is
+//! stored, for which clients, and what they receive.
 #![no_main]
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 const STATUSES: [u16; 8] = [200, 203, 204, 206, 301, 404, 410, 500];
 const ASKED: Duration = Duration::from_secs(1_800_000_000);
 
-/// Lines `name: value`; a line that is no header is left out.
+/// Headers from lines `name: value`; other lines are ignored.
 fn headers(bytes: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in bytes.split(|byte| *byte == b'\n').take(64) {
@@ -26,7 +26,7 @@ fn headers(bytes: &[u8]) -> HeaderMap {
     headers
 }
 
-/// Does the origin forbid it in so many words? Quoted strings are left to the parser.
+/// Whether the response forbids storage explicitly. Quoted strings are not examined.
 fn forbids(response: &HeaderMap) -> bool {
     let lines = response.get_all(header::CACHE_CONTROL);
     lines.iter().map(HeaderValue::as_bytes).filter(|line| !line.contains(&b'"')).any(|line| {

@@ -1,5 +1,5 @@
-//! Any bytes as a stored HTTP record: refused, or the same after it is stored again; and what
-//! clients receive of it at any time.
+//! Arbitrary bytes as a stored HTTP record: it is refused, or unchanged when it is stored again.
+//! Checks what clients receive from it at any time.
 #![no_main]
 
 use std::time::Duration;

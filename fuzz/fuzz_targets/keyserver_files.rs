@@ -1,4 +1,4 @@
-//! Any bytes as what the key server reads: a sealed record, key-encryption keys, an audit log.
+//! Arbitrary bytes as the files of the key server: sealed record, key-encryption keys, audit log.
 #![no_main]
 
 use keyserver::{Keyring, audit::Chain, record};
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     {
         assert!(record::open(id, bytes, &keyring).is_err(), "a record that was never sealed opens");
     }
-    // Key-encryption keys in front of the first NUL, a record behind it.
+    // Key-encryption keys before the first NUL, a record after it.
     let mut parts = bytes.splitn(2, |byte| *byte == 0);
     let keyring = parts.next().and_then(|text| str::from_utf8(text).ok());
     if let (Some(Ok(keyring)), Some(sealed)) = (keyring.map(Keyring::parse), parts.next()) {

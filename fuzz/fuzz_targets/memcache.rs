@@ -1,4 +1,4 @@
-//! memcached's datagrams, items and commands from arbitrary bytes.
+//! Arbitrary bytes as datagrams, items and commands of memcached.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

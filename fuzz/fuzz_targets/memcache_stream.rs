@@ -1,4 +1,4 @@
-//! memcached requests and replies from arbitrary bytes.
+//! Arbitrary bytes as requests and replies of memcached.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

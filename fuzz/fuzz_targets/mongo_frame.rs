@@ -1,5 +1,5 @@
-//! The MongoDB codec against libFuzzer. The body is shared with the test
-//! `mongo_corpus_never_panics`; seed it with `crates/wire/testdata/mongodb`.
+//! Arbitrary bytes as MongoDB messages. The code is shared with the test
+//! `mongo_corpus_never_panics`. Initial corpus: `crates/wire/testdata/mongodb`.
 #![no_main]
 
 #[path = "../../crates/wire/tests/exercise/mongo.rs"]

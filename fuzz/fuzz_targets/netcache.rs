@@ -1,4 +1,4 @@
-//! NetCache's messages from arbitrary bytes.
+//! Arbitrary bytes as messages of NetCache.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

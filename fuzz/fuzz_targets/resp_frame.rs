@@ -1,4 +1,4 @@
-//! Redis requests and replies from arbitrary bytes.
+//! Arbitrary bytes as requests and replies of Redis.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Requests to and answers of the key server from arbitrary bytes.
+//! Arbitrary bytes as requests and replies of the key server.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as the cluster's replies to a mover of slots: the note among a slot's keys, the
-//! names of fences, and the state of open slots.
+//! Arbitrary bytes as the cluster's replies to a mover of slots: the note in a slot, the names of
+//! fences, and the state of open slots.
 #![no_main]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,7 +13,7 @@ use state::{
 };
 
 fuzz_target!(|bytes: &[u8]| {
-    // A slot, and behind it the elements of a list, a zero after each but the last.
+    // A slot, then the elements of a list, separated by zero bytes.
     if let [high, low, list @ ..] = bytes {
         let number = usize::from(u16::from_be_bytes([*high, *low])) % SLOTS;
         let slot = Slot::new(number).expect("it is one");

@@ -1,7 +1,7 @@
-//! Arbitrary datagrams to an agent that serves a key through a switch: what
-//! the switch serves stays what the server stores, and no datagram is answered by many.
+//! Arbitrary datagrams to an agent that serves a key through a switch: the switch serves only what
+//! the server stores, and no datagram causes many replies.
 //!
-//! Each record of the input is a sender, a length, and that number of bytes.
+//! Each record of the input is a sender, a length, and a datagram of this length.
 #![no_main]
 
 use std::{net::SocketAddr, time::Duration};
@@ -11,12 +11,12 @@ use switch::agent::{Agent, Config, Memory, Store};
 use wire::netcache::{Flags, Key, Message, Op};
 
 const KEY: Key = [0; 16];
-/// What the key entered the switch under.
+/// Version with which the key was admitted to the switch.
 const ADMITTED: u64 = 0x2c1f_93aa_77e0_5d41;
 const SECRET: u64 = 0x51d0_9f3b_22c6_8e17;
-/// The switch's lease began at the first second, and is not renewed.
+/// The switch's lease starts at 1 s and is not renewed.
 const SERVED_UNTIL: Duration = Duration::from_secs(6);
-/// An answer, and what the switch is asked.
+/// Maximum number of datagrams for one request: the reply, and those to the switch.
 const ANSWERS_MAX: usize = 3;
 const CONFIG: Config = Config {
     lease: Duration::from_secs(5),
@@ -61,8 +61,8 @@ impl World {
         self.hear();
     }
 
-    /// Whether `version` is far from the agent's own, which are secret. A fuzzer finds secrets, as
-    /// it sees what is compared.
+    /// Whether `version` is far from the agent's versions, which are secret. The fuzzer observes
+    /// comparisons and can therefore find them.
     fn is_not_ours(&self, version: u64) -> bool {
         let near = |ours: u64| {
             version.wrapping_sub(ours).min(ours.wrapping_sub(version)) <= 2 * CONFIG.tags_ahead_max
@@ -70,7 +70,7 @@ impl World {
         !near(self.version) && !near(SECRET)
     }
 
-    /// The switch answers at once.
+    /// Delivers the output of the agent. The switch replies immediately.
     fn hear(&mut self) {
         let mut sent = 0;
         while let Some((to, bytes)) = self.agent.poll_output() {
@@ -95,7 +95,7 @@ impl World {
             }
             self.agent.receive(at(0), &ack, &mut self.store, self.now);
         }
-        // Of a write and of all that were held for its key.
+        // Includes those for all writes that were held for the key.
         assert!(sent <= ANSWERS_MAX * (CONFIG.held_max + 1), "{sent} datagrams at once");
         let is_served = self.version == self.valid_version && self.now < SERVED_UNTIL;
         assert!(

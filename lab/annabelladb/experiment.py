@@ -1,4 +1,4 @@
-"""Data files of `experiments/annabelladb/` as runs of `enroute-bench functions`; needs root."""
+"""Runs the data files in `experiments/annabelladb/` with `enroute-bench functions`; needs root."""
 
 import gzip
 import itertools
@@ -21,8 +21,8 @@ PLACEMENTS = (HASH, FOLLOWING)
 class Experiment:
     """One figure or table: the times at which functions start or move, and the kind of plot.
 
-    `rtt_us` are round trips between hosts, each a run on both placements. With `moves` one function
-    is on each of `hosts` in turn for `apart_s`; otherwise one more starts on the next.
+    Each round-trip time in `rtt_us` is run with both placements. With `moves`, one function moves to
+    the next of `hosts` every `apart_s`; otherwise one more function starts there.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Experiment:
 
     @property
     def starts(self):
-        """When a function starts or moves, in seconds."""
+        """Times at which a function starts or moves, in seconds."""
         return [place * self.apart_s for place in range(len(self.hosts))]
 
     def runs(self):
@@ -70,7 +70,7 @@ def paper():
 
 
 def load(names, short):
-    """The experiments of these names, or all."""
+    """The experiments with these names; all if there are none."""
     known = {path.stem: path for path in sorted(DIRECTORY.glob("*-?.toml"))}
     return [one(path, short) for path in command.chosen(names, known)]
 
@@ -82,7 +82,7 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Executes the runs without results."""
+    """Executes the runs that have no results yet."""
     for name, words in experiment.runs():
         path = raw / f"{experiment.name} {name}.json.gz"
         if path.exists():

@@ -1,4 +1,4 @@
-"""The paper's figures from our runs, and the numbers they are drawn from."""
+"""The paper's figures, drawn from our runs, and tables of their values."""
 
 import matplotlib
 
@@ -10,23 +10,23 @@ import numpy as np
 from lab.annabelladb.experiment import FOLLOWING, HASH, PLACEMENTS
 from lab.library.style import STYLE, saved
 
-# As in the paper: its baseline red, itself green.
+# As in the paper: the baseline is red, AnnaBellaDB green.
 COLOURS = {HASH: "#D55E00", FOLLOWING: "#009E73"}
 LABELS = {HASH: "hash-placed", FOLLOWING: "following"}
 GREY = "#767676"
-# The paper's window.
+# Width of the sliding window, as in the paper.
 WINDOW_S = 2
 
 
 def draw(experiment, runs, paper, directory):
-    """One figure as SVG and PNG: the SVG's text, and a table of its numbers."""
+    """Writes one figure as SVG and PNG; returns the SVG and a table of its values."""
     with plt.rc_context(STYLE):
         figure, table = OF_KIND[experiment.kind](experiment, runs, paper)
         return saved(figure, directory / experiment.name), table
 
 
 def access_times(experiment, runs, paper):
-    """The mean of all accesses that ended in a sliding window, a panel for each round trip."""
+    """Mean access time in a sliding window, by completion; one panel for each round-trip time."""
     rtts = sorted({rtt for rtt, _ in runs}, reverse=True)
     figure, panels = plt.subplots(1, len(rtts), figsize=(5 + 4 * len(rtts), 4), squeeze=False)
     rows = []
@@ -49,7 +49,7 @@ def label(run):
 
 
 def sliding(run, seconds, step=0.25):
-    """Centers of windows, and the mean access time in each window with accesses."""
+    """Centers of the windows that have accesses, and the mean access time in each."""
     middle = np.arange(WINDOW_S / 2, seconds - WINDOW_S / 2 + step / 2, step)
     sums = np.concatenate([[0.0], np.cumsum(run.took_ms)])
     first = np.searchsorted(run.ended_s, middle - WINDOW_S / 2)
@@ -60,7 +60,7 @@ def sliding(run, seconds, step=0.25):
 
 
 def phases(experiment, runs, rtt, paper):
-    """The mean of each phase in the paper, and of the whole run."""
+    """Mean access time in each phase that the paper names, and in the whole run."""
     told = paper.get(experiment.name, {}).get("phases", [])
     bounds = [(*each["starts"], each["says"]) for each in told] + [(0, len(experiment.hosts), "")]
     for first, last, says in bounds:
@@ -110,7 +110,7 @@ def throughput(experiment, runs, _paper):
 
 
 def distribution(experiment, runs, paper):
-    """Quartiles beside the paper's, and the share of accesses within a time."""
+    """Quartiles beside the paper's, and the cumulative distribution of access times."""
     (rtt,) = experiment.rtt_us
     figure, axes = plt.subplots(figsize=(7, 4))
     rows = [[name, "paper", *(f"{each:g}" for each in values)]

@@ -1,4 +1,4 @@
-"""One page: each figure beside the statements of the paper."""
+"""The report: each figure beside the paper's statements."""
 
 from lab.library.page import report, results
 
@@ -8,13 +8,13 @@ METHOD = (
     "writes it once and reads it ten times, at its own rate or at the rate that the distance allows. "
     "<b>Hash-placed</b>: the state stays on kvs2, the node of its hash slot, and functions access that "
     "node directly. <b>Following</b>: functions access <code>enroute state agent</code> on their host, "
-    "and <code>enroute state placer</code> moves the state, both at their default periods. Vertical "
-    "lines: a function starts or moves. The paper prints pictures without values; the values in its "
-    "text are beside ours.</p>"
+    "and <code>enroute state placer</code> moves the state, both with default intervals. Vertical "
+    "lines mark the times at which a function starts or moves. The paper's figures have no printed "
+    "values; the values stated in its text are beside ours.</p>"
 )
 
 
 def page(paper, shown, conditions):
-    """`shown`: for each experiment its picture and table, or None."""
+    """The HTML page. `shown`: each experiment with its picture and table, or None."""
     sections = [(experiment, results(experiment, drawn)) for experiment, drawn in shown]
     return report("AnnaBellaDB", paper, METHOD, conditions, sections)

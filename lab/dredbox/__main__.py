@@ -1,4 +1,4 @@
-"""`python -m lab.dredbox [NAME...]`: repeats the dReDBox deliverable's tables and figures."""
+"""`python -m lab.dredbox [NAME...]`: repeats the tables and figures of the dReDBox deliverable."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from lab.dredbox import experiment, figures, report
 
 
 def processor():
-    """Model name of the processor, from Linux."""
+    """Model name of the processor, from /proc/cpuinfo."""
     with open("/proc/cpuinfo") as file:
         models = (line.partition(":")[2].strip() for line in file if line.startswith("model name"))
         return next(models, "unknown")

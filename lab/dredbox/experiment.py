@@ -1,4 +1,4 @@
-"""Data files of `experiments/dredbox/` as runs of `enroute-bench` and of databases under load."""
+"""Runs the data files in `experiments/dredbox/` with `enroute-bench` and `redis-benchmark`."""
 
 import functools
 import itertools
@@ -23,14 +23,14 @@ class Experiment:
     title: str
     kind: str
     repetitions: int
-    # The rest of the data file: parameters of one run.
+    # All other keys of the data file: the parameters of a run.
     options: dict
     short: bool
 
     def runs(self):
-        """For each run: case, name, and the function that measures it in a directory.
+        """For each run: its case, its name, and a function that measures it in a directory.
 
-        Experiments that are drawn from the same runs give them the same names.
+        Experiments that are drawn from the same runs use the same names.
         """
         for number in range(1, self.repetitions + 1):
             for case, name, measure in self.cases():
@@ -56,7 +56,7 @@ def paper():
 
 
 def load(names, short):
-    """The experiments of these names, or all."""
+    """The experiments with these names; all if there are none."""
     paths = [DIRECTORY / f"{name}.toml" for name in paper()["stated"]]
     known = {path.stem: path for path in paths}
     return [one(path, short) for path in command.chosen(names, known)]
@@ -71,13 +71,13 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Executes the runs without results."""
+    """Executes the runs that have no results yet."""
     for _, name, measure in experiment.runs():
         path = raw / f"{name}.json"
         if path.exists():
             continue
         print(f"  {name}", flush=True)
-        # On the disk of the results: a temporary directory of the system may be in memory.
+        # On the same disk as the results: the system's temporary directory may be in memory.
         with tempfile.TemporaryDirectory(prefix="run-", dir=raw) as directory:
             try:
                 result = measure(Path(directory))
@@ -89,7 +89,7 @@ def run(experiment, raw):
 
 
 def results(experiment, raw):
-    """Results of its finished runs, by case."""
+    """Results of the finished runs, by case."""
     found = {}
     for case, name, _ in experiment.runs():
         path = raw / f"{name}.json"
@@ -99,7 +99,7 @@ def results(experiment, raw):
 
 
 def bench(subject, only, short, directory):
-    """Values that `enroute-bench` records for one round and for the machine, by name."""
+    """The raw values of one round of `enroute-bench`, by measurement."""
     options = [f"--only={name}" for name in only] + (["--short"] if short else [])
     processes.bench(subject, "--rounds=1", f"--output={directory}", *options)
     kept = directory.glob("raw/*/*.json")

@@ -1,4 +1,4 @@
-"""The deliverable's tables and figures from our runs, beside what it prints."""
+"""The deliverable's tables and figures, drawn from our runs, beside its printed values."""
 
 import statistics
 
@@ -17,7 +17,7 @@ COLOURS = {"redis-server": ORANGE, ENROUTE: BLUE}
 
 
 def draw(experiment, results, paper, directory):
-    """One figure as SVG and PNG, if its kind has one; returns the SVG's text and a table."""
+    """Writes the figure as SVG and PNG, if the kind has one; returns the SVG or None, and a table."""
     with plt.rc_context(STYLE):
         figure, table = OF_KIND[experiment.kind](experiment, results, paper.get(experiment.name))
         if figure is None:
@@ -26,7 +26,7 @@ def draw(experiment, results, paper, directory):
 
 
 def memories(experiment, results, stated):
-    """Table 5: the paper's rows, ours beside them, in process and over the network protocol."""
+    """Table 5: the paper's rows beside ours, in process and over the network."""
     runs = [run["table-5"] for run in results[experiment.options["bench"]]]
     sizes = stated["gigabytes"]
     rows = [["memory, GB", "", *(f"{size:g}" for size in sizes)]]
@@ -62,7 +62,7 @@ def memories(experiment, results, stated):
 
 
 def retrievals(experiment, results, stated):
-    """Figures 6 to 8: the 95th percentile of each 1,000 lookups, from the runs of Table 5."""
+    """Figures 6 to 8: 95th percentile of every 1,000 lookups, from the runs of Table 5."""
     runs = [run["table-5"] for run in results[experiment.options["bench"]]]
     figure, panels = plt.subplots(1, len(stated["gigabytes"]), figsize=(11, 3.8))
     rows = []
@@ -85,7 +85,7 @@ def retrievals(experiment, results, stated):
 
 
 def redis(experiment, results, stated):
-    """Tables 1 to 3: redis-benchmark with existing keys, and the keys that still exist."""
+    """Tables 1 to 3: redis-benchmark on stored keys, and the share of keys found."""
     rows = []
     figure, axes = plt.subplots(figsize=(8, 4.2))
     fills = experiment.options["fills"]
@@ -119,7 +119,7 @@ def redis(experiment, results, stated):
 
 
 def rescaled(experiment, results, _stated):
-    """Lookups per second and memory over time, of two runs; and the second half of each stage."""
+    """Lookups per second and memory over time for each run; a table of each stage's second half."""
     [runs] = results.values()
     stages, stage_s = experiment.options["memory_mib"], experiment.options["stage_s"]
     figure, (above, below) = plt.subplots(2, 1, figsize=(9, 5.5), sharex=True)
@@ -145,7 +145,7 @@ def rescaled(experiment, results, _stated):
 
 
 def stage_row(place, memory, stage_s, runs):
-    """Rate in the second half of a stage, after entries were copied into memory."""
+    """Row of one stage: the second half, after entries were copied into memory."""
     begin, end = (place + 0.5) * stage_s, (place + 1) * stage_s
     halves = [[each for each in run["samples"] if begin <= each["at_s"] < end] for run in runs]
     rates, shares, resident = (
@@ -156,7 +156,7 @@ def stage_row(place, memory, stage_s, runs):
 
 
 def kpis(experiment, results, stated):
-    """Requirement of the paper, measured value, and whether it meets the requirement."""
+    """For each KPI: the requirement, the measured value, and whether it is met."""
     [runs] = results.values()
     subject = experiment.options["bench"]
     rows = []
@@ -174,7 +174,7 @@ def kpis(experiment, results, stated):
 
 
 def required(of, value):
-    """A limit of the paper, and whether a value is within it."""
+    """The requirement as text, and whether the value meets it."""
     if "least" in of:
         return f"≥ {of['least']}", "yes" if value >= of["least"] else "no"
     if "most" in of:
@@ -195,7 +195,7 @@ def spread(values, digits=0):
 
 
 def bars(each):
-    """Medians, and the distances to minimum and maximum."""
+    """Medians, and their distances to the minimum and the maximum."""
     middle = [statistics.median(values) for values in each]
     below = [at - min(values) for at, values in zip(middle, each, strict=True)]
     above = [max(values) - at for at, values in zip(middle, each, strict=True)]

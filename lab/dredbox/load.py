@@ -1,4 +1,4 @@
-"""Databases under `redis-benchmark`: filled, measured, and rescaled while measured."""
+"""Fills databases and measures them with `redis-benchmark`, also while memory is rescaled."""
 
 import contextlib
 import csv
@@ -15,15 +15,15 @@ SERVERS = (REDIS, ENROUTE)
 
 VALUE_BYTES = 4096
 MIB = 1 << 20
-# Pipelined values while a database is filled.
+# Number of pipelined SETs when a database is filled.
 TOGETHER = 500
 SAMPLE_S = 0.25
-# More than any run sends; the run is ended instead.
+# Number of requests that is never reached: the load is stopped before.
 ENDLESS = 1_000_000_000
 
 
 def filled(server, memory_mib, fill, requests, directory):
-    """Lookups of existing keys; the values take this share of the memory."""
+    """Measures lookups of stored keys whose values take the share `fill` of the memory."""
     entries = int(memory_mib * MIB * fill / VALUE_BYTES)
     with running(server, memory_mib, directory) as client:
         store(client, entries)
@@ -44,7 +44,7 @@ def filled(server, memory_mib, fill, requests, directory):
 
 
 def rescaled(directory, entries, memory_mib, stage_s):
-    """Lookups per second by the database's own counters, while its memory is changed in steps."""
+    """Samples the database's counters under load while its memory is changed step by step."""
     with running(ENROUTE, memory_mib[0], directory) as client:
         store(client, entries)
         with processes.running(*benchmark(client, entries), "-q", "-n", ENDLESS) as load:
@@ -53,7 +53,7 @@ def rescaled(directory, entries, memory_mib, stage_s):
                 client.execute_command("RESCALE", memory * MIB)
                 sampler.until((stage + 1) * stage_s)
             if load.ended:
-                raise RuntimeError(f"{load.command}: ended early: {list(load.lines)}")
+                raise RuntimeError(f"{load.command}: ended too early: {list(load.lines)}")
     return {"samples": sampler.samples}
 
 
@@ -92,7 +92,7 @@ class Sampler:
 
 @contextlib.contextmanager
 def running(server, memory_mib, directory):
-    """A client of a database with this memory and no data."""
+    """Starts an empty database with this memory; yields a client of it."""
     port = processes.free_port()
     if server == REDIS:
         words = ["redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "",
@@ -118,7 +118,7 @@ def answers(client, program):
 
 
 def store(client, entries):
-    """Stores every key that redis-benchmark requests when it has this number of keys."""
+    """Stores all keys that `redis-benchmark -r entries` requests."""
     value = b"v" * VALUE_BYTES
     for first in range(0, entries, TOGETHER):
         pipeline = client.pipeline(transaction=False)
@@ -128,7 +128,7 @@ def store(client, entries):
 
 
 def benchmark(client, entries):
-    """The paper's command (Tables 1 to 3), for keys that exist."""
+    """The paper's command (Tables 1 to 3), for stored keys."""
     port = client.connection_pool.connection_kwargs["port"]
     return ["redis-benchmark", "-h", "127.0.0.1", "-p", str(port), "-t", "get",
             "-d", str(VALUE_BYTES), "-r", str(entries)]

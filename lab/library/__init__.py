@@ -1,10 +1,10 @@
-"""Shared parts of the papers' folders. Imports none of them.
+"""Code shared by the papers' folders; imports none of them.
 
-| module | what it is |
+| module | content |
 |---|---|
-| `command` | the command of a paper whose experiments are data files |
-| `page` | parts of a report: style, table, picture |
-| `processes` | programs the lab starts and ends |
-| `repository` | where programs and results are, and which revision this is |
-| `style` | how figures look |
+| `command` | command line of a paper whose experiments are data files |
+| `page` | HTML report: style, table, picture |
+| `processes` | starting and stopping programs |
+| `repository` | paths of programs and results, revision of the repository |
+| `style` | style of the figures |
 """

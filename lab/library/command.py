@@ -1,8 +1,8 @@
-"""The command of a paper whose experiments are data files: executes the missing runs of its
-figures and tables, then draws all of them on one page.
+"""Repeats the experiments of a paper: executes the runs without results, then writes a report with
+all figures and tables.
 
-Ctrl-C keeps every finished run; the same command continues from there. Nothing is run while files of
-the repository are not committed.
+Ctrl-C keeps finished runs; run the same command again to continue. Nothing is run while the
+repository has uncommitted changes.
 """
 
 import argparse
@@ -20,15 +20,15 @@ from lab.library import processes, repository
 class Paper:
     """Parts of one paper's command."""
 
-    # Of its module below `lab`, its directory below `results/<date>`, its target `make lab-NAME`.
+    # Name of its module in `lab`, its directory in `results/<date>` and its target `make lab-NAME`.
     name: str
     # Has paper(), load(names, short) and run(experiment, raw).
     experiment: ModuleType
-    # drawn(experiments, raw, paper, directory): for each experiment, its contents on the page.
+    # drawn(experiments, raw, paper, directory): for each experiment, its content in the report.
     drawn: Callable
     # page(paper, shown, conditions): the report.
     page: Callable
-    # Of one experiment as `page` gets it: its table, or None.
+    # table(shown): the table of one experiment from the output of `drawn`, or None.
     table: Callable
     conditions: dict
 
@@ -52,7 +52,7 @@ def main(paper):
                 print(f"{each.name}: {each.title}", flush=True)
                 experiment.run(each, raw)
     except KeyboardInterrupt:
-        print("\nstopped; finished runs are kept, the same command continues from here")
+        print("\nstopped; finished runs are kept, run the same command again to continue")
         return 130
     except processes.Failed as failure:
         print(f"lab: {failure}", file=sys.stderr)
@@ -73,7 +73,7 @@ def main(paper):
 
 
 def chosen(names, known):
-    """The data files of these names, or all that are `known`, by name."""
+    """The data files with these names; all of `known` if there are none."""
     for name in names:
         if name not in known:
             raise SystemExit(f"unknown name {name}: expected one of {', '.join(known)}")
@@ -81,9 +81,9 @@ def chosen(names, known):
 
 
 def drawn(experiment, figures):
-    """`Paper.drawn` for a module `figures` whose draw() returns a picture and a table."""
+    """A `Paper.drawn` that calls figures.draw(), which returns a picture and a table."""
     def each_drawn(experiments, raw, paper, directory):
-        """Each experiment with its picture and table, if it was run."""
+        """Each experiment with its picture and table; with None if it has no results."""
         for each in experiments:
             results = experiment.results(each, raw)
             if not results:
@@ -97,12 +97,12 @@ def drawn(experiment, figures):
 
 
 def results(raw):
-    """Every file of results with its modification time."""
+    """Modification time of each result file."""
     return {path: path.stat().st_mtime_ns for path in raw.rglob("*.json*")}
 
 
 def revisions(raw):
-    """Revisions of the results in `raw`: finished runs are kept also after changes."""
+    """Revisions that produced the results in `raw`: finished runs are kept when the code changes."""
     file = raw / "revisions"
     return file.read_text().split() if file.exists() else []
 
@@ -113,9 +113,9 @@ def add_revision(raw, revision):
 
 def parse(paper):
     parser = argparse.ArgumentParser(prog=f"python -m lab.{paper.name}", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="figures, tables [default: all]")
-    parser.add_argument("--short", action="store_true", help="use shorter runs and fewer points")
-    parser.add_argument("--draw", action="store_true", help="draw the figures from existing results")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="figures and tables to repeat [default: all]")
+    parser.add_argument("--short", action="store_true", help="run for less time, at fewer points")
+    parser.add_argument("--draw", action="store_true", help="only draw the existing results")
     parser.add_argument(
         "--date",
         default=str(datetime.date.today()),
@@ -125,13 +125,13 @@ def parse(paper):
 
 
 def write(path, table):
-    """A table as CSV: `(header, rows)`."""
+    """Writes a table, `(header, rows)`, as CSV."""
     with path.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([table[0], *table[1]])
 
 
 def plain(table):
-    """A table as lines of a terminal."""
+    """A table as aligned text."""
     lines = [[str(cell) for cell in line] for line in (table[0], *table[1])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table[0]))]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""Parts of a report: one self-contained page."""
+"""HTML report: one page without external files."""
 
 import html
 import re
@@ -28,7 +28,7 @@ def table(numbered):
 
 
 def picture(svg, name, title):
-    """An SVG document as part of a page: without prologue, with ids that are unique in the page."""
+    """An SVG document for inclusion in a page: no prologue, ids unique in the page."""
     body = svg[svg.index("<svg") :]
     body = re.sub(r'\bid="', f'id="{name}-', body)
     body = re.sub(r'(xlink:href="#|url\(#)', rf"\g<1>{name}-", body)
@@ -37,7 +37,7 @@ def picture(svg, name, title):
 
 
 def report(name, paper, method, conditions, sections):
-    """One page. `sections`: each experiment, with the parts of its section."""
+    """The report. `sections`: for each experiment, the parts of its section."""
     stated = "; ".join(f"{key} {value}" for key, value in conditions.items())
     parts = [f"<h1>{html.escape(paper['title'])}, repeated with enroute</h1>",
              f"<p>Conditions: {html.escape(stated)}.</p>", method]
@@ -49,7 +49,7 @@ def report(name, paper, method, conditions, sections):
 
 
 def document(name, parts):
-    """One page from its parts, whose paper or system is `name`."""
+    """An HTML page with these parts; `name` is the paper's system."""
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         f"<title>{name}, repeated</title><style>{STYLE}</style>"
@@ -58,7 +58,7 @@ def document(name, parts):
 
 
 def results(experiment, drawn):
-    """The parts of a section with `drawn`: its picture, if it has one, and its table; or None."""
+    """The parts of a section. `drawn`: picture (or None) and table; None if it was not run."""
     if drawn is None:
         return ["<p>Not run yet.</p>"]
     svg, numbers = drawn

@@ -1,4 +1,4 @@
-"""Programs that the lab starts, and ends in every case."""
+"""Starts programs and stops them, whatever happens."""
 
 import collections
 import contextlib
@@ -53,22 +53,22 @@ def bench(*words):
 
 
 class Program:
-    """A started program; its output is read as it comes."""
+    """A running program. A thread reads its output."""
 
     def __init__(self, command):
         self.command = [str(word) for word in command]
         self.lines = collections.deque(maxlen=LINES_MAX)
         self.ended = False
         self.changed = threading.Condition()
-        # Its own session: Ctrl-C reaches only the lab, which ends the program in order. If the
-        # lab is killed, the kernel ends the program.
+        # A session of its own: Ctrl-C signals only the lab, which then stops the program. If the
+        # lab is killed, the kernel terminates the program.
         self.process = subprocess.Popen(
             self.command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            # Logs of servers quote what clients sent.
+            # Server logs quote arbitrary bytes from clients.
             errors="replace",
             start_new_session=True,
             preexec_fn=die_with_parent,
@@ -77,16 +77,16 @@ class Program:
         self.reader.start()
 
     def address(self):
-        """Where it listens, from the first line that names an address."""
+        """The address that it listens on: the newest one in its output."""
         return self.line(ADDRESS.search, START_S)[0]
 
     def counters(self, requests):
-        """Hits and misses, once the cache has counted this many requests."""
+        """Hits and misses, after the cache has counted at least this number of requests."""
         counted = self.line(lambda line: counted_to(line, requests), START_S)
         return tuple(int(number) for number in counted.groups())
 
     def line(self, matching, timeout_s):
-        """What `matching` returns for the newest line for which that is not None."""
+        """The result of `matching` for the newest line for which it is true."""
         deadline = time.monotonic() + timeout_s
         with self.changed:
             while True:
@@ -94,7 +94,10 @@ class Program:
                     return found
                 left_s = deadline - time.monotonic()
                 if self.ended or left_s <= 0:
-                    raise RuntimeError(f"{self.command}: ended or silent: {list(self.lines)}")
+                    raise RuntimeError(
+                        f"{self.command}: ended, or no expected line within {timeout_s} s: "
+                        f"{list(self.lines)}"
+                    )
                 self.changed.wait(left_s)
 
     def read(self):
@@ -122,7 +125,7 @@ def die_with_parent():
 
 
 def stop(process):
-    """Terminates, waits, then kills."""
+    """Terminates the process; kills it after `STOP_S`."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -143,7 +146,7 @@ def running(*command):
 
 @contextlib.contextmanager
 def origin():
-    """Starts a MongoDB server with an empty directory; returns its address."""
+    """Starts a MongoDB server with an empty data directory; yields its address."""
     with tempfile.TemporaryDirectory(prefix="enroute-lab-") as directory:
         with running(FERRETDB, "--listen", "127.0.0.1:0", "--dir", directory) as server:
             yield server.address()
@@ -151,7 +154,7 @@ def origin():
 
 @contextlib.contextmanager
 def redis(*more):
-    """Starts a Redis server that stores nothing on disk by itself; returns its address."""
+    """Starts a Redis server without snapshots; yields its address."""
     with tempfile.TemporaryDirectory(prefix="enroute-lab-") as directory:
         port = free_port()
         options = ["--bind", "127.0.0.1", "--port", port, "--dir", directory, "--save", ""]
@@ -161,7 +164,7 @@ def redis(*more):
 
 
 def free_port():
-    """For a server that cannot listen on port 0: a port that the kernel assigns to no client."""
+    """A free port outside the kernel's ephemeral range, for a server that cannot bind to port 0."""
     for port in range(20_000 + os.getpid() % 10_000, 32_000):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
@@ -170,7 +173,7 @@ def free_port():
 
 @contextlib.contextmanager
 def link(to, rtt_ms):
-    """Starts an emulated path to an address; returns the address of its near end."""
+    """Starts an emulated path to an address; yields the address to connect to."""
     if not rtt_ms:
         yield to
         return
@@ -181,7 +184,7 @@ def link(to, rtt_ms):
 
 @contextlib.contextmanager
 def cache(to, capacity, options):
-    """A cache before an address, as a `Program`."""
+    """Starts a cache in front of an address; yields the `Program`."""
     arguments = ["--listen", "mongodb://127.0.0.1:0", "--origin", f"mongodb://{to}"]
     for name, value in {"capacity": capacity, "statistics": "250ms", **options}.items():
         arguments += [f"--{name}", value]

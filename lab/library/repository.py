@@ -1,4 +1,4 @@
-"""Where the lab's files are, and which revision of the repository this is."""
+"""Paths of the lab's files, and the revision of the repository."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def revision():
 
 
 def uncommitted():
-    """Files that differ from the commit, except results; empty outside of a checkout."""
+    """Files with uncommitted changes, except results; empty outside of a Git checkout."""
     command = ["status", "--porcelain", "-z", "--no-renames", "--", ".", ":!lab/results"]
     try:
         said = git(*command)
@@ -31,8 +31,8 @@ def refuse_uncommitted():
     if changed := uncommitted():
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         sys.exit(
-            f"lab: {changed[0]}{more} not committed: results are stored under the commit they are "
-            "of. Commit or stash the changes; --draw draws existing results"
+            f"lab: {changed[0]}{more} not committed: results are recorded with the commit that "
+            "produced them. Commit or stash the changes, or use --draw to draw existing results"
         )
 
 

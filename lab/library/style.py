@@ -1,4 +1,4 @@
-"""Style of figures, for matplotlib, and what all of them share."""
+"""Style, output files and legends of figures, for matplotlib."""
 
 import matplotlib.pyplot as plt
 
@@ -16,7 +16,7 @@ STYLE = {
 
 
 def saved(figure, path):
-    """Saves a figure as SVG and PNG, with the suffixes added to `path`, and closes it; the SVG."""
+    """Writes a figure to `path` with suffixes .svg and .png, and closes it; returns the SVG."""
     svg, png = path.with_suffix(".svg"), path.with_suffix(".png")
     figure.savefig(svg, metadata={"Date": None})
     figure.savefig(png, dpi=110, metadata={"Software": None})
@@ -25,6 +25,6 @@ def saved(figure, path):
 
 
 def named_once(axes):
-    """Handles and labels of a legend that has each label once."""
+    """Handles and labels for a legend in which no label is repeated."""
     handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     return handles.values(), handles.keys()

@@ -1,4 +1,4 @@
-"""`python -m lab.netcache [NAME...]`: repeats the NetCache paper's figures; needs root."""
+"""`python -m lab.netcache [NAME...]`: repeats the figures of the NetCache paper; needs root."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ from lab.netcache import experiment, figures, report
 
 
 def drawn(experiments, raw, paper, directory):
-    """Each experiment with its picture and table, if it was run, and the number of omitted runs."""
+    """Each experiment with its picture and table, or None, and the number of omitted runs."""
     for each in experiments:
         results, left_out = experiment.results(each, raw)
         if not results:
@@ -18,7 +18,7 @@ def drawn(experiments, raw, paper, directory):
         try:
             picture, table = figures.draw(each, results, paper, directory)
         except figures.Missing as missing:
-            print(f"{each.name} cannot be drawn without {missing}", file=sys.stderr)
+            print(f"{each.name}: not drawn, no result for: {missing}", file=sys.stderr)
             yield each, None, left_out
             continue
         command.write(directory / f"{each.name}.csv", table)

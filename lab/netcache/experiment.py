@@ -1,4 +1,5 @@
-"""Data files of `experiments/netcache/` as runs of `enroute switch`, as root, and of `fabric`."""
+"""Runs the data files in `experiments/netcache/` with `enroute switch`, which needs root, and with
+`enroute fabric`."""
 
 import itertools
 import json
@@ -9,11 +10,11 @@ from lab.library import command, processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "netcache"
 
-# OrbitCache's rule: a run with a higher loss is not a measurement of throughput.
+# A run with a higher loss does not measure throughput (the rule of OrbitCache).
 LOSS_MAX = 0.02
-# Defaults of a simulation.
+# Options without meaning in a simulation.
 REAL_TIME = ("seconds", "settle")
-# Number of repetitions of a rejected run.
+# Maximum number of attempts of a run that is rejected.
 ATTEMPTS = 3
 
 
@@ -36,7 +37,7 @@ class Experiment:
         for values in itertools.product(*grid.values()):
             of = dict(zip(grid, values, strict=True))
             if of.get("write-skew") and not of["writes"]:
-                continue  # Where nothing is written, keys written are all the same.
+                continue  # Without writes, their skew makes no difference.
             words = [f"--{name}={value}" for name, value in of.items()]
             yield " ".join(words), ["switch", "rack", *words]
             if self.file.get("simulated"):
@@ -49,7 +50,7 @@ def paper():
 
 
 def load(names, short):
-    """The experiments of these names, or all."""
+    """The experiments with these names; all if there are none."""
     known = {path.stem: path for path in sorted(DIRECTORY.glob("figure-*.toml"), key=order)}
     return [one(path, short) for path in command.chosen(names, known)]
 
@@ -70,7 +71,8 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Executes the runs without results; a run with too much loss is repeated, then omitted."""
+    """Executes the runs that have no results yet. A run with too much loss is repeated; if all
+    attempts lose too much, it is omitted."""
     for name, words in experiment.runs():
         path = file_of(experiment, name, raw)
         if path.exists():
@@ -95,7 +97,7 @@ def rejected(result):
 
 
 def results(experiment, raw):
-    """Results of its finished runs with little loss, and the number of runs with too much."""
+    """Results of the finished runs without the rejected ones, and the number of rejected runs."""
     paths = [file_of(experiment, name, raw) for name, _ in experiment.runs()]
     every = [json.loads(path.read_text()) for path in paths if path.exists()]
     kept = [each for each in every if not rejected(each)]

@@ -1,6 +1,6 @@
-"""The paper's figures from our runs, and the numbers they are drawn from.
+"""The paper's figures, drawn from our runs, and tables of their values.
 
-The paper prints pictures without their values: what its text states is drawn in black.
+The paper's figures have no printed values; values stated in its text are drawn in black.
 """
 
 import statistics
@@ -17,7 +17,7 @@ ORANGE, BLUE, GREY, GREEN, BLACK = "#D55E00", "#0072B2", "#767676", "#009E73", "
 
 
 def draw(experiment, results, paper, directory):
-    """One figure as SVG and PNG: the SVG's text, and a table of its numbers."""
+    """Writes one figure as SVG and PNG; returns the SVG and a table of its values."""
     with plt.rc_context(STYLE):
         stated = paper.get(experiment.name, {})
         figure, table = OF_KIND[experiment.kind](results, stated)
@@ -25,7 +25,7 @@ def draw(experiment, results, paper, directory):
 
 
 class Missing(Exception):
-    """The reference run lost too much, or has no result yet."""
+    """A run that the figure needs lost too much, or has no result yet."""
 
 
 def packets(results, stated):
@@ -64,14 +64,15 @@ def packets(results, stated):
 
 
 def skew(results, stated):
-    """Cache and servers stacked, beside NoCache, as shares of uniform keys without a cache."""
+    """Throughput of cache and servers (stacked) and of NoCache, relative to NoCache with uniform
+    keys."""
     real = [each for each in results if not each["simulated"]]
     simulated = {key(each): each for each in results if each["simulated"]}
     uniform = of(real, 0.0, 0)["throughput_qps"]
     uniform_simulated = simulated[0.0, 0]["throughput_qps"]
     figure, axes = plt.subplots(figsize=(9, 4.5))
     rows, names = [], []
-    # A rack of which one of the two runs always lost too much is omitted.
+    # A skew for which one of the two runs has no result is omitted.
     pairs = {key(each) for each in real}
     skews = sorted(each for each, cached in pairs if cached and (each, 0) in pairs)
     for place, each in enumerate(skews):
@@ -90,7 +91,7 @@ def skew(results, stated):
         axes.plot(sides, pair, "D", color=BLACK, markerfacecolor="white", label="simulated")
         share, times = (stated[what].get(str(each), "") for what in ("share_of_uniform", "gain"))
         if share:
-            # The paper states NetCache's throughput as times NoCache's.
+            # The paper states NetCache's throughput as a multiple of NoCache's.
             axes.plot(sides, (share, share * times), "_", color=BLACK, markersize=26,
                       markeredgewidth=2, label="paper")
         if times:
@@ -183,7 +184,7 @@ def change(results, stated):
     answered = [(each["switch"] + each["servers"]) / 1e3 for each in run["seconds"]]
     switch = [each["switch"] / 1e3 for each in run["seconds"]]
     figure, axes = plt.subplots(figsize=(9, 3.8))
-    # The value of a second is drawn at its center.
+    # The value of each second is drawn at the middle of the second.
     middles = [second + 0.5 for second in range(len(answered))]
     axes.plot(middles, answered, "o-", markersize=3, color=ORANGE, label="each second")
     tens = [answered[at:at + 10] for at in range(0, len(answered), 10)]

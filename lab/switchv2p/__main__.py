@@ -1,4 +1,4 @@
-"""`python -m lab.switchv2p [NAME...]`: repeats the SwitchV2P paper's figures and tables."""
+"""`python -m lab.switchv2p [NAME...]`: repeats the figures and tables of the SwitchV2P paper."""
 
 import csv
 import sys
@@ -8,8 +8,8 @@ from lab.switchv2p import experiment, figures, report, tables
 
 
 def drawn(experiments, raw, paper, directory):
-    """Each experiment with its records, its table and its picture; without records if only table
-    and picture of an earlier run are present."""
+    """Each experiment with its records, its table and its picture. Without complete records, table
+    and picture are those of an earlier run, if there are any."""
     every = experiment.results(raw)
     for each in experiments:
         records = each.records(every)
@@ -23,7 +23,7 @@ def drawn(experiments, raw, paper, directory):
 
 
 def earlier(path):
-    """The table and the picture that an earlier run left: raw results are not kept with them."""
+    """Table and picture written by an earlier run, whose raw results are not committed."""
     with path.open(newline="") as file:
         header, *rows = csv.reader(file)
     picture = path.with_suffix(".svg")
@@ -37,7 +37,7 @@ PAPER = command.Paper(
     page=report.page,
     table=lambda shown: shown[2],
     conditions={
-        "traces": "the paper's where present" if experiment.SHARED.exists() else "all drawn"
+        "traces": "the paper's if available" if experiment.SHARED.exists() else "all generated"
     },
 )
 

@@ -1,4 +1,4 @@
-"""Data files of `experiments/switchv2p/` as sweeps, run by `enroute fabric sweep`."""
+"""Runs the data files in `experiments/switchv2p/` with `enroute fabric sweep`."""
 
 import json
 import math
@@ -11,17 +11,16 @@ from pathlib import Path
 from lab.library import command, processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "switchv2p"
-# The paper's own traces if present; otherwise `enroute` draws them from a seed.
+# The paper's own traces, if available; otherwise `enroute` generates traces from a seed.
 SHARED = repository.ROOT.parent / "shared" / "data" / "switchv2p"
 
-# Replacement for `hadoop-first20000` if the file is absent: the same share of a drawn trace.
+# Replacement for `hadoop-first20000` without its file: the same share of a generated trace.
 PREFIXES = {"hadoop-first20000": ("hadoop", 0.2)}
 
-
-# Prefix of directories of results; the share of the traces follows.
+# Prefix of the directories with results; the share of the traces follows.
 RUNS = "runs-"
 
-# Schemes that cache nothing in switches: their results have no cache size.
+# Schemes without caches in switches: their results have no cache size.
 CACHELESS = ("nocache", "direct", "ondemand")
 
 
@@ -35,11 +34,11 @@ class Experiment:
     sweep: dict
 
     def records(self, every):
-        """The results of its sweep, in the order of the grid."""
+        """The records that belong to its sweep, in the order of `every`."""
         return [each for each in every if matches(self.sweep, each)]
 
     def runs(self):
-        """Number of results of the whole sweep: a scheme without caches in switches runs once."""
+        """Number of results of the complete sweep: a scheme without caches runs once."""
         def count(key, default=1):
             return len(self.sweep[key]) if key in self.sweep else default
 
@@ -57,7 +56,7 @@ def paper():
 
 
 def load(names, short):
-    """The experiments of these names, or all."""
+    """The experiments with these names; all if there are none."""
     paths = sorted(DIRECTORY.glob("*.toml"), key=lambda path: order(path.stem))
     known = {path.stem: path for path in paths if path.stem != "paper"}
     return [one(path, short) for path in command.chosen(names, known)]
@@ -77,8 +76,8 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Executes the runs without results. Results with the same share of a drawn trace are in one
-    directory, so that no run is repeated and none is taken for another."""
+    """Executes the runs that have no results yet. Results with the same share of a generated trace
+    are in one directory, so that no run is repeated and different shares are not confused."""
     sweep = experiment.sweep
     file = raw / f"{experiment.name}.toml"
     file.write_text(toml(sweep | {
@@ -94,7 +93,7 @@ def run(experiment, raw):
 
 
 def results(raw):
-    """Every result, with its share of a drawn trace."""
+    """All results, each with its share of a generated trace."""
     return [
         json.loads(line) | {"share": float(path.parent.name.removeprefix(RUNS))}
         for path in sorted(raw.glob(f"{RUNS}*/results.jsonl"))
@@ -103,12 +102,12 @@ def results(raw):
 
 
 def share(sweep):
-    """The share of its traces that a sweep draws."""
+    """The share of its traces that a sweep generates."""
     return float(sweep.get("share", min(trace(name, Path())[1] for name in sweep["traces"])))
 
 
 def trace(name, raw):
-    """A trace as the sweep file names it, and the share of it that is drawn."""
+    """Name of a trace in the sweep file, and the share of it that is generated."""
     shared = SHARED / f"{name}.csv.gz"
     if shared.exists():
         return place(shared, raw), 1.0
@@ -116,13 +115,13 @@ def trace(name, raw):
 
 
 def place(name, raw):
-    """A file as seen from the sweep file; a built-in name as it is."""
+    """Path of a file relative to the sweep file; a built-in name is returned unchanged."""
     path = DIRECTORY / name
     return os.path.relpath(path, raw) if path.suffix in (".toml", ".gz") else str(name)
 
 
 def matches(sweep, record):
-    """Is this record one of the sweep's runs?"""
+    """Whether this record is a run of the sweep."""
     traces = [trace(name, Path())[0] for name in sweep["traces"]]
     topologies = [Path(name).stem for name in sweep.get("topologies", ["ft8-10k"])]
     quirks = sweep.get("quirks", [{}])
@@ -141,7 +140,7 @@ def matches(sweep, record):
 
 
 def toml(values):
-    """Lists, texts and numbers as TOML; a table inside a list stands in one line."""
+    """Lists, strings and numbers as TOML; a table inside a list is an inline table."""
     return "".join(f"{key} = {toml_value(value)}\n" for key, value in values.items())
 
 

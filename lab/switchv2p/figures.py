@@ -1,4 +1,4 @@
-"""The paper's figures from our runs; the reference's values as open marks where there are any."""
+"""The paper's figures, drawn from our runs; values of the reference are open marks."""
 
 import tomllib
 from pathlib import Path
@@ -19,7 +19,7 @@ COLOURS = {
     "ondemand": "#CC79A7", "direct": "#000000", "switchv2p": "#D55E00",
     "controller 150 µs": "#009E73", "controller 300 µs": "#7CC7A8",
 }
-# The paper's figures show the published code's rules; those of its text are drawn thin.
+# The paper's figures show the rules of the published code; those of the text are thin lines.
 LINES = {"published": {"linestyle": "-", "marker": "o", "markersize": 4},
          "paper": {"linestyle": ":", "linewidth": 1}}
 
@@ -32,7 +32,7 @@ BUILT_IN = {
 
 
 def draw(experiment, records, paper, directory):
-    """One figure as SVG and PNG; the SVG's text, or None without data."""
+    """Writes one figure as SVG and PNG; returns the SVG, or None without data."""
     if experiment.kind not in OF_KIND or not records:
         return None
     with plt.rc_context(STYLE):
@@ -41,7 +41,7 @@ def draw(experiment, records, paper, directory):
 
 
 def cache_sizes(experiment, records, paper):
-    """Hit rate, and improvement over NoCache, by cache size."""
+    """Hit rate and improvement over NoCache by cache size."""
     panels = ("hit rate [%]", "FCT, times better", "first packet, times better")
     figure, axes = plt.subplots(1, 3, figsize=(13, 4))
     sizes = sorted({tables.share(each["cache"]) for each in records if each["cache"] != "0"})
@@ -88,7 +88,7 @@ def reference(axes, records, paper):
 
 
 def series(records):
-    """Runs by scheme and model."""
+    """The runs of each scheme and model."""
     found = {}
     for each in records:
         found.setdefault((tables.label(each), each["model"]), []).append(each)
@@ -113,7 +113,7 @@ def bytes_of(record, pod):
 
 
 def heat(records, columns, values, unit):
-    """A heat map of each model: a row for each scheme."""
+    """A heat map for each model, with a row for each scheme."""
     models = sorted({each["model"] for each in records}, reverse=True)
     figure, axes = plt.subplots(len(models), 1, figsize=(9, 3.4 * len(models)), squeeze=False)
     for axis, model in zip(axes[:, 0], models, strict=True):
@@ -146,7 +146,7 @@ def switches(experiment, records, paper):
 
 
 def over(records, key, name, title):
-    """FCT and first packet latency over one quantity of the topology."""
+    """FCT and first packet latency as functions of one property of the topology."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 4))
     for (scheme, model), runs in series(records).items():
         runs.sort(key=key)

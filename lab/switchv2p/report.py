@@ -1,4 +1,4 @@
-"""One page: each figure and table beside the statements of the paper, and deviations."""
+"""The report: each figure and table beside the paper's statements, with deviations."""
 
 import html
 from pathlib import Path
@@ -8,7 +8,7 @@ from lab.switchv2p import tables
 
 
 def page(paper, shown, conditions):
-    """`shown`: for each experiment, its records, its table and its picture."""
+    """The HTML page. `shown`: each experiment with its records, its table and its picture."""
     said = "; ".join(f"{key} {value}" for key, value in conditions.items())
     parts = [
         f"<h1>{html.escape(paper['title'])}, repeated with enroute</h1>",
@@ -33,20 +33,21 @@ METHOD = (
     "<p>Every run is simulated packet by packet by <code>enroute fabric</code>. <b>published</b> "
     "follows the authors' code, from which the paper's figures come, quirk by quirk; <b>paper</b> "
     "follows the paper's text. Diamonds are the authors' own simulator, run again on the first "
-    "20,000 flows of their Hadoop trace. Traces that are not at hand are drawn from the statistics "
-    "the paper states, so their curves show shapes and orders, not the paper's values.</p>"
+    "20,000 flows of their Hadoop trace. Traces that are not available are generated from the "
+    "statistics that the paper states: compare the shape and the order of their curves, not the "
+    "values.</p>"
 )
 
 
 def deviation(experiment, records):
-    """The same statements checked against our runs, with numbers."""
+    """The paper's statements compared with our runs, as text."""
     if not records:
-        return "drawn by an earlier run, whose results are not at hand."
+        return "drawn by an earlier run, whose raw results are not available."
     return OF_KIND.get(experiment.kind, lambda _: "")(records)
 
 
 def best(records, scheme, key):
-    """The largest factor over NoCache of one scheme, under the published rules."""
+    """Largest improvement of a scheme over NoCache, under the published rules."""
     factors = []
     for each in records:
         base = tables.baseline(records, each)
@@ -58,12 +59,12 @@ def best(records, scheme, key):
 def cache_sizes(records):
     fct, first = "fct_us", "first_packet_latency_us"
     sentences = [
-        f"SwitchV2P's FCT is at best {best(records, 'switchv2p', fct):.1f} times better than "
-        f"NoCache's and its first packets {best(records, 'switchv2p', first):.1f} times."
+        f"At best, SwitchV2P's FCT is {best(records, 'switchv2p', fct):.1f} times and its first "
+        f"packet latency {best(records, 'switchv2p', first):.1f} times better than NoCache's."
     ]
     if any(each["scheme"] == "direct" for each in records):
         sentences.append(
-            f"Direct, the bound: {best(records, 'direct', fct):.1f} and "
+            f"Direct, the upper bound: {best(records, 'direct', fct):.1f} and "
             f"{best(records, 'direct', first):.1f} times."
         )
     published = [each for each in records if each["model"] == "published"]
@@ -77,7 +78,7 @@ def cache_sizes(records):
     ]
     sentences.append(
         "No switch-based scheme has a better FCT at the same cache size." if not worse
-        else f"A better FCT than SwitchV2P's at the same cache size has: {', '.join(worse)}."
+        else f"Better FCT than SwitchV2P at the same cache size: {', '.join(worse)}."
     )
     return " ".join(sentences)
 
@@ -96,10 +97,10 @@ def pods(records):
     passed = ", ".join(f"{name} {value:.1f}" for name, value in hops.items())
     direct = 1 / ratios(records, "direct", total)
     return (
-        f"All switches together: NoCache {ratios(records, 'nocache', total):.2f} and GwCache "
-        f"{ratios(records, 'gwcache', total):.2f} times SwitchV2P's bytes, SwitchV2P {direct:.3f} "
-        f"times Direct's; switches passed by a packet: {passed}. Under the text's rules: NoCache "
-        f"{ratios(records, 'nocache', total, 'paper'):.2f} times."
+        f"Bytes of all switches: NoCache {ratios(records, 'nocache', total):.2f} and GwCache "
+        f"{ratios(records, 'gwcache', total):.2f} times SwitchV2P's, SwitchV2P {direct:.3f} times "
+        f"Direct's. Mean number of switches on a packet's path: {passed}. Under the rules of the "
+        f"text, NoCache has {ratios(records, 'nocache', total, 'paper'):.2f} times SwitchV2P's bytes."
     )
 
 
@@ -107,13 +108,13 @@ def switches(records):
     def last(each):
         return each["switch_bytes"][-1]
     return (
-        f"The gateway ToR: NoCache {ratios(records, 'nocache', last):.1f} and GwCache "
-        f"{ratios(records, 'gwcache', last):.1f} times SwitchV2P's bytes."
+        f"Bytes of the gateway ToR: NoCache {ratios(records, 'nocache', last):.1f} and GwCache "
+        f"{ratios(records, 'gwcache', last):.1f} times SwitchV2P's."
     )
 
 
 def gateways(records):
-    """Cost of fewer gateways than 40."""
+    """FCT with 4 gateways compared with 40."""
     def lost(scheme):
         runs = {Path(each["topology"]).stem: each for each in records if each["scheme"] == scheme}
         if not {"ft8-10k", "gateways-4"} <= runs.keys():
@@ -123,14 +124,14 @@ def gateways(records):
     return (
         f"With 4 gateways instead of 40 the FCT of SwitchV2P is {lost('switchv2p'):.0f} % longer, of "
         f"GwCache {lost('gwcache'):.0f} %, of NoCache {lost('nocache'):.0f} %, of LocalLearning "
-        f"{lost('locallearning'):.0f} %. A gateway of the published code has no limit but its link."
+        f"{lost('locallearning'):.0f} %. In the published code only the link limits a gateway."
     )
 
 
 def migration(records):
     return (
-        "What no draw decides is the reference's to the digit. The other rows depend on which "
-        "packets happen to trigger learning packets; the tests hold them over many seeds."
+        "Rows that do not depend on random numbers equal the reference's exactly. The other rows "
+        "depend on which packets trigger learning packets; tests check them over many seeds."
     )
 
 
@@ -141,9 +142,9 @@ def layers(records):
         return sum(each["core"]["hits"] for each in of_model) / max(hits, 1) * 100
 
     return (
-        f"Hits at cores: {core('published'):.1f} % under the code's rules, {core('paper'):.1f} % under "
-        "the text's, over these traces together. Where spines may answer themselves (§3.1) little is "
-        "left for cores. Which quirk moves what is the last table of this page."
+        f"Hits at cores over all these traces: {core('published'):.1f} % under the rules of the code, "
+        f"{core('paper'):.1f} % under those of the text. If spines may answer (§3.1), few hits remain "
+        "for cores. The last table of this page has the effect of each quirk."
     )
 
 
@@ -158,8 +159,8 @@ def quirks(records):
     largest = sorted(changes, key=lambda change: -abs(change[0]))[:4]
     said = ", ".join(f"{name} {change:+.1f} %" for change, name in largest)
     return (
-        f"Leaving out one quirk at a time changes SwitchV2P's mean FCT most by: {said}. One seed; "
-        "below a percent is chance."
+        f"Largest changes of SwitchV2P's mean FCT when one quirk is omitted: {said}. With one seed, "
+        "changes below 1 % are noise."
     )
 
 

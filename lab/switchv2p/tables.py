@@ -1,4 +1,4 @@
-"""Selected results beside those of the paper and of the reference."""
+"""Tables of our results beside those of the paper and of the reference."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def share(text, vms=10240):
 
 
 def baseline(records, record):
-    """NoCache's run beside this one: the same topology, trace and model."""
+    """The NoCache run with the same topology, trace and model as this run."""
     same = ("topology", "trace", "model", "digest")
     for each in records:
         if each["scheme"] == "nocache" and all(each[key] == record[key] for key in same):
@@ -29,7 +29,7 @@ def label(record):
 
 
 def row(record, base):
-    """What every table of runs says of one."""
+    """The row of one run."""
     def better(key):
         return f"{base[key] / record[key]:.2f}" if base and record[key] else ""
 
@@ -46,7 +46,7 @@ HEADER = ["source", "model", "scheme", "topology", "cache", "packets", "hit_%", 
 
 
 def runs(experiment, records, paper):
-    """Every run of an experiment; the reference's rows where they are of the same trace."""
+    """All runs of an experiment, and the reference's rows if they have the same trace."""
     rows = [row(record, baseline(records, record)) for record in records]
     reference = paper["reference"]
     traces = {Path(record["trace"]).name.removesuffix(".csv.gz") for record in records}
@@ -67,7 +67,7 @@ def reference_row(name, each, base):
 
 
 def layers(experiment, records, paper):
-    """Table 5: shares of hits."""
+    """Table 5: share of hits at each layer."""
     rows = []
     for record in records:
         every = sum(record[layer]["hits"] for layer in LAYERS)
@@ -87,7 +87,7 @@ def layers(experiment, records, paper):
 
 
 def migration(experiment, records, paper):
-    """Table 4: counts, and over NoCache's."""
+    """Table 4: counts, and their ratios to NoCache's."""
     header = ["source", "model", "scheme", "gateway_%", "gateway_packets", "packet_us", "latency_x",
               "last_us", "misdelivered", "misdelivered_x", "invalidations", "switches"]
     rows = []
@@ -120,7 +120,7 @@ def migration(experiment, records, paper):
 
 
 def quirks(experiment, records, paper):
-    """What changes when one quirk of the published code is left out."""
+    """Effect of omitting one quirk of the published code."""
     whole = next((record for record in records if not record["quirks"]), None)
     header = ["without", "hit_%", "fct_us", "first_packet_us", "packet_us", "switches",
               "hits core/spine/ToR %", "learning", "fct_change_%"]
@@ -139,8 +139,8 @@ def quirks(experiment, records, paper):
     return header, rows
 
 
-# Figures of the reference's table, how far ours may be away, and in which unit: percent of the
-# reference's, or percentage points.
+# Quantities of the reference's table, the allowed deviation (None: not limited), and its unit:
+# percent of the reference's value, or percentage points.
 FIGURES = [
     ("hit_rate", 0.5, "points"), ("fct_us", 1, "%"), ("first_packet_latency_us", 1, "%"),
     ("packet_latency_us", 1, "%"), ("packet_hops", 1, "%"), ("packets", 1, "%"),
@@ -149,7 +149,7 @@ FIGURES = [
 
 
 def reference(experiment, records, paper):
-    """Every figure of the reference, ours beside it, the deviation, and whether it is allowed."""
+    """Each quantity of the reference beside ours, the deviation, and whether it is allowed."""
     ours = {record["scheme"]: record | {"packets": record["packets_sent"]} for record in records}
     rows = [
         compared(scheme, name, ours[scheme][name], expected[name], allowed, unit)

@@ -1,8 +1,8 @@
-"""`python -m lab.vnf_cache`: repeats the VNF-Cache paper's tables and figures. Measures batches
-without results, then draws everything again.
+"""`python -m lab.vnf_cache`: repeats the tables and figures of the VNF-Cache paper. Measures the
+batches without results, then writes a report with all tables and figures.
 
-Ctrl-C keeps every finished batch; the same command continues from there. Nothing is measured while
-files of the repository are not committed.
+Ctrl-C keeps finished batches; run the same command again to continue. Nothing is measured while the
+repository has uncommitted changes.
 """
 
 import argparse
@@ -45,12 +45,12 @@ def parse():
     parser.add_argument(
         "--short",
         action="store_true",
-        help="run fewer batches with the same delays; takes ten minutes",
+        help="measure fewer batches with the same delays; takes ten minutes",
     )
     parser.add_argument(
-        "--date", help="date of the results to resume [default: unfinished ones, or today]"
+        "--date", help="date of the results to resume [default: the last unfinished ones, or today]"
     )
-    parser.add_argument("--draw", action="store_true", help="draw the figures from existing results")
+    parser.add_argument("--draw", action="store_true", help="only draw the existing results")
     return parser.parse_args()
 
 
@@ -60,13 +60,13 @@ def measure(paper, directory, short):
     conditions = directory / "conditions.json"
     if not conditions.exists():
         conditions.write_text(json.dumps(now_and_here(short), indent=2) + "\n")
-    # Also if the shell started this with interrupts ignored. SIGTERM is handled as an interrupt.
+    # Even if the shell started this with SIGINT ignored. SIGTERM is handled like SIGINT.
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.default_int_handler)
     try:
         runner.measure_all(paper, directory, short)
     except KeyboardInterrupt:
-        print("\nstopped; finished batches are kept, the same command continues from here")
+        print("\nstopped; finished batches are kept, run the same command again to continue")
         return 130
     except processes.Failed as failure:
         print(f"lab: {failure}", file=sys.stderr)
@@ -78,7 +78,7 @@ def measure(paper, directory, short):
 def draw(paper, directory):
     measured = tables.read_all(paper, directory)
     if not measured:
-        sys.exit(f"nothing is measured in {shown(directory)}; raw results are not committed")
+        sys.exit(f"no measured batches in {shown(directory)}; raw results are not committed")
     numbered = {
         "table-1": tables.table_1(paper, measured),
         "table-2": tables.table_2(paper, measured),
@@ -94,7 +94,7 @@ def draw(paper, directory):
 
 
 def results_directory(arguments):
-    """`results/<date>[-short]/vnf_cache`: the named one, one that was stopped, or today's."""
+    """`results/<date>[-short]/vnf_cache`: of the given date, the last unfinished one, or today's."""
     suffix = "-short" if arguments.short else ""
     if arguments.date:
         return RESULTS / f"{arguments.date}{suffix}" / NAME

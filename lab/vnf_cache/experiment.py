@@ -1,4 +1,4 @@
-"""The data files of `experiments/vnf_cache/` as runs."""
+"""Reads the data files in `experiments/vnf_cache/`."""
 
 import tomllib
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SERVICE_MS = 1.5
 
 @dataclass(frozen=True)
 class Location:
-    """The location of the server, as round-trip times."""
+    """A location of the server: its round-trip times."""
 
     name: str
     direct_rtt_ms: float
@@ -24,13 +24,13 @@ class Location:
 
 @dataclass(frozen=True)
 class Run:
-    """One cache, cold at the start, under one workload: the task of one measuring process."""
+    """One workload on one cache, which is empty at the start. Each run has its own process."""
 
     scenario: str
     location: Location
-    # "uniform": batches of random keys. "first": each batch is one new key, asked for repeatedly.
+    # "uniform": batches of random keys. "first": each batch requests one new key repeatedly.
     workload: str
-    # Entries; 0 is the direct path, without a cache.
+    # Number of entries; 0 is the direct path without a cache.
     capacity: int
     batches: int
     requests: int
@@ -46,7 +46,7 @@ class Run:
 
     @property
     def miss_rtt_ms(self):
-        """Time of the path alone for a request that reaches the server."""
+        """Round-trip time of a request that reaches the server."""
         if not self.capacity:
             return self.location.direct_rtt_ms
         return self.location.client_cache_rtt_ms + self.location.cache_origin_rtt_ms
@@ -72,10 +72,10 @@ class Experiment:
         return workload.first(batch, keys, run.requests, displaced=0 < run.capacity < 2)
 
     def ideal_ms(self, run, batches):
-        """Latencies if programs took no time: each hit and each miss takes the time of its path.
+        """Latencies if only the path took time: the round-trip time of each hit and each miss.
 
-        A request misses where a cache of this capacity misses that forgets its oldest entry. Keys
-        are uniform and independent, so no cache that cannot see the future misses less often.
+        Hits and misses are those of a FIFO cache of this capacity. Keys are uniform and independent,
+        so no cache without knowledge of the future has fewer misses.
         """
         pairs = [pair for batch in range(1, batches + 1) for pair in self.batch_keys(run, batch)]
         stored = workload.Replay(run.capacity)
@@ -84,7 +84,7 @@ class Experiment:
         return [run.hit_rtt_ms if hit else run.miss_rtt_ms for hit in hits]
 
     def expected_s(self, run, batches):
-        """Estimated time of these batches."""
+        """Estimated time for these batches, in seconds."""
         asked = 2 if run.workload == "first" and run.capacity == 1 else 1
         return sum(self.ideal_ms(run, batches)) * asked / 1000 + (
             batches * run.requests * SERVICE_MS / 1000

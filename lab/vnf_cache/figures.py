@@ -1,7 +1,7 @@
-"""The paper's figures: printed and measured values on the same axes.
+"""The paper's figures: the paper's and measured values on the same axes.
 
-The paper prints pictures, not their values. Its panels show the values its text and tables state,
-or that follow from them, and say which.
+The paper's figures have no printed values. Its panels show values that its text and tables state or
+imply, and name the source.
 """
 
 import matplotlib
@@ -13,7 +13,7 @@ import numpy as np
 
 from lab.library.style import STYLE, saved
 
-# Okabe and Ito's colours, distinct for colour-blind eyes; a line style each for grey printing.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish; line styles for print in grey.
 BLACK, ORANGE, SKY, GREEN, BLUE = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILION, GREY = "#D55E00", "#767676"
 STYLES = {
@@ -28,7 +28,7 @@ PAPER, OURS = "paper", "enroute"
 
 
 def draw_all(paper, measured, directory):
-    """Draws the figures with enough measurements, as SVG and PNG; returns each SVG by name."""
+    """Writes the figures with enough measurements as SVG and PNG; returns the SVGs by name."""
     drawn = {}
     with plt.rc_context(STYLE):
         for name, draw in (
@@ -45,7 +45,7 @@ def draw_all(paper, measured, directory):
 
 
 def figure_4(paper, measured):
-    """Ten requests for a key that is never kept, and ten for one that is."""
+    """Ten requests for a key that is evicted each time, and ten for one that is kept."""
     evicted, kept = (measured.get(f"b-ohio-first-{capacity}") for capacity in (1, 100))
     if not evicted or not kept:
         return None
@@ -79,7 +79,7 @@ def figure_4(paper, measured):
 
 
 def densities(scenario, name, paper, measured):
-    """Densities of hits and of misses; each curve's area is its share of the run's requests."""
+    """Density of response times of hits and of misses; a curve's area is its share of requests."""
     location = paper.paper[name]["location"]
     runs = {
         capacity: measured.get(f"{scenario}-{location.lower()}-uniform-{capacity}")
@@ -110,7 +110,7 @@ def densities(scenario, name, paper, measured):
 
 
 def draw_stated(axis, paper, name, outcome):
-    """Known values of the paper's curves: ranges from its text, means derived from its tables."""
+    """Draws the known values of the paper: ranges from its text, means implied by its tables."""
     ranges, means = stated(paper, name, outcome)
     for place, capacity in enumerate((100, 70, 30, 10)):
         colour = STYLES[capacity][0]
@@ -171,7 +171,7 @@ def draw_measured(axis, runs, outcome):
 
 
 def limits(axes, paper, name, outcome, runs):
-    """One scale for both panels of a row: most of the measured and all stated values."""
+    """Sets the scale of both panels of a row: it includes all stated and most measured values."""
     ranges, means = stated(paper, name, outcome)
     every = np.concatenate([each.latencies(outcome) for each in runs.values()])
     told = [value for pair in ranges.values() for value in pair] + list(means.values())
@@ -189,14 +189,14 @@ def limits(axes, paper, name, outcome, runs):
 
 
 def curve(values, points=400):
-    """A density by Gaussian kernels (Silverman's rule on the robust spread)."""
+    """Kernel density estimate: Gaussian kernels, Silverman's rule with a robust spread."""
     values = np.asarray(values, dtype=float)
     quarter, three = np.percentile(values, [25, 75])
     spread = min(values.std(), (three - quarter) / 1.349) or values.std() or 1e-3
     width = 0.9 * spread * len(values) ** -0.2
     low, high = np.percentile(values, [0.5, 99])
     grid = np.linspace(low - 5 * width, high + 5 * width, points)
-    # Bins first: 30,000 kernels on 400 points would take too long.
+    # Values are binned first: 30,000 kernels on 400 points would take too long.
     counts, edges = np.histogram(values, bins=min(2000, 10 * len(values)))
     middles = (edges[1:] + edges[:-1]) / 2
     kernels = np.exp(-0.5 * ((grid[:, None] - middles[None, counts > 0]) / width) ** 2)
@@ -240,11 +240,11 @@ def figure_7(paper, measured):
 
 
 def rates(at_s, seconds):
-    """Number of requests that began in each whole second."""
+    """Number of requests that started in each second."""
     return np.histogram(at_s, bins=seconds, range=(0, seconds))[0].astype(float)
 
 
 def smooth(values, width=5):
-    """The moving mean; windows are shorter at both ends."""
+    """Moving mean; windows are shorter at both ends."""
     window = np.ones(width)
     return np.convolve(values, window, "same") / np.convolve(np.ones(len(values)), window, "same")

@@ -1,7 +1,7 @@
-"""One run, in a process of its own: `python -m lab.vnf_cache.measure RUN DIRECTORY [--short]`.
+"""Measures one run: `python -m lab.vnf_cache.measure RUN DIRECTORY [--short]`.
 
-Starts server, paths and cache, sends the batches that are not measured yet, writes one file for
-each, and prints what it does as a line of JSON now and then. SIGTERM ends it and all it started.
+Starts server, paths and cache, measures the batches that have no results yet, writes the results of
+each, and prints its progress as one line of JSON every second. SIGTERM ends it and its programs.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main():
     parser.add_argument("directory", type=Path)
     parser.add_argument("--short", action="store_true")
     arguments = parser.parse_args()
-    # Leaves through every `finally` on the way.
+    # Raises SystemExit, so that programs are stopped.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     paper = experiment.load(arguments.short)
     measure(paper, paper.run(arguments.run), arguments.directory)
@@ -38,7 +38,7 @@ def measure(paper, run, directory):
     with laid_out(paper, run) as (client, cache):
         session = Session(paper, run, client, cache)
         if missing[0] > 1 and run.capacity and run.workload == "uniform":
-            # Resumed: the cache is cold and was not. The batch before warms it, unrecorded.
+            # A resumed run starts with an empty cache: the previous batch fills it, unrecorded.
             session.send(missing[0] - 1, progress=False)
         for number in missing:
             results.write_batch(directory, session.send(number))
@@ -46,7 +46,7 @@ def measure(paper, run, directory):
 
 @contextlib.contextmanager
 def laid_out(paper, run):
-    """Starts server, paths and cache, from the far end; yields the client and the cache, if any."""
+    """Starts server, paths and cache; yields the client and the cache, or None without a cache."""
     names = paper.common["workload"]
     texts = workload.phrases(names["seed"], names["keys"])
     with contextlib.ExitStack() as stack:
@@ -69,7 +69,7 @@ def laid_out(paper, run):
 
 
 class Session:
-    """The client's side of a run: sends batches, computes the expected hits."""
+    """Client of a run: sends batches and computes the expected hits."""
 
     def __init__(self, paper, run, client, cache):
         self.paper, self.run, self.client, self.cache = paper, run, client, cache
@@ -106,9 +106,10 @@ class Session:
         return results.Batch(self.run, number, rows, seconds, counted, replayed_hits, load)
 
     def counters(self):
-        """Hits and misses by the cache's own counters, once they include all requests.
+        """Hits and misses by the cache's own counters, after they include all requests.
 
-        Only between batches that last: it takes a moment, in which server and path would cool.
+        Only in uniform runs: waiting for the counters between short batches would let server and
+        path become idle.
         """
         if not self.cache or self.run.workload != "uniform":
             return (0, 0)
@@ -117,9 +118,9 @@ class Session:
     def outcome(self, latency_ms, replayed):
         """Hit or miss of one request.
 
-        What came back sooner than the path to the server allows was a hit. Without a path to tell
-        them apart, the replay of the cache's policy says it. Both are checked against the cache's
-        own counters, batch by batch.
+        A reply that took less time than the path to the server is a hit. Without such a path the
+        replay of the cache's replacement policy decides. Both are compared with the cache's own
+        counters after each batch.
         """
         if not self.run.capacity:
             return "direct"

@@ -1,4 +1,4 @@
-"""One self-contained page: tables and figures, the paper's beside ours, and deviations."""
+"""The report: the paper's tables and figures beside ours, with deviations."""
 
 import html
 import statistics
@@ -57,20 +57,21 @@ def method(measured):
     loads = [batch.load for each in runs for batch in each.batches]
     load = f"{min(loads):.1f} to {max(loads):.1f}" if loads else "unknown"
     return (
-        "<p>Client, cache and server are separate processes on one machine; `enroute link` delays "
-        "what crosses a path by its round trip time. The client is the official Python driver, the "
-        "server a real one that speaks MongoDB's protocol. The time of a request runs from the "
-        "driver's call to its return; connections are made before the first one. Every answer is "
-        "compared with what was stored.</p>"
-        "<p>A request that came back sooner than the path to the server allows is a hit. In "
-        "scenario A, without such a path, a replay of the cache's replacement policy says which "
-        f"were hits. Both are compared with the cache's own counters after each batch: {wrong} of "
-        f"{checked:,} requests were counted differently.</p>"
-        "<p><b>Ideal</b> is the same requests if programs took no time: a hit costs the round trip "
-        "to the cache, a miss the whole path. Keys are uniform and independent, so these misses "
-        "are unavoidable without knowing the future. Runs were measured several at a time on a "
-        f"machine that does other work too (load average when batches began: {load}), so tenths of "
-        "milliseconds mean little and single slow requests nothing.</p>"
+        "<p>Client, cache and server are separate processes on one machine; `enroute link` emulates "
+        "the round-trip time of each path. The client is the official Python driver, the server is "
+        "FerretDB, which speaks MongoDB's protocol. The response time is measured from the driver's "
+        "call to its return; connections are established before. Every value is compared with the "
+        "stored one.</p>"
+        "<p>A request that took less time than the path to the server is a hit. In scenario A, "
+        "without such a path, a replay of the cache's replacement policy decides. Both are compared "
+        f"with the cache's own counters after each batch: {wrong} of {checked:,} requests were "
+        "counted differently.</p>"
+        "<p><b>Ideal</b> is the time of the same requests if only the path took time: a hit takes "
+        "the round trip to the cache, a miss the round trip to the server. Keys are uniform and "
+        "independent, so these misses are unavoidable without knowledge of the future. Several runs "
+        "were measured at the same time on a machine with other load (load average at the start of "
+        f"batches: {load}), so differences of tenths of a millisecond and single slow requests are "
+        "not significant.</p>"
     ).replace("`enroute link`", "<code>enroute link</code>")
 
 
@@ -79,7 +80,7 @@ def section(name, content, sentence):
 
 
 def deviation(name, paper, measured):
-    """Deviations from the paper and their causes, with the numbers of this measurement."""
+    """Deviations of this measurement from the paper, and their causes."""
     try:
         return DEVIATIONS[name](paper, measured)
     except KeyError as missing:
@@ -93,29 +94,29 @@ def table_1(paper, measured):
     later = statistics.median(first.nth(6))
     lost = 1 - printed["cache_requests_per_s"] / printed["direct_requests_per_s"]
     return (
-        f"The paper's cache lost {lost:.0%} of the throughput when everything is close; here "
-        f"it goes from {direct.requests_per_s:.0f} to {cache.requests_per_s:.0f} requests per "
-        f"second. A hit costs {later:.2f} ms, most of it the driver's, and is cheaper than asking "
-        "this server, which needs about half a millisecond for a read and more under load; a "
-        "faster server would leave less to gain. The paper's Python spent several milliseconds on "
-        "each packet. What the machine did besides changed from run to run: compare the medians "
-        "of the six requests, measured right after each other, rather than the throughputs."
+        f"With all programs on one host, the paper's cache reduced the throughput by {lost:.0%}; "
+        f"here it changes from {direct.requests_per_s:.0f} to {cache.requests_per_s:.0f} requests "
+        f"per second. A hit takes {later:.2f} ms, mostly in the driver, and is faster than a read "
+        "from this server, which takes about half a millisecond and more under load; with a faster "
+        "server the gain would be smaller. The paper's Python program took several milliseconds for "
+        "each packet. The other load of the machine changed from run to run: compare the medians of "
+        "the six requests, which were measured in sequence, rather than the throughputs."
     )
 
 
 def table_2(paper, measured):
     return means(paper, measured, "b", "table-2") + (
-        " The paper's misses cost about 30 ms (Ohio) to 50 ms (Tokyo) more than the path, as its "
-        "means imply, which is why its smallest cache was slower than none."
+        " The paper's means imply misses of about 30 ms (Ohio) to 50 ms (Tokyo) more than the path, "
+        "so its smallest cache was slower than no cache."
     )
 
 
 def table_3(paper, measured):
     return means(paper, measured, "c", "table-3") + (
-        " The two round trips are inferred (see scenario-c.toml): the paper's own cost of a hit, "
-        "6.5 ms, is not in them, so our hits are lower by about that much. They are inferred from "
-        "this very table, so agreement at small capacities shows that they fit, no more. A miss is "
-        "cheaper than the direct path because the way through the cache is shorter."
+        " The two round-trip times are inferred (see scenario-c.toml). They exclude the paper's cost "
+        "of a hit, 6.5 ms, so our hits are faster by about that time. They are inferred from this "
+        "table, so agreement at small capacities only confirms the inference. A miss is faster than "
+        "the direct path because the path through the cache is shorter."
     )
 
 
@@ -125,8 +126,8 @@ def means(paper, measured, scenario, name):
         runs = [measured[f"{scenario}-{location}-uniform-{c}"] for c in (10, 30, 70, 100)]
         above = [each.mean_ms - each.ideal_mean_ms for each in runs]
         sentences.append(
-            f"{location.title()}: {min(above):.1f} to {max(above):.1f} ms above the ideal, the "
-            "driver, the cache and the server's own time together."
+            f"{location.title()}: {min(above):.1f} to {max(above):.1f} ms above the ideal, which is "
+            "the time of driver, cache and server."
         )
         requests, full = len(runs[3].rows), 30_000
         if requests < full:
@@ -142,9 +143,9 @@ def figure_4(paper, measured):
     miss = statistics.median(evicted.latencies())
     later = statistics.median(kept.latencies("hit"))
     return (
-        f"A miss takes {miss:.1f} ms, the path of 164 ms and the server's own time; the paper's "
-        f"cache added another 16 ms. From the second request on a kept key takes {later:.2f} ms "
-        "instead of 6.5 ms: no path, and no Python in the cache."
+        f"A miss takes {miss:.1f} ms: the path of 164 ms and the server's own time; the paper's "
+        f"cache added another 16 ms. A kept key takes {later:.2f} ms from the second request on, "
+        "instead of 6.5 ms: there is no path, and the cache is not written in Python."
     )
 
 
@@ -152,10 +153,10 @@ def figure_5(paper, measured):
     hit = statistics.median(measured["b-tokyo-uniform-100"].latencies("hit"))
     miss = statistics.median(measured["b-tokyo-uniform-10"].latencies("miss"))
     return (
-        f"Our hits lie around {hit:.2f} ms where the paper's lie between 5 and 15 ms, and our "
-        f"misses around {miss:.1f} ms, next to the path's 292 ms, where the paper's lie between "
-        "300 and 350 ms. As in the paper a larger cache moves requests from the lower picture to "
-        "the upper one; the area under a curve is that share."
+        f"Our hits take about {hit:.2f} ms (median), the paper's between 5 and 15 ms. Our misses take "
+        f"about {miss:.1f} ms, close to the path's 292 ms, the paper's between 300 and 350 ms. As in "
+        "the paper, a larger cache moves requests from misses to hits; the area under a curve is its "
+        "share of requests."
     )
 
 
@@ -163,9 +164,9 @@ def figure_6(paper, measured):
     hit = statistics.median(measured["c-ohio-uniform-100"].latencies("hit"))
     miss = statistics.median(measured["c-ohio-uniform-10"].latencies("miss"))
     return (
-        f"Our hits lie around {hit:.1f} ms, the round trip to the cache of 14 ms and the cost of a "
-        f"hit; our misses around {miss:.1f} ms for a path of 140 ms. The paper's lie a few "
-        "milliseconds to the right of ours by what its Python costs."
+        f"Our hits take about {hit:.1f} ms (median): the round trip to the cache of 14 ms and the cost "
+        f"of a hit. Our misses take about {miss:.1f} ms for a path of 140 ms. The paper's take a few "
+        "milliseconds more, the cost of its Python program."
     )
 
 
@@ -173,10 +174,9 @@ def figure_7(paper, measured):
     run = measured["c-ohio-uniform-100"]
     late = [row for row in run.rows if 50 <= row.at_s < 60]
     return (
-        f"The course is the paper's: a climb while the cache fills, then {len(late) / 10:.0f} "
-        "requests per second with 100 entries (the paper: up to 50), the round trip to the cache "
-        "being the limit. One client that waits for each answer cannot be faster than the path "
-        "lets it."
+        "As in the paper, the rate rises while the cache fills. With 100 entries it reaches "
+        f"{len(late) / 10:.0f} requests per second (the paper: up to 50). The round trip to the cache "
+        "is the limit, because one client waits for each reply."
     )
 
 

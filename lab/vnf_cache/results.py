@@ -1,4 +1,4 @@
-"""Measured batches on disk: one compressed table of requests and one summary for each."""
+"""Files of measured batches: a compressed table of requests and a summary for each batch."""
 
 import csv
 import gzip
@@ -12,7 +12,7 @@ COLUMNS = "scenario location capacity batch index key outcome latency_ms at_s".s
 
 @dataclass(frozen=True)
 class Row:
-    """One request. `at_s` counts from the first request of its run."""
+    """One request. `at_s` is its start, in seconds after the first request of the run."""
 
     index: int
     key: int
@@ -27,15 +27,15 @@ class Batch:
     number: int
     rows: list
     seconds: float
-    # Hits and misses by the cache's own counters, unrecorded requests included.
+    # Hits and misses by the cache's own counters, including unrecorded requests.
     counted: tuple
-    # Hits by replaying the cache's policy, unrecorded requests included.
+    # Hits by replay of the cache's replacement policy, including unrecorded requests.
     replayed_hits: int
     load: float
 
 
 def write_batch(directory, batch):
-    """All or nothing: the summary is renamed into place last, and makes the batch count as done."""
+    """Writes a batch atomically: the summary is written last; without it the batch is missing."""
     folder = raw_directory(directory, batch.run)
     folder.mkdir(parents=True, exist_ok=True)
     run = batch.run

@@ -1,4 +1,4 @@
-"""Several measuring processes at a time, and the display of their progress."""
+"""Executes several measuring processes at the same time and displays their progress."""
 
 import heapq
 import json
@@ -12,25 +12,25 @@ from lab.library import processes, repository
 from lab.vnf_cache import results
 
 REFRESH_S = 1.0
-# Without a terminal: one line this often, beside one for each finished batch.
+# Interval of progress lines without a terminal; each finished batch prints a line, too.
 LINE_S = 30.0
 
 
 def measure_all(paper, directory, short):
-    """Measures batches without results. Scenarios marked `alone` first, one by one."""
+    """Measures the batches without results: first scenarios marked `alone`, one at a time."""
     missing = [run for run in paper.runs if results.missing_batches(directory, run)]
     alone = [run for run in missing if run.alone]
     together = [run for run in missing if not run.alone]
     board = Board(paper, directory, missing)
     failed = []
     for runs, lanes in ((alone, 1), (together, paper.common["lanes"]["count"])):
-        # The longest first, so that all lanes end at about the same time.
+        # Longest first, so that all lanes end at about the same time.
         runs = sorted(runs, key=board.left_s, reverse=True)
         failed += Lanes(paper, directory, short, board).work_off(runs, lanes)
     board.close()
     if failed:
         names = ", ".join(failed)
-        raise processes.Failed(f"did not finish: {names}; run it again to measure what is missing")
+        raise processes.Failed(f"not finished: {names}; run the command again to continue")
 
 
 class Lanes:
@@ -42,7 +42,7 @@ class Lanes:
         self.active = {}
 
     def work_off(self, waiting, lanes):
-        """Executes all runs, a limited number at a time; returns the names of those that failed."""
+        """Executes all runs, up to `lanes` at a time; returns the names of those that failed."""
         waiting, failed = list(waiting), []
         try:
             while waiting or self.active:
@@ -57,7 +57,7 @@ class Lanes:
     def start(self, run):
         command = [sys.executable, "-m", "lab.vnf_cache.measure", run.name]
         command += [str(self.directory), *(["--short"] if self.short else [])]
-        # As in `processes`: Ctrl-C reaches only the lab, and the processes end with it.
+        # As in `processes`: Ctrl-C signals only the lab, and the processes end with it.
         process = subprocess.Popen(
             command,
             cwd=repository.ROOT,
@@ -76,7 +76,7 @@ class Lanes:
         self.events.put((run, None))
 
     def step(self):
-        """Handles one event, or waits for a second without one."""
+        """Handles one event; waits up to one second for it."""
         try:
             run, event = self.events.get(timeout=REFRESH_S)
         except queue.Empty:
@@ -92,13 +92,13 @@ class Lanes:
         for process in self.active.values():
             process.terminate()
         for process in self.active.values():
-            # Each ends its own programs.
+            # Each process stops its own programs.
             processes.stop(process)
         self.active.clear()
 
 
 class Board:
-    """Progress: redrawn in place on a terminal, otherwise a line for each batch."""
+    """Progress display: redrawn in place on a terminal, otherwise one line for each batch."""
 
     def __init__(self, paper, directory, runs):
         self.batch_s = {run: paper.expected_s(run, run.batches) / run.batches for run in runs}
@@ -118,14 +118,14 @@ class Board:
             print(self.describe(run), flush=True)
 
     def left_s(self, run):
-        """Remaining time of a run."""
+        """Estimated remaining time of a run, in seconds."""
         event = self.latest.get(run)
         inside = event["requests"] / run.requests if event else 0
         inside = inside if inside < 1 else 0
         return max(0.0, run.batches - self.done[run] - inside) * self.batch_s[run]
 
     def eta_s(self):
-        """Time until the last lane is idle, if each run takes the first free lane."""
+        """Estimated time until all runs have ended, in seconds."""
         lanes = [0.0] * self.lanes
         for left in sorted((self.left_s(run) for run in self.done if not run.alone), reverse=True):
             heapq.heapreplace(lanes, lanes[0] + left)
@@ -137,7 +137,7 @@ class Board:
             return
         self.shown_s = now
         left = clock(self.eta_s())
-        summary = f"{len(active)} under way, {waiting} waiting, about {left} left"
+        summary = f"{len(active)} running, {waiting} waiting, about {left} remaining"
         if not self.terminal:
             print(summary, flush=True)
             return

@@ -1,4 +1,4 @@
-"""The papers' tables from measured batches, and a summary of every run."""
+"""The paper's tables, computed from measured batches, and a summary of all runs."""
 
 import statistics
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ class Measured:
 
     run: object
     batches: list
-    # Time of the same requests if programs took no time.
+    # Latencies of the same requests if only the path took time.
     ideal_ms: list = field(default_factory=list)
 
     @property
@@ -40,13 +40,13 @@ class Measured:
 
     @property
     def disagreements(self):
-        """Requests whose outcome differs in the cache's counters or in the replay."""
+        """Number of requests that the cache's counters or the replay count differently."""
         if self.run.workload == "first" or not self.run.capacity:
             return 0
         return sum(disagreement(batch) for batch in self.batches)
 
     def nth(self, index):
-        """Latencies of the requests in this place of their batch, from 1."""
+        """Latencies of the requests at this position of their batch; the first is 1."""
         return [row.latency_ms for row in self.rows if row.index == index]
 
 
@@ -58,7 +58,7 @@ def disagreement(batch):
 
 
 def read_all(paper, directory):
-    """Finished runs by name; runs without a finished batch are absent."""
+    """Measurements by name of the run; runs without a finished batch are absent."""
     measured = {}
     for run in paper.runs:
         batches = list(results.read_batches(directory, run))
@@ -100,7 +100,7 @@ def summary(measured):
 
 
 def table_1(paper, measured):
-    """Scenario A: the first six requests for one key, and the time that the cache adds."""
+    """Scenario A: the first six requests for one key, and the overhead of the cache."""
     printed = paper.paper["table-1"]
     rows = three_rows(
         "paper",
@@ -143,7 +143,7 @@ def table_3(paper, measured):
 
 
 def means(paper, measured, scenario, name):
-    """Mean response times by capacity: printed, ours, ideal; and the number of requests."""
+    """Mean response times by capacity (the paper's, ours, ideal), and the number of requests."""
     printed = paper.paper[name]
     capacities = printed["capacities"]
     rows = []
@@ -170,6 +170,6 @@ def means(paper, measured, scenario, name):
 
 
 def uniform(paper, measured, scenario, location, capacity):
-    """One cell's run; the direct path may be another scenario's."""
+    """The run of one cell; the direct path may belong to another scenario."""
     owner = paper.scenarios[scenario].get("direct_from", scenario) if not capacity else scenario
     return measured.get(f"{owner}-{location.lower()}-uniform-{capacity}")

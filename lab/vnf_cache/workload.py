@@ -1,4 +1,4 @@
-"""Keys, requests and expected replies of the client."""
+"""Keys and expected values of requests, and the client that sends them."""
 
 import random
 import time
@@ -14,15 +14,16 @@ WORDS = """
 
 
 def uniform(seed, batch, keys, count):
-    """The keys of one batch: uniform over 1..=keys, the same in every run."""
+    """Keys of one batch: uniform in 1..=keys, equal in all runs."""
     generator = random.Random(f"{seed}/{batch}")
     return [generator.randint(1, keys) for _ in range(count)]
 
 
 def first(batch, keys, count, displaced):
-    """One key, requested `count` times; (key, recorded).
+    """`count` requests for one key, as pairs (key, recorded).
 
-    With `displaced`, another key is asked for before each, which a cache of one entry then holds.
+    With `displaced`, an unrecorded request for another key precedes each: a cache with one entry
+    then evicts the key.
     """
     key = (batch - 1) % keys + 1
     other = key % keys + 1
@@ -30,7 +31,7 @@ def first(batch, keys, count, displaced):
 
 
 def phrases(seed, keys):
-    """The database of the paper: a random text for each integer key."""
+    """Contents of the paper's database: a random text for each integer key."""
     generator = random.Random(f"{seed}/phrases")
     return {
         key: " ".join(generator.choice(WORDS) for _ in range(generator.randint(6, 14)))
@@ -39,14 +40,14 @@ def phrases(seed, keys):
 
 
 class Replay:
-    """The keys in a first-in, first-out cache."""
+    """The keys in a FIFO cache."""
 
     def __init__(self, capacity):
         self.capacity = capacity
         self.stored = OrderedDict()
 
     def read(self, key):
-        """Whether the request is a hit; if not, stores the key."""
+        """Whether a request is a hit. On a miss the key is stored."""
         if key in self.stored:
             return True
         if self.capacity:
@@ -57,12 +58,12 @@ class Replay:
 
 
 class Client:
-    """The official driver, as an application uses it; every answer is compared."""
+    """The official driver, used as by an application. Every value is compared."""
 
     def __init__(self, address, database, collection):
         self.driver = pymongo.MongoClient(f"mongodb://{address}")
         self.collection = self.driver[database][collection]
-        # Connections and handshakes are complete before the first request is timed.
+        # Establishes connections, so that the first request does not include it.
         self.driver.admin.command("ping")
 
     def fill(self, texts):
@@ -70,7 +71,7 @@ class Client:
         self.collection.insert_many(documents)
 
     def read(self, key, expected):
-        """One request; its start and its duration, in nanoseconds."""
+        """Sends one request; returns its start and its duration, in nanoseconds."""
         began = time.perf_counter_ns()
         document = self.collection.find_one({"_id": key})
         took = time.perf_counter_ns() - began

@@ -1,10 +1,10 @@
 // Command ferretdb is the MongoDB-compatible origin of the tests: FerretDB embedded, on SQLite.
 //
-// FerretDB's own command cannot be built as a module (it panics at start for want of a generated
-// file), and its embedded package never creates the telemetry reporter. So the program is ours.
+// FerretDB's own command cannot be built from its module: it panics at start because a generated file
+// is missing. Its embedded package does not start the telemetry reporter.
 //
-// Once it listens it prints "listening on HOST:PORT" to standard output; port 0 asks the kernel for
-// a free one. It stops on SIGTERM or SIGINT.
+// When it listens, it prints "listening on HOST:PORT" to standard output; with port 0 the kernel
+// chooses a free port. It stops on SIGTERM or SIGINT.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "TCP address to listen on")
-	dir := flag.String("dir", "", "directory of the SQLite files (required, must exist)")
+	dir := flag.String("dir", "", "existing directory for the SQLite files (required)")
 	flag.Parse()
 	if err := run(*listen, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "ferretdb:", err)
@@ -31,14 +31,14 @@ func main() {
 	}
 }
 
-// errorsOnly leaves out the warnings: there is one for every error a client is answered with.
+// errorsOnly omits warnings: FerretDB logs one for each error that it returns to a client.
 func errorsOnly() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 }
 
 func run(listen, dir string) error {
 	if dir == "" {
-		return fmt.Errorf("give --dir, an existing directory for the SQLite files")
+		return fmt.Errorf("expected --dir with an existing directory for the SQLite files")
 	}
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func run(listen, dir string) error {
 	if err != nil {
 		return err
 	}
-	// New has bound the port already, so the address is known and clients queue until Run accepts.
+	// New has already bound the port: the address is known, and connections wait until Run accepts.
 	address := strings.TrimSuffix(strings.TrimPrefix(server.MongoDBURI(), "mongodb://"), "/")
 	fmt.Println("listening on", address)
 	return server.Run(ctx)

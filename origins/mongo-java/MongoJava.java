@@ -7,12 +7,14 @@ import java.util.List;
 /**
  * The MongoDB-compatible origin of the speed measurements: mongo-java-server, in memory.
  *
- * <p>Usage: {@code MongoJava [HOST:PORT]}, by default 127.0.0.1:0. Once it listens it prints
+ * <p>Usage: {@code MongoJava [HOST:PORT]}; default: 127.0.0.1:0. When it listens, it prints
  * "listening on HOST:PORT" to standard output. It stops on SIGTERM or SIGINT.
  */
 final class MongoJava {
 
-    /** The library's newest own version is 5.0 (wire 8); today's drivers refuse servers below 9. */
+    /**
+     * The library's newest version is 5.0 (wire version 8); current drivers require at least 9.
+     */
     private static final class Mongo7 implements MongoVersion {
         @Override
         public List<Integer> getVersionArray() {

@@ -1,4 +1,4 @@
-"""The Python clients against the origins themselves, with nothing of ours in between."""
+"""Tests the Python clients directly against the origins, without enroute."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ DEPS = Path(__file__).resolve().parents[2] / ".deps"
 
 @contextlib.contextmanager
 def running(command, ready):
-    """A started program and its first line of output that contains `ready`."""
+    """Starts a program; yields the first line of its output that contains `ready`."""
     with tempfile.TemporaryDirectory() as directory:
         process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True)
         try:
@@ -69,7 +69,7 @@ class ClientsReachEveryOrigin(unittest.TestCase):
 
 
 def free_port():
-    """A port that the kernel never assigns by itself."""
+    """A free port outside the kernel's ephemeral range."""
     for port in range(20_000 + os.getpid() % 10_000, 32_000):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port

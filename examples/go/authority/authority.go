@@ -1,4 +1,4 @@
-// Package authority reads the certificates that a client trusts.
+// Package authority reads trusted certificates.
 package authority
 
 import (
@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Read returns the authorities in a PEM file.
+// Read returns the certificate authorities in a PEM file.
 func Read(path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path)
 	if err != nil {
