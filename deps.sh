@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Installs what the tests need from outside: everything with a lock file under .deps/ in this
-# repository, the rest as Debian packages. Prints the plan first, skips what is present and current,
-# and continues without what it cannot install.
+# Installs the dependencies of the tests: those with a lock file under .deps/ in this repository,
+# the others as Debian packages. Prints what it is going to install, skips what is up to date, and
+# continues without what it cannot install.
 #
-# Arguments: the pieces to install; default all that `make test` needs. `conformance` is not one of
-# these: `make conformance-redis` and `make conformance-mongodb` install it.
+# Arguments: the pieces to install [default: all that `make test` needs]. The default excludes
+# `conformance`, which `make conformance-redis` and `make conformance-mongodb` install.
 #
-# Exit status: 0 done (perhaps with something missing, which it names), 1 an installation failed, or
-# CI=true and something is missing.
+# Exit status: 0 if no installation failed (missing pieces are listed), 1 if one failed, or if
+# CI=true and a piece is missing.
 set -euo pipefail
 cd "$(dirname "$0")"
 deps=$PWD/.deps
 
-# Command, Debian package, the version series the tests were written against.
+# Command, Debian package, version series that the tests require.
 debian_packages="\
 redis-server    redis-server 5:7.0.*
 redis-cli       redis-tools  5:7.0.*
@@ -28,7 +28,7 @@ curl            curl         7.88.*
 cmake           cmake        3.25.*
 c++             g++          4:12.2.*
 git             git          1:2.39.*"
-# The build of BoringSSL (crates/edge-tls) reads C headers with libclang and its own headers.
+# The build of BoringSSL (crates/edge-tls) reads C headers with libclang, which needs these headers.
 libclang_headers=/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h
 
 pieces=${*:-ferretdb mongo-java python checker redis-tests cargo-deny examples}
@@ -38,7 +38,7 @@ describe() {
     case $1 in
     ferretdb) echo "FerretDB 1.24.0 on SQLite, built from origins/ferretdb (about 70 CPU seconds)" ;;
     mongo-java) echo "mongo-java-server 1.47.0, from origins/mongo-java" ;;
-    redis-tests) echo "Redis's own tests, from Debian's source package" ;;
+    redis-tests) echo "Redis's own test suites, from Debian's source package" ;;
     python) echo "Python client libraries in a virtualenv, from origins/python/requirements.txt" ;;
     checker) echo "linearizability checker, built from checker/" ;;
     cargo-deny) echo "cargo-deny $cargo_deny_version, which checks dependencies (about 120 CPU seconds)" ;;
@@ -47,7 +47,8 @@ describe() {
     esac
 }
 
-# Commands needed to build a piece. They are not installed: the developer chooses their versions.
+# Commands that the installation of a piece needs. They are not installed: the developer chooses
+# their versions.
 tools() {
     case $1 in
     ferretdb | checker) echo go ;;
@@ -59,7 +60,7 @@ tools() {
     esac
 }
 
-# Inputs of a build: a piece is current while their hash is unchanged.
+# Inputs of an installation: a piece is up to date while their hash is unchanged.
 inputs() {
     case $1 in
     ferretdb) cat origins/ferretdb/{main.go,go.mod,go.sum} && go version ;;
@@ -121,7 +122,7 @@ install_mongo_java() {
         javac -cp "$target/lib/*" -d "$target" origins/mongo-java/MongoJava.java
 }
 
-# node looks for modules beside its programs, so that its libraries are in examples/node.
+# Node.js looks for modules beside the program, so its libraries are installed in examples/node.
 install_examples() {
     local target=$deps/examples
     rm -rf "$target" &&
@@ -146,7 +147,7 @@ install_conformance() {
         unpack_suite redis tests && unpack_suite pymongo test
 }
 
-# Without the libraries themselves: the tests are to import the installed ones.
+# Unpacks only the tests, so that they import the installed libraries.
 unpack_suite() { # library, folder of its tests
     local target=$deps/conformance
     mkdir "$target/$1" &&
@@ -154,7 +155,7 @@ unpack_suite() { # library, folder of its tests
             "*/$2/*" '*/pyproject.toml'
 }
 
-# Without optimization: it runs for a second, and builds in a third of the time.
+# Without optimization: it builds in a third of the time and runs for only a second.
 install_cargo_deny() {
     cargo install --quiet --locked --debug --root "$deps" --target-dir "$deps/cargo-deny.work" \
         --no-default-features "cargo-deny@$cargo_deny_version" </dev/null &&
@@ -168,7 +169,8 @@ install_python() {
             -r origins/python/requirements.txt
 }
 
-# The source package of the installed redis-server, from the package sources configured in apt.
+# The source package of the installed redis-server, from the package sources in the configuration of
+# apt.
 install_redis_tests() {
     local work=$deps/redis-tests.work target=$deps/redis-tests file
     rm -rf "$work" "$target" && mkdir -p "$work"/{lists/partial,sources} "$target/src"
@@ -195,8 +197,8 @@ is_current() {
     [ "$(cat "$deps/stamps/$1" 2>/dev/null)" = "$(hash_of "$1")" ]
 }
 
-# Commands of a piece that are absent and in none of the Debian packages to be installed.
-# Arguments: name of the piece, those packages.
+# Commands of a piece that are absent and that none of the Debian packages to be installed provides.
+# Arguments: name of the piece, Debian packages.
 missing_tools() {
     local tool package
     for tool in $(tools "$1"); do
@@ -208,15 +210,15 @@ missing_tools() {
     done
 }
 
-# The Debian packages whose command is absent, as apt-get arguments.
+# The Debian packages whose commands are absent, as arguments of apt-get.
 missing_packages() {
     {
         while read -r tool package series; do
             PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null || echo "$package=$series"
         done <<<"$debian_packages"
-        # A library without a command; `make bench-fabric` compiles its peer against it.
+        # A library without a command: `make bench-fabric` compiles its peer with it.
         [ -d /usr/include/ns3 ] || echo "libns3-dev=3.37-*"
-        # Likewise for `make bench-db`.
+        # The same for `make bench-db`.
         [ -d /usr/include/rocksdb ] || echo "librocksdb-dev=7.8.*"
         # shellcheck disable=SC2086 # a pattern
         ls $libclang_headers >/dev/null 2>&1 || echo libclang-common-14-dev libclang1-14
@@ -227,7 +229,7 @@ missing_packages() {
     } | sort -u
 }
 
-# Installed services must not start, neither now nor at the next boot.
+# Prevents the installed services from starting, both now and at the next boot.
 install_packages() {
     local guard=/usr/sbin/policy-rc.d guarded='' status=0
     if [ ! -e "$guard" ]; then
@@ -264,10 +266,10 @@ plan=()
 packages=$(missing_packages | tr '\n' ' ')
 if [ -n "$packages" ]; then
     if ! command -v apt-get >/dev/null; then
-        absent+=("no apt-get here; install by hand: $packages")
+        absent+=("apt-get not found; install manually: $packages")
         packages=''
     elif [ "$(id -u)" != 0 ]; then
-        absent+=("not root; install by hand: apt-get install $packages")
+        absent+=("not running as root; run: apt-get install $packages")
         packages=''
     fi
 fi
@@ -283,7 +285,7 @@ done
 if [ -z "$packages" ] && [ ${#plan[@]} = 0 ]; then
     echo "deps: nothing to install"
 else
-    echo "deps: going to install"
+    echo "deps: installing"
     [ -z "$packages" ] || echo "  Debian packages (no service is started): $packages"
     for piece in ${plan[@]+"${plan[@]}"}; do
         echo "  $(describe "$piece") -> .deps/"
@@ -315,7 +317,7 @@ for piece in ${plan[@]+"${plan[@]}"}; do
 done
 
 for line in ${absent[@]+"${absent[@]}"}; do
-    echo "deps: MISSING, tests that need it will be skipped: $line" >&2
+    echo "deps: MISSING, tests that need it are skipped: $line" >&2
 done
 [ ${#failed[@]} = 0 ] || exit 1
 [ ${#absent[@]} = 0 ] || [ "${CI:-}" != true ] || exit 1

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Types the README's commands in a new Debian 12 root that has only what the README asks for:
-# `make test-bare`. Needs root, debootstrap, and Rust, Go and Node.js installed here; takes two
+# Runs the README's commands in a new Debian 12 root that has only what the README requires:
+# `make test-bare`. Needs root, debootstrap, and Rust, Go and Node.js on this machine; takes two
 # hours.
 #
-# Arguments: the steps to run. They run in this order; default all.
+# Arguments: the steps to run [default: all]. They run in this order:
 #   demo   make demo, before anything is installed
 #   clang  a build made without clang warns; the first build after `make deps` has the data plane
 #   test   make test
@@ -23,7 +23,7 @@ bootstrap() { # root
 
 prepare() { # root
     local root=$1 file
-    # How this machine reaches the package registries.
+    # Configuration with which this machine accesses package registries.
     rm "$root/etc/apt/sources.list"
     for file in /etc/apt/{sources.list,sources.list.d,auth.conf.d,apt.conf.d} /etc/{resolv,pip}.conf /root/.npmrc \
         /etc/maven/settings.xml /root/.m2/settings.xml /root/.config/{go,pip} \
@@ -33,9 +33,9 @@ prepare() { # root
         cp -aLT "$file" "$root$file"
     done
     chroot "$root" update-ca-certificates >/dev/null 2>&1
-    # As the installer of Debian leaves it.
+    # As written by the Debian installer.
     echo "127.0.0.1 localhost" >"$root/etc/hosts"
-    # What the README asks for, from Debian. The configuration of Maven stays as it is.
+    # Debian packages that the README requires. Keeps the configuration of Maven from above.
     {
         chroot "$root" apt-get update -qq &&
             chroot "$root" apt-get install -y -qq --no-install-recommends \
@@ -46,16 +46,17 @@ prepare() { # root
     say "Debian root: done in $SECONDS s; commit $(git rev-parse --short HEAD)"
 }
 
-# The toolchains are read-only; what this machine compiled or fetched before stays outside.
+# Mounts the toolchains read-only, without the caches of this machine.
 attach() { # root
     local root=$1 tree
-    # A root directory that is no mount point cannot give its processes mount namespaces.
+    # Processes can create mount namespaces only if their root directory is a mount point.
     mount --bind "$root" "$root"
     mkdir -p "$root"/opt/{rust,go,node/bin,node/lib}
     mount --bind "$(rustc --print sysroot)" "$root/opt/rust"
     mount --bind "$(go env GOROOT)" "$root/opt/go"
     for tree in rust go; do mount -o remount,bind,ro "$root/opt/$tree"; done
-    # Debian's Node.js is older than what the clients of the examples need. Its folder may be /usr.
+    # Debian's Node.js is too old for the examples. Only its program and npm are copied: its
+    # installation directory may be /usr.
     cp -L "$(command -v node)" "$root/opt/node/bin/"
     cp -a "$(npm root -g)/npm" "$root/opt/node/lib/"
     ln -s ../lib/npm/bin/npm-cli.js "$root/opt/node/bin/npm"
@@ -64,7 +65,7 @@ attach() { # root
     mount -t tmpfs tmpfs "$root/run"
 }
 
-# Run in the root, as a newcomer's shell.
+# Runs the steps; executed by a shell in the new root.
 newcomer() { # step...
     say() { echo "test-bare: $*"; }
     asked() { [[ " $steps " == *" $1 "* ]]; }
@@ -95,13 +96,13 @@ newcomer() { # step...
     if asked ci; then timed .ci/run; fi
 }
 
-# Within the namespaces.
+# Second invocation, in the namespaces created below.
 if [ "${1:-}" = --in ]; then
     root=$2
     shift 2
     unset TMPDIR
     bootstrap "$root"
-    attach "$root" # before packages are installed: those of Java read /proc
+    attach "$root" # before the installation of packages: Java's packages read /proc
     prepare "$root"
     variables=()
     for name in $(compgen -e | grep -E '(_proxy|_PROXY|CA_BUNDLE|CAINFO|CA_CERTS)$|^(PIP_CERT|SSL_CERT_FILE|GOPROXY)$'); do
@@ -119,7 +120,7 @@ done
 [ $# -gt 0 ] || set -- demo clang test ci
 root=$(mktemp -d -p "${TMPDIR:-/var/tmp}" enroute-bare.XXXXXX)
 chmod 0755 "$root"
-# Every process and mount belongs to namespaces that end with their first process, however it ends.
+# All processes and mounts belong to namespaces, which disappear when their first process ends.
 unshare --mount --pid --fork --kill-child --mount-proc "$0" --in "$root" "$@" &
 namespaces=$!
 end() {

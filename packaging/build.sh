@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out=target/packages stage=target/packages/stage
 
-# Paths of this machine are not in the binary.
+# Removes the paths of this machine from the binary.
 RUSTFLAGS="--remap-path-prefix=$PWD=/enroute --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
     cargo build --release --locked -p enroute --features edge --target-dir target/packaged
 rm -rf "$out" && mkdir -p "$stage"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the package in a new Debian root and uses it: `make test-release`. Needs root.
+# Tests installation, services and removal of the package in a new Debian root:
+# `make test-release`. Needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { echo "test-release: $*"; }
@@ -31,7 +32,7 @@ chroot "$root" enroute config check /etc/enroute/cache.toml
 [ "$(stat -c %a "$root/etc/enroute/cache.toml")" = 644 ]
 say "installed: $(chroot "$root" enroute --version)"
 
-# The services with the configuration of the package, as their user, in a network of their own.
+# Runs the services with the configuration of the package, as their user, in a network namespace.
 unshare --net bash -euo pipefail -s "$root" <<'INSIDE'
 root=$1
 ip link set lo up

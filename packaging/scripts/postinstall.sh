@@ -1,5 +1,5 @@
 #!/bin/sh
-# Creates the user of the services. None is started: their configuration comes first.
+# Creates the user of the services. Starts no service, because it must be configured first.
 set -e
 if ! getent passwd enroute >/dev/null; then
     useradd --system --user-group --home-dir /var/lib/enroute --shell /usr/sbin/nologin enroute

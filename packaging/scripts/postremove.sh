@@ -1,5 +1,5 @@
 #!/bin/sh
-# Data in /var/lib/enroute and its user stay: only the operator can say that they are not needed.
+# Keeps the data in /var/lib/enroute and the user enroute, which the operator may still need.
 set -e
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload

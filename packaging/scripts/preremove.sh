@@ -1,5 +1,5 @@
 #!/bin/sh
-# Stops the services when the package is removed, and not when it is upgraded.
+# Stops the services when the package is removed, but not when it is upgraded.
 set -e
 case "$1" in
 remove | 0)
