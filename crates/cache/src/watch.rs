@@ -382,7 +382,7 @@ mod tests {
         for (process, uptime, time, verdict) in [
             (7, 9, 109, Verdict::Same),
             (7, 10, 110, Verdict::Same),
-            // A container, whose process always has this number.
+            // memcached in a container, which always has this process ID.
             (7, 11, 130, Verdict::Changed),
             (8, 12, 131, Verdict::Changed),
         ] {

@@ -1,6 +1,7 @@
-//! Conversations, damaged at random: no session panics, buffers more than it may or leaves anything
-//! under way, and a connection beside it is answered as before. The fuzz target `session` does the
-//! same for longer. The corpus is made from the conversations of `testdata/conversations`.
+//! Randomly damaged conversations: no session panics, exceeds its buffer limit or leaves an
+//! operation pending in storage, and a concurrent connection still gets its answers. The fuzz
+//! target `session` does the same for longer. The corpus is made from the conversations of
+//! `testdata/conversations`.
 
 #[path = "hostile/exercise.rs"]
 mod exercise;

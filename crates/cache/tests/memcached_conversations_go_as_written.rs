@@ -1,4 +1,4 @@
-//! Conversations of memcached clients and servers through the cache, as data:
+//! Scripted conversations of memcached clients and servers through the cache:
 //! `testdata/conversations/memcached/`.
 
 #[path = "conversation/harness.rs"]

@@ -1,4 +1,4 @@
-//! Conversations of MongoDB drivers and servers through the cache, as data:
+//! Scripted conversations of MongoDB drivers and servers through the cache:
 //! `testdata/conversations/mongodb/`.
 
 #[path = "conversation/bson.rs"]

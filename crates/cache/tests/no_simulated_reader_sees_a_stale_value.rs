@@ -1,8 +1,8 @@
-//! Thousands of random steps from one seed: sessions under random chunks, delays and resets,
-//! against an oracle without a cache.
+//! Thousands of random steps from one seed: sessions with random chunk sizes, delays and resets,
+//! compared with an oracle that has no cache.
 //!
-//! `ENROUTE_SEEDS=n` runs that many seeds of each protocol instead of the usual; `ENROUTE_SEED=n`
-//! one.
+//! `ENROUTE_SEEDS=n` runs n seeds of each protocol instead of the default number; `ENROUTE_SEED=n`
+//! runs seed n alone.
 
 #[path = "conversation/bson.rs"]
 mod bson;
@@ -26,7 +26,7 @@ use std::{any::Any, panic::catch_unwind, time::Duration};
 use protocol::Protocol;
 
 const STEPS: usize = 2_000;
-/// Seeds in which a cache that is broken has to be found out.
+/// Maximum number of seeds until a broken cache must have been detected.
 const BROKEN_SEEDS: u64 = 300;
 
 #[test]
@@ -59,8 +59,8 @@ fn a_mongodb_cache_without_quarantine_is_found_out() {
     is_found_out::<mongodb::MongoDb>();
 }
 
-/// The same simulation must see a cache that opens again what a write without an answer may still
-/// change.
+/// The simulation must detect a cache without a quarantine: such a cache serves keys that an
+/// unanswered write may still change.
 fn is_found_out<P: Protocol>() {
     let is_stale = |error: Box<dyn Any + Send>| {
         error.downcast_ref::<String>().is_some_and(|text| text.starts_with("asked at moment"))
@@ -89,7 +89,7 @@ fn run<P: Protocol>() {
         }
     }
     let seeds = seeds.end - seeds.start;
-    // A simulation in which nothing is cached proves nothing.
+    // Without hits, the simulation proves nothing.
     assert!(hits > 10 * seeds, "{hits} hits, {reads} reads in {seeds} seeds");
     assert!(verified > seeds, "{verified} hits compared in {seeds} seeds");
 }

@@ -1,4 +1,4 @@
-//! Conversations of Redis clients and servers through the cache, as data:
+//! Scripted conversations of Redis clients and servers through the cache:
 //! `testdata/conversations/redis/`.
 
 #[path = "conversation/harness.rs"]

@@ -46,7 +46,7 @@ impl World {
         Key::new(resp::namespace(&self.redis, 0), key.as_bytes())
     }
 
-    /// Stores an answer for a connection of which `proof` is known.
+    /// Stores an answer for a connection whose rights are `proof`.
     fn store(&mut self, key: Key<'_>, variant: &[u8], proof: Proof<'_>) {
         let mut standing = Standing::new(10 * SECOND);
         standing.settle(Finding::Proven(proof), STORED_AT);
@@ -179,7 +179,7 @@ fn a_find_is_told_for_each_way_of_a_driver_to_ask() {
     let fields = vec!["shop.users.email".parse().expect("a field")];
     let settings =
         Arc::new(mongo::Settings { unique_fields: fields, ..mongo::Settings::default() });
-    // As a driver says it that is connected to one server.
+    // The request as a driver on a direct connection to one server sends it.
     let words = ["find", "shop.users", "{\"_id\":42}"].map(str::to_owned);
     let bytes = find_request(&words).expect("a find");
     let filter = mongo::Mongo::new(Arc::clone(&settings));

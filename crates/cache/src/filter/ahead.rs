@@ -47,7 +47,7 @@ mod tests {
         key::{Key, Namespace},
     };
 
-    /// `requests` by number, one behind the other.
+    /// Concatenation of `requests(0)`, `requests(1)` and so on.
     fn pipeline(requests: impl Fn(usize) -> String) -> Vec<u8> {
         (0..AHEAD + 4).map(requests).collect::<String>().into_bytes()
     }
@@ -66,10 +66,10 @@ mod tests {
         let ahead = filter.look_ahead(&bytes);
         assert_eq!(ahead.bytes, AHEAD * one);
         assert_eq!(ahead.hashes.to_vec(), hashes(namespace, 0..AHEAD));
-        // Requests without an argument have no key.
+        // Requests without arguments have no key.
         let ahead = filter.look_ahead(b"PING\r\nGET k01\r\n");
         assert_eq!((ahead.hashes.to_vec(), ahead.bytes), (hashes(namespace, 1..2), 15));
-        // An incomplete or an invalid request is left to its turn.
+        // The look-ahead ignores an incomplete or invalid request.
         for end in [&b"*2\r\n$3\r\nGET\r\n$3\r\nk"[..], b"*2\r\n:1\r\n"] {
             let bytes = [get(7).as_bytes(), end].concat();
             let ahead = filter.look_ahead(&bytes);

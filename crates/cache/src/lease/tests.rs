@@ -114,7 +114,7 @@ fn what_is_stored_is_suspended_while_a_write_is_unanswered_and_served_again_if_a
         leases.write_sent(scope);
         leases.write_settled(scope, Outcome::Applied);
         leases.write_settled(scope, Outcome::Refused);
-        // Of a key the storage drops the entry itself.
+        // For a key the storage drops the entry itself.
         let is_key = matches!(scope, Sent::Key { .. });
         assert_eq!(sees(&leases) == generation, is_key, "{scope:?}");
     }
@@ -233,7 +233,7 @@ fn only_a_write_that_was_always_alone_is_the_sole_writer() {
     assert!(!leases.is_sole_writer(scope, first));
     assert!(!leases.is_sole_writer(scope, second));
     leases.write_settled(scope, Outcome::Applied);
-    assert!(!leases.is_sole_writer(scope, first), "another write ran beside it");
+    assert!(!leases.is_sole_writer(scope, first), "another write ran concurrently");
 }
 
 #[test]

@@ -26,7 +26,7 @@ impl World {
         world
     }
 
-    /// All three name `a:1`, which is a master.
+    /// All three sentinels name `a:1`, which is a master.
     fn following() -> Self {
         let mut world = Self::new();
         for number in 0..SENTINELS {
@@ -63,7 +63,7 @@ impl World {
         self.hear(End::Node, &bulks('*', &[role, "0"]));
     }
 
-    /// Until the next thing is due, which is the next question of each at the latest.
+    /// Advances to the next timeout, at the latest the next query of each sentinel.
     fn wait(&mut self) {
         self.now += Duration::from_secs(1);
         self.step(Event::Time);
@@ -94,7 +94,7 @@ fn a_node_is_followed_once_most_name_it_and_it_is_a_master() {
     world.greet(0);
     assert!(world.sent(End::Sentinel(0), "HELLO") && world.sent(End::Sentinel(0), "SUBSCRIBE"));
     world.names(0, "a");
-    assert!(!world.did(&Action::Connect(End::Node, "a:1".to_owned())), "one of three is not most");
+    assert!(!world.did(&Action::Connect(End::Node, "a:1".to_owned())), "no majority");
     world.greet(1);
     world.names(1, "a");
     assert!(world.did(&Action::Connect(End::Node, "a:1".to_owned())));
@@ -120,7 +120,7 @@ fn a_change_is_asked_of_all_at_once_and_the_old_primary_is_left_first() {
         assert!(world.sent(End::Sentinel(number), "get-master-addr-by-name"), "{number}");
     }
     world.names(2, "b");
-    assert!(!world.did(&Action::Leave), "one of three is not most");
+    assert!(!world.did(&Action::Leave), "no majority");
     world.names(0, "b");
     let places = |world: &World, action: &Action| {
         world.actions.iter().position(|one| one == action).unwrap_or(usize::MAX)
@@ -182,7 +182,7 @@ fn a_replica_is_never_followed_and_asked_until_it_is_promoted() {
         world.wait();
     }
     let told = |action: &&Action| matches!(action, Action::Tell(Told::NotPrimary { .. }));
-    assert_eq!(world.actions.iter().filter(told).count(), 1, "it is told once");
+    assert_eq!(world.actions.iter().filter(told).count(), 1, "it is logged once");
     world.role("master");
     assert_eq!(world.monitor.primary(), Some("b:1"));
 }
@@ -215,7 +215,7 @@ fn while_sentinels_are_gone_the_primary_stays() {
     assert_eq!(world.actions.iter().filter(told).count(), 1, "{:?}", world.actions);
     let trouble = |action: &&Action| matches!(action, Action::Tell(Told::Trouble { .. }));
     assert_eq!(world.actions.iter().filter(trouble).count(), SENTINELS);
-    // They are asked ever more rarely, up to the limit.
+    // The interval between attempts grows up to the limit.
     let connects = |action: &&Action| matches!(action, Action::Connect(End::Sentinel(0), _));
     let tries = world.actions.iter().filter(connects).count();
     assert!((3..=6).contains(&tries), "{tries} attempts within 10 s");

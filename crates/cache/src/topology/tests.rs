@@ -13,7 +13,7 @@ struct World {
     actions: Vec<Action>,
 }
 
-/// A reply to `hello`, and what it says.
+/// The fields of a reply to `hello`.
 #[derive(Clone)]
 struct Said<'a> {
     set: &'a str,
@@ -95,7 +95,7 @@ impl World {
         Self::of(Config { seeds, replica_set: Some("rs".to_owned()), ..Config::default() })
     }
 
-    /// All three members answer, `a:1` is the primary of election 1.
+    /// A monitor that follows `a:1`, the primary of election 1, after replies of all three members.
     fn following() -> Self {
         let mut world = Self::set(&["a:1", "b:1", "c:1"]);
         world.says("a:1", &primary(1));
@@ -120,7 +120,7 @@ impl World {
         self.monitor.servers.values().any(|server| server.address == address)
     }
 
-    /// The server answers this, as soon as it is asked.
+    /// The server sends this reply to its next request.
     fn says(&mut self, address: &str, said: &Said<'_>) {
         self.hears(address, &said.bytes());
     }
@@ -141,7 +141,7 @@ impl World {
         self.step(Event::Time);
     }
 
-    /// What was done about the server in use, since the last time.
+    /// Changes of the server in use since the last call.
     fn moves(&mut self) -> Vec<String> {
         let actions = std::mem::take(&mut self.actions);
         let moves = actions.into_iter().filter_map(|action| match action {
@@ -168,7 +168,7 @@ fn a_primary_is_found_from_one_secondary() {
     assert_eq!((world.monitor.used(), world.asks("a:1"), world.asks("c:1")), (None, true, true));
     world.says("a:1", &primary(1));
     assert_eq!(world.moves(), ["follow a:1"]);
-    // That it says so again changes nothing.
+    // A repeated reply changes nothing.
     world.says("a:1", &primary(1));
     world.says("c:1", &SET);
     assert!(world.moves().is_empty());
@@ -194,7 +194,7 @@ fn the_next_primary_is_followed_while_the_former_is_silent_or_cut_off() {
     assert_eq!((world.moves(), world.monitor.used()), (Vec::new(), Some("a:1")));
     world.says("b:1", &primary(2));
     assert_eq!(world.moves(), ["leave", "follow b:1"]);
-    // It still believes that it is the primary.
+    // `a:1` still claims to be the primary.
     world.says("a:1", &primary(1));
     assert!(world.told("a:1 cannot be used: it says that it is the primary, by an older election"));
     assert!(world.moves().is_empty());
@@ -208,7 +208,7 @@ fn a_primary_that_was_elected_again_may_have_lost_what_it_had() {
     let mut world = World::following();
     world.says("a:1", &primary(2));
     assert_eq!(world.moves(), ["leave", "follow a:1"]);
-    // Another configuration alone loses nothing.
+    // A new configuration without a new election loses no writes.
     world.says("a:1", &Said { set_version: Some(2), ..primary(2) });
     assert!(world.moves().is_empty());
 }
@@ -219,7 +219,7 @@ fn elections_and_configurations_are_compared_as_the_version_of_the_servers_does(
         let mut world = World::set(&["a:1", "b:1"]);
         world.says("a:1", &Said { set_version: Some(2), wire_version, ..primary(1) });
         assert_eq!(world.moves(), ["follow a:1"]);
-        // A newer election, of an older configuration.
+        // A newer election with an older configuration.
         world.says("b:1", &Said { wire_version, ..primary(2) });
         assert_eq!(!world.moves().is_empty(), follows, "{wire_version}");
     }
@@ -232,7 +232,7 @@ fn a_member_of_another_set_is_neither_used_nor_believed() {
     world.says("b:1", &other);
     assert!(world.told("expected a member of the replica set `rs`, found one of `other`"));
     assert!(world.moves().is_empty() && !world.asks("x:1"));
-    // It is asked on, and told once.
+    // Requests to it continue; the mismatch is logged once.
     world.says("b:1", &other);
     assert!(!world.told("expected"));
     world.says("a:1", &other);
@@ -254,12 +254,12 @@ fn members_are_those_that_the_primary_lists() {
     world.says("a:1", &fewer);
     assert!(world.actions.contains(&Action::Close(b)) && world.actions.contains(&Action::Close(c)));
     assert!(world.asks("d:1") && !world.asks("b:1"));
-    // What a removed member still says goes nowhere.
+    // Replies of a removed member are ignored.
     world.step(Event::Received(b, &primary(7).bytes()));
-    // A secondary adds members only while there is no primary.
+    // A secondary's reply adds members only while there is no primary.
     world.says("d:1", &Said { hosts: &["a:1", "d:1", "e:1"], ..SET });
     assert!(!world.asks("e:1") && world.moves().is_empty());
-    // A primary that is no member itself is left.
+    // A primary that is not in its own list of members is left.
     let without = Said { hosts: &["d:1"], set_version: Some(3), ..primary(1) };
     world.says("a:1", &without);
     assert_eq!(world.moves(), ["leave"]);
@@ -287,7 +287,7 @@ fn the_first_mongos_that_answers_is_used_until_it_fails() {
     assert_eq!(world.moves(), ["leave", "follow m1:1"]);
     world.says("m2:1", &mongos);
     assert!(world.moves().is_empty());
-    // Without another one it stays.
+    // It stays in use while there is no other.
     for gone in ["m2:1", "m3:1", "m1:1"] {
         let end = world.end(gone);
         world.step(Event::Lost(end, "connection reset"));
@@ -323,7 +323,7 @@ fn a_server_that_can_wait_for_a_change_is_asked_to() {
         })
     };
     assert!(sent(&world, "maxAwaitTimeMS") && sent(&world, "topologyVersion"));
-    // One that does not answer is given up, and connected again.
+    // A server that does not answer is disconnected and connected again.
     world.now += Pace::default().silence_max;
     world.step(Event::Time);
     assert!(world.told("a:1 cannot be used: no reply"));
@@ -331,7 +331,7 @@ fn a_server_that_can_wait_for_a_change_is_asked_to() {
     world.actions.clear();
     world.wait();
     assert_eq!(world.actions, [Action::Connect(0, "a:1".to_owned())]);
-    // A server of before MongoDB 4.4.2.
+    // A server older than MongoDB 4.4.2.
     world.hears(
         "a:1",
         &reply(|error| {
@@ -361,7 +361,7 @@ fn that_there_is_no_primary_is_told_once_all_were_asked() {
     );
 }
 
-/// What DNS says of `set.example.net`.
+/// Delivers the DNS records of `set.example.net`.
 fn resolve(world: &mut World, hosts: &[&str], texts: &[&str]) {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
     let (hosts, texts) = (owned(hosts), owned(texts));
@@ -397,7 +397,7 @@ fn records_in_dns_name_the_members_and_the_set() {
     world.says("a.example.net:1", &Said { set: "other", ..primary(1) });
     assert!(world.told("expected a member of the replica set `rs`"));
     world.says("b.example.net:1", &Said { hosts: &["b.example.net:1"], ..primary(1) });
-    // From now on the members name each other.
+    // From now on, the members' replies name the members.
     world.actions.clear();
     world.now += super::srv::RESOLVE_INTERVAL;
     world.step(Event::Time);
@@ -416,7 +416,7 @@ fn every_mongos_that_dns_names_is_asked_and_no_other() {
     world.now += super::srv::RESOLVE_INTERVAL;
     world.step(Event::Time);
     assert!(world.actions.iter().any(|action| matches!(action, Action::Resolve(..))));
-    // Neither has answered in between.
+    // The servers reply before DNS does.
     world.says("a.example.net:1", &mongos);
     world.says("b.example.net:1", &mongos);
     assert!(world.moves().is_empty());

@@ -1,9 +1,9 @@
 //! BSON from the notation of MongoDB's shell: `{_id: 5, price: 5.0, tags: ["a", NumberLong(7)]}`.
-//! An encoder of its own, so that what is tested does not write what it reads.
+//! It does not use the encoder of `wire`, so that a defect there cannot hide itself.
 
 use std::{iter::Peekable, str::Chars};
 
-/// The document at the start of `text`, and what stands behind it.
+/// The document at the start of `text`, and the rest of `text`.
 pub(crate) fn document(text: &str) -> (Vec<u8>, &str) {
     let mut chars = Text { chars: text.chars().peekable() };
     let (_, bytes) = chars.value();
@@ -68,7 +68,7 @@ impl Text<'_> {
                 let byte = |at| u8::from_str_radix(&argument[at..at + 2], 16).expect("digits");
                 (0x07, (0..24).step_by(2).map(byte).collect())
             }
-            // The text itself, where a driver would write base64; `\0` stands for NUL.
+            // The text itself, where the shell takes base64; `\0` is a NUL byte.
             "Binary" => {
                 let bytes = argument.replace("\\0", "\0").into_bytes();
                 (0x05, [&(bytes.len() as i32).to_le_bytes()[..], &[0], &bytes].concat())
@@ -94,7 +94,7 @@ impl Text<'_> {
                         '"' => self.quoted(),
                         _ => self.until(|c| c == ':'),
                     };
-                    assert_eq!(self.next_is(), ':', "behind {name}");
+                    assert_eq!(self.next_is(), ':', "after {name}");
                     self.chars.next();
                     name
                 }
@@ -140,7 +140,7 @@ fn string(text: &str) -> Vec<u8> {
     [&(text.len() as i32 + 1).to_le_bytes()[..], text.as_bytes(), &[0]].concat()
 }
 
-/// IEEE 754 decimal128, binary integer decimal; for numbers of a few digits.
+/// IEEE 754 decimal128 in binary integer decimal encoding; for numbers of a few digits.
 fn decimal(text: &str) -> [u8; 16] {
     let fraction = text.split_once('.').map_or(0, |(_, fraction)| fraction.len() as u128);
     let coefficient: u128 = text.replace('.', "").parse().expect("a number");

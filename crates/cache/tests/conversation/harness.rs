@@ -1,34 +1,35 @@
-//! Conversations as data: input of clients and origins, and expected output to each.
+//! Runs conversations: scripts of the input of clients and origins, and of the expected output to
+//! each.
 //!
-//! One step a line; a line that begins with a blank continues the one before; `#` begins a comment.
-//! Steps name their connection by a number behind them; without one it is the first.
+//! One step per line. A line that begins with a blank continues the line before; `#` begins a
+//! comment.
+//! A number after the step's name selects a connection; the default is the first.
 //!
 //! ```text
-//! config population=on-write        before anything else: what the cache is set to
-//! client> GET a                     the client says this
-//! to-origin> GET a                  this must now leave for the origin: exactly, and in order
-//! origin> "1"                       the origin says this
-//! to-client> "1"                    this must now leave for the client
+//! config population=on-write        configuration of the cache; before all other steps
+//! client> GET a                     the client sends this
+//! to-origin> GET a                  the next output to the origin is exactly this
+//! origin> "1"                       the origin sends this
+//! to-client> "1"                    the next output to the client is exactly this
 //! waits                             the client waits for another client's fill
-//! time +5s                          time passes
-//! stats hits=1 why-not.command=2    what was counted since the last such line, and nothing else
-//! proceeds                          what was written made room for requests that had none
-//! breaks client                     what was just said breaks the protocol
-//! origin-lost close | continue      the origin's connection breaks; what becomes of the client
+//! time +5s                          advances the clock
+//! stats hits=1 why-not.command=2    all counters that changed since the last such line
+//! proceeds                          output was written, so that more requests fit
+//! breaks client                     the last input violates the protocol
+//! origin-lost close | continue      the origin's connection breaks; the client is closed or kept
 //! origin-unreachable                the origin refused the connection
-//! origin-ended close | continue     the origin ends the connection
-//! origin-connected                  another connection to the origin stands
-//! gone                              the client goes away, and its origin connection stays
-//! close                             the session is over
+//! origin-ended close | continue     the origin closes the connection
+//! origin-connected                  another connection to the origin is established
+//! gone                              the client disconnects; its origin connection remains
+//! close                             the session is closed
 //! ```
 //!
-//! The origin answers by itself what the cache asks about a connection's rights, and each
-//! connection has proven them before it is first spoken of; unless the conversation says
-//! `config checks=shown`.
+//! The harness answers the cache's queries about a connection's rights, and each connection has
+//! proven its rights before its first step, unless the script has `config checks=shown`.
 //!
-//! Whatever leaves and is not expected fails the test at the next step. Every conversation is held
-//! in whole messages and once more byte by byte; at its end, when all have gone and every
-//! quarantine is over, nothing may be under way in storage.
+//! Unexpected output fails the test at the next step. Every conversation runs twice: with whole
+//! messages, and byte by byte. At its end, after all connections are closed and every quarantine
+//! has elapsed, storage must be idle.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -48,13 +49,13 @@ mod steps;
 pub(crate) use script::Config;
 use steps::steps;
 
-/// One connection as a protocol's script sees it: text to bytes, and bytes against text.
+/// The protocol-specific part of a script: converts text to bytes, and bytes to text.
 pub(crate) trait Speech {
     type Filter: Filter;
 
     type Settings;
 
-    /// Settings shared by all connections of a conversation.
+    /// Filter settings that all connections of a conversation share.
     fn settings(config: &Config) -> Self::Settings;
     fn open(settings: &Arc<Self::Settings>) -> (Self, Self::Filter)
     where
@@ -63,25 +64,25 @@ pub(crate) trait Speech {
     fn client(&mut self, text: &str) -> Vec<u8>;
     /// Returns the bytes that the origin sends.
     fn origin(&mut self, text: &str) -> Vec<u8>;
-    /// The bytes that `text` must have become on their way to the origin, given what is leaving.
+    /// The bytes that `text` stands for on the way to the origin; `leaving` is the actual output.
     fn to_origin(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
-    /// The same on their way to the client.
+    /// The same on the way to the client.
     fn to_client(&mut self, text: &str, leaving: &[u8]) -> Vec<u8>;
-    /// A request that changes nothing, after which the connection's rights are known; and its
+    /// A request without side effects, which makes the cache query the connection's rights; and its
     /// reply.
     fn opening(&mut self) -> (Vec<u8>, Vec<u8>);
-    /// If what is leaving for the origin begins with a question about the connection's rights, how
-    /// long that is, and what a polite origin says to it.
+    /// If `leaving` begins with a query of the cache about the connection's rights: the length of
+    /// the query, and the default reply.
     fn polite(&mut self, leaving: &[u8]) -> Option<(usize, Vec<u8>)>;
-    /// The origin's connection is over.
+    /// The origin's connection is closed.
     fn origin_gone(&mut self) {}
-    /// Bytes for a person.
+    /// Printable form of `bytes`.
     fn show(bytes: &[u8]) -> String {
         bytes.escape_ascii().to_string()
     }
 }
 
-/// Holds every conversation of `folder`.
+/// Runs every conversation of `folder`.
 pub(crate) fn hold_all<S: Speech>(folder: &str) {
     let ways = [("in whole messages", usize::MAX), ("byte by byte", 1)];
     steps::hold_all(&format!("testdata/conversations/{folder}"), &ways, hold::<S>);
@@ -131,7 +132,7 @@ struct Connections<S: Speech> {
 }
 
 impl<S: Speech> Connections<S> {
-    /// The connection of this number, opened if it is the first that is said of it.
+    /// The connection of this number; opens it on first use.
     fn get(&mut self, number: u64) -> &mut (S, Session<S::Filter>) {
         self.open.entry(number).or_insert_with(|| {
             let (speech, filter) = S::open(&self.settings);
@@ -140,7 +141,7 @@ impl<S: Speech> Connections<S> {
     }
 }
 
-/// Steps before which what the step before sent may still be leaving.
+/// Steps that may use the output of the step before.
 const GO_WITH_THE_STEP_BEFORE: [&str; 7] =
     ["to-origin", "to-client", "config", "stats", "waits", "breaks", "origin-connected"];
 
@@ -165,7 +166,7 @@ impl<S: Speech> Play<S> {
             "to-client" => self.leaves(number, Side::Client, text),
             "waits" => {
                 let waits = self.connections.get(number).1.poll_timeout().is_some();
-                assert!(waits, "{}: it does not wait", self.place);
+                assert!(waits, "{}: the session does not wait", self.place);
             }
             "time" => {
                 let seconds = rest.trim_start_matches('+').trim_end_matches('s');
@@ -227,7 +228,7 @@ impl<S: Speech> Play<S> {
         self.settle();
     }
 
-    /// Lets a fresh connection prove its rights, and counts nothing of it.
+    /// Lets a new connection prove its rights, without changing what `stats` reports.
     fn introduce(&mut self, number: u64) {
         if !self.polite || self.connections.open.contains_key(&number) {
             return;
@@ -282,7 +283,7 @@ impl<S: Speech> Play<S> {
         self.settle();
     }
 
-    /// Tells those whose wait is over.
+    /// Completes the sessions whose wait is over.
     fn settle(&mut self) {
         loop {
             let woken = std::mem::take(self.storage.woken());
@@ -363,7 +364,7 @@ impl<S: Speech> Play<S> {
         }
         self.now += Duration::from_secs(3_600);
         self.storage.advance(self.now);
-        assert!(self.storage.is_idle(), "{}: something is still under way", self.place);
+        assert!(self.storage.is_idle(), "{}: storage is not idle", self.place);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Execution of memcached conversations. Messages are separated by ` ; `;
-//! `|` in one is a line end, and `_` alone is no message at all.
+//! Notation of memcached conversations: ` ; ` separates messages, `|` is a line end, and `_` alone
+//! is no message.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::conversation::{Config, Speech};
 
 pub(crate) struct Memcached;
 
-/// What the cache asks a connection for, to know whether it is logged in.
+/// The query by which the cache checks whether a connection is authenticated.
 const CHECK: &[u8] = b"version\r\n";
 
 impl Speech for Memcached {
@@ -33,7 +33,7 @@ impl Speech for Memcached {
         (b"mn\r\n".to_vec(), b"MN\r\n".to_vec())
     }
 
-    /// Every connection may do everything. A client of these conversations asks `mn`.
+    /// Every connection has all rights. The query precedes the client's first request, `mn`.
     fn polite(&mut self, leaving: &[u8]) -> Option<(usize, Vec<u8>)> {
         let first = leaving.strip_prefix(CHECK)?;
         (first == b"mn\r\n").then(|| (CHECK.len(), b"VERSION 1.6.18\r\n".to_vec()))
@@ -56,7 +56,7 @@ impl Speech for Memcached {
     }
 }
 
-/// `set a 0 0 1|x ; get a`; `\x80` and the like stand for bytes, `raw ` for no line ends.
+/// `set a 0 0 1|x ; get a`; `\x80` is an escaped byte, and `raw ` omits the line ends.
 fn messages(text: &str) -> Vec<u8> {
     if text == "_" {
         return Vec::new();

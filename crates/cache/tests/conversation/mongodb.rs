@@ -1,16 +1,16 @@
 //! Notation of MongoDB conversations.
 //!
-//! A message is a document in the shell's notation, and behind it any kind-1 sections:
-//! `client> {insert: "users", $db: "shop"} documents: {_id: 1} {_id: 2}`. Words before it say how
+//! A message is a document in the shell's notation, followed by any number of kind-1 sections:
+//! `client> {insert: "users", $db: "shop"} documents: {_id: 1} {_id: 2}`. Words before it set how
 //! it is sent: `w0` (moreToCome: no reply will come), `exhaust` (replies may stream), `more`
 //! (another reply follows), `checksum`, `zlib`/`snappy`/`zstd`, `query` (the legacy OP_QUERY),
-//! `opcode=2002` (anything else, with the document for a body).
+//! `opcode=2002` (any other opcode, with the document as the body).
 //!
-//! Requests are numbered by the harness. `to-origin> same` is the client's next message byte for
-//! byte; a document there is a request of the cache's own. The origin answers the oldest request
-//! that awaits an answer; `to-client> same` is the origin's next message byte for byte; a document
-//! there is compared with the reply's body, and the reply must name the oldest request that the
-//! client awaits an answer to. `unasked` before a message of the origin: it answers nothing.
+//! The harness numbers the requests. `to-origin> same` expects the client's next message byte for
+//! byte; a document there expects a request that the cache itself makes. The origin replies to its
+//! oldest unanswered request. `to-client> same` expects the origin's next message byte for byte; a
+//! document there is compared with the reply's body, and the reply must be to the client's oldest
+//! unanswered request. `unasked` before a message of the origin: it is no reply to any request.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -34,12 +34,12 @@ const EXHAUST_ALLOWED: u32 = 1 << 16;
 pub(crate) struct MongoDb {
     requests: i32,
     replies: i32,
-    /// Requests of the client that have not been sent to the origin; hits never are.
+    /// Requests of the client that have not been sent to the origin; hits are never sent.
     from_client: VecDeque<Vec<u8>>,
-    /// Requests that left for the origin: number, legacy.
+    /// Requests that were sent to the origin: request ID, legacy.
     at_origin: VecDeque<(i32, bool)>,
     from_origin: VecDeque<Vec<u8>>,
-    /// Requests that the client awaits an answer to.
+    /// Unanswered requests of the client.
     awaited: VecDeque<(i32, bool)>,
 }
 
@@ -146,7 +146,7 @@ impl Speech for MongoDb {
     fn to_client(&mut self, text: &str, leaving: &[u8]) -> Vec<u8> {
         let head = |at: usize| field(leaving, at);
         if text == "same" {
-            // Answers to the cache's own questions never leave.
+            // Replies to the cache's own queries are not forwarded.
             while self.from_origin.front().is_some_and(|sent| field(sent, 4) != head(4)) {
                 self.from_origin.pop_front();
             }
@@ -182,7 +182,7 @@ fn field(bytes: &[u8], at: usize) -> i32 {
     bytes.get(at..at + 4).map_or(0, |field| i32::from_le_bytes(field.try_into().expect("four")))
 }
 
-/// A message as written.
+/// A message of a script.
 struct Spoken {
     opcode: i32,
     flags: u32,
@@ -254,7 +254,7 @@ impl Spoken {
         match self.opcode {
             MSG => {
                 body.extend(self.flags.to_le_bytes());
-                // Sections may come in any order; the ones of kind 1 first is the harder case.
+                // Sections may come in any order; kind 1 before the body is the harder case.
                 body.extend_from_slice(&self.sections);
                 body.push(0);
                 body.extend_from_slice(&self.document);
@@ -295,7 +295,7 @@ impl Spoken {
     }
 }
 
-/// CRC-32C, bit by bit.
+/// CRC-32C, computed bit by bit.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {

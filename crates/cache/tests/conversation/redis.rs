@@ -1,4 +1,4 @@
-//! Execution of Redis conversations; `notation.rs` has their notation.
+//! Conversations with Redis; `notation.rs` of `wire` defines the notation.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Speech for Redis {
         (requests("PING"), replies("+PONG"))
     }
 
-    /// The default user may do everything, every other has rights of its own.
+    /// The default user has all rights; every other user has its own rights.
     fn polite(&mut self, leaving: &[u8]) -> Option<(usize, Vec<u8>)> {
         let (request, length) = decode(leaving, &Limits::default()).expect("well-formed")?;
         let words: Vec<_> = request.arguments().map(String::from_utf8_lossy).collect();

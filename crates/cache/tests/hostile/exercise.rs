@@ -1,9 +1,9 @@
-//! One body for two callers: the test `hostile_bytes_harm_only_their_connection` and the fuzz
-//! target `session`.
+//! Code shared by the test `hostile_bytes_harm_only_their_connection` and the fuzz target
+//! `session`.
 //!
-//! The input is a conversation: first the protocol, then pieces of it. A piece begins with a byte
-//! whose low bit selects the sender and whose other bits are the number of bytes that follow;
-//! `CONTROL` of them means that the next byte is something that happens instead.
+//! The input is a conversation: first the protocol, then chunks. A chunk begins with a byte whose
+//! low bit selects the sender and whose other bits are the number of bytes that follow. If that
+//! number is `CONTROL`, the next byte is an event instead.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,15 +15,15 @@ use cache::{
     storage::{self, MemoryStorage},
 };
 
-/// A piece of this many bytes stands for an event.
+/// A chunk of this length is an event.
 pub(crate) const CONTROL: u8 = 127;
 
 const BUFFERED_BYTES_MAX: usize = 2_000;
-/// A name that cannot be guessed.
+/// A name that the fuzzer cannot guess.
 const NEIGHBOUR: &str = "a user whose name is in no corpus 0d4b7a";
 
-/// Puts bytes through one connection of any protocol, beside a connection that behaves. Panics
-/// where a law of sessions is broken.
+/// Feeds the input to one connection of any protocol, next to a well-behaved connection. Panics if
+/// an invariant of sessions is violated.
 pub(crate) fn exercise(input: &[u8]) {
     match input.split_first() {
         Some((0, conversation)) => redis(conversation),
@@ -72,7 +72,7 @@ fn redis(conversation: &[u8]) {
     rest(&mut storage);
 }
 
-/// Holds the conversation on one connection, until its end or a protocol violation.
+/// Runs the conversation on one connection, until its end or a protocol violation.
 fn hold<F: Filter>(filter: F, mut conversation: &[u8], storage: &mut MemoryStorage) {
     let mut session = Session::new(filter, Arc::new(config()), Ticket(1));
     let mut now = Duration::from_secs(1);
@@ -89,7 +89,7 @@ fn hold<F: Filter>(filter: F, mut conversation: &[u8], storage: &mut MemoryStora
             said += piece.len();
             session.receive(side, piece, storage, now)
         };
-        // The buffered bytes follow from the received bytes, plus an answer or two from storage.
+        // Output is bounded by the received bytes, plus one or two answers from storage.
         for side in [Side::Client, Side::Server] {
             let buffered = session.output(side).len();
             assert!(buffered <= 4 * BUFFERED_BYTES_MAX + 60 * said, "{buffered} of {said}");
@@ -125,7 +125,7 @@ fn happen<F: Filter>(
     session.handle_timeout(storage, *now)
 }
 
-/// Nothing is left under way.
+/// Asserts that storage is idle.
 fn rest(storage: &mut MemoryStorage) {
     storage.advance(Duration::from_secs(3_600));
     assert!(storage.is_idle());

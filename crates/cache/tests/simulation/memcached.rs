@@ -1,4 +1,5 @@
-//! A tiny memcached: six items, and clients that use what the cache must understand.
+//! A minimal memcached: six items, and clients that use the commands that the cache must
+//! understand.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -21,7 +22,7 @@ pub(crate) struct Memcached;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
     Shaped(Shape),
-    /// A quiet `mg` and a `mn`.
+    /// A quiet `mg` followed by `mn`.
     Quiet,
     /// Two lines, or an error.
     Unknown,
@@ -181,7 +182,7 @@ impl Protocol for Memcached {
         };
         let mut reply = Vec::new();
         if request.verb().has_value() && random.one_in(12) {
-            // An error that proves nothing.
+            // An error that does not tell whether the write was executed.
             if random.one_in(2) {
                 run(&request, origin, random, &mut Vec::new());
             }
@@ -199,7 +200,7 @@ impl Protocol for Memcached {
     }
 }
 
-/// Carries out one request.
+/// Executes one request.
 fn run(request: &Request<'_>, origin: &mut Origin, random: &mut Random, out: &mut Vec<u8>) {
     let word = |at: usize| {
         let word = request.words().nth(at).unwrap_or_default();
@@ -277,7 +278,7 @@ fn run(request: &Request<'_>, origin: &mut Origin, random: &mut Random, out: &mu
     out.extend_from_slice(reply);
 }
 
-/// A client's, or the cache's own question for a lifetime.
+/// `mg` of a client, or of the cache, which asks for the remaining TTL.
 fn meta_get(
     request: &Request<'_>,
     key: KeyNumber,
@@ -298,7 +299,7 @@ fn meta_get(
         match letter {
             b'k' => out.extend(format!(" kk{key}").bytes()),
             b't' => {
-                // Whole seconds, of a clock that may be late.
+                // Whole seconds, from a clock that may lag.
                 let left_ms = origin.left_ms(key);
                 let left = (left_ms + 999) / 1_000 + random.below(2) as i64;
                 out.extend(format!(" t{}", if left_ms < 0 { -1 } else { left }).bytes());
@@ -327,7 +328,7 @@ impl Client {
     }
 }
 
-/// What a read of one key is answered by, without what ends the reply.
+/// The answer to a read of one key, without the reply's terminator.
 fn answer(form: usize, key: KeyNumber, value: Value) -> Vec<u8> {
     let text = value.map(|value| value.to_string());
     match (form, text) {

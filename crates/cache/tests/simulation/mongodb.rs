@@ -1,5 +1,5 @@
-//! A tiny MongoDB: one collection of six records, a view of it, and drivers that use what the cache
-//! must understand.
+//! A minimal MongoDB: one collection of six records, a view of it, and drivers that use the
+//! commands that the cache must understand.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -52,7 +52,7 @@ impl Protocol for MongoDb {
         let (value, until) = (asking.value(), asking.until.as_millis());
         let random = &mut *asking.random;
         let key = random.below(KEYS);
-        // The same number in each of its types.
+        // The same number in each numeric type.
         let id = match random.below(4) {
             0 => format!("{key}.0"),
             1 => format!("NumberLong({key})"),
@@ -78,7 +78,7 @@ impl Protocol for MongoDb {
                 let query = format!("query: {{_id: {id}}}");
                 (format!("findAndModify: \"users\", {query}, update: {set}, upsert: true"), write())
             }
-            // Sent without asking for an answer.
+            // An unacknowledged write.
             29 => {
                 let until = format!("until: NumberLong({until})");
                 (format!("update: \"users\", updates: {updates}, {until}"), Vec::new())
@@ -160,9 +160,9 @@ impl Protocol for MongoDb {
         if request.acknowledged() {
             let asks_who = request.namespace.database == "enroute";
             let body = match random.below(60) {
-                // The reported login is consistent with what is executed at that moment.
+                // Never fails, so that the reported login is consistent with what is executed then.
                 _ if asks_who => run(server, &request, origin),
-                // Some refusals prove that nothing was done, some do not.
+                // Some errors prove that nothing was executed, others do not.
                 0..5 => refused(),
                 5 => error(),
                 6 => {
@@ -200,11 +200,11 @@ impl Client {
     }
 }
 
-/// Carries out one command; gives its reply.
+/// Executes one command; returns its reply.
 fn run(server: &mut Server, request: &Request<'_>, origin: &mut Origin) -> Vec<u8> {
     let field = |name| request.body.element(name).expect("well-formed");
     match request.name {
-        // Asks whether the connection is served.
+        // The query of the cache for the connection's rights.
         "find" if request.namespace.database == "enroute" => {}
         "find" => {
             let key = key(&field("filter").expect("a filter").document().expect("a document"));
@@ -299,7 +299,7 @@ fn key(filter: &Document<'_>) -> KeyNumber {
         .document()
         .map_or(id, |equals| equals.element("$eq").expect("well-formed").expect("$eq"));
     wire::mongo::key::append(&id, &mut key).expect("a value");
-    // Found by comparing with what integers look like.
+    // Compares with the canonical form of each integer key.
     (0..KEYS).find(|number| key == canonical(*number)).expect("a key")
 }
 

@@ -1,4 +1,4 @@
-//! The simulated origin: what it holds and has held.
+//! The simulated origin with the history of its values.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub(crate) type KeyNumber = usize;
 /// The value of a key: the number of the write that set it.
 pub(crate) type Value = Option<u32>;
 
-/// The origin: the truth, and all of its history.
+/// The simulated origin: the current values and all former ones.
 #[derive(Debug)]
 pub(crate) struct Origin {
     values: [Value; KEYS],
@@ -19,7 +19,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Nothing is there, and nothing ever was.
+    /// An origin without keys.
     pub(crate) fn new() -> Self {
         Self {
             values: [None; KEYS],
@@ -41,7 +41,7 @@ impl Origin {
         self.history[key].push((self.moment, value));
     }
 
-    /// Redis's PTTL.
+    /// The remaining TTL, as PTTL of Redis reports it.
     pub(crate) fn left_ms(&self, key: KeyNumber) -> i64 {
         match (self.values[key], self.expires_at[key]) {
             (None, _) => -2,

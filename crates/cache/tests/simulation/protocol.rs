@@ -1,4 +1,4 @@
-//! The protocol-specific part of the simulation: a client's end and the origin's.
+//! The protocol-specific part of the simulation: the client's side and the origin's.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -12,29 +12,29 @@ use crate::{
     random::Random,
 };
 
-/// Rules of every simulated listener.
+/// The caching rules of every simulated listener.
 pub(crate) fn rules() -> Arc<LiveRules> {
     let ttl = Duration::from_secs(20);
     Arc::new(Rules { ttl, ..Rules::default() }.into())
 }
 
-/// A client's request, as far as the oracle must know it.
+/// The part of a client's request that the oracle needs.
 #[derive(Debug, Clone)]
 pub(crate) enum Ask {
     /// A read of these keys, in a `form` of the protocol's own.
     Read { keys: Vec<KeyNumber>, form: usize },
-    /// Anything else that is answered once.
+    /// Any other request that has one reply.
     Other,
 }
 
-/// The state from which a client makes a request.
+/// The inputs from which a client makes a request.
 pub(crate) struct Asking<'w> {
     pub(crate) random: &'w mut Random,
-    /// Requests without a reply must reach the origin before this time, or never.
+    /// Requests without a reply are executed by the origin before this time, or never.
     pub(crate) until: Duration,
-    /// Fraction of the writes above a key that is made: one in this number.
+    /// One in this many writes to more than a key is made.
     pub(crate) calm: usize,
-    /// Fraction of the other writes that is made: one in this number.
+    /// One in this many of the other writes is made.
     pub(crate) idle: usize,
     pub(crate) values: &'w mut u32,
 }
@@ -46,7 +46,7 @@ impl Asking<'_> {
         *self.values
     }
 
-    /// Chooses one of the given numbers of reads, writes to a key, and writes above a key.
+    /// Chooses among `reads` reads, `narrow` writes to a key, and `wide` writes to more than a key.
     pub(crate) fn choose(&mut self, reads: usize, narrow: usize, wide: usize) -> usize {
         let choice = self.random.below(reads + narrow + wide);
         if choice >= reads + narrow && !self.random.one_in(self.calm)
@@ -58,7 +58,7 @@ impl Asking<'_> {
     }
 }
 
-/// A protocol: both ends of it.
+/// A protocol: the client's side and the origin's.
 pub(crate) trait Protocol: Sized {
     type Filter: Filter;
     /// One client's side of a connection.
@@ -67,13 +67,13 @@ pub(crate) trait Protocol: Sized {
     type Server: Default + Debug;
 
     fn filter(random: &mut Random) -> Self::Filter;
-    /// One or more requests in `out`, and what is asked by those that will be answered.
+    /// Writes one or more requests to `out`; returns those that will be answered.
     fn ask(client: &mut Self::Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask>;
     /// Whether the client got a reply after which it stops.
     fn gives_up(_: &Self::Client) -> bool {
         false
     }
-    /// Takes one whole reply off `bytes`; false if there is none.
+    /// Moves one whole reply from `bytes` to `reply`; false if there is none.
     fn reply(client: &mut Self::Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool;
     /// Returns whether `reply` is the answer to a read of keys that hold one of `values` each; None
     /// if it is an error.
@@ -84,8 +84,8 @@ pub(crate) trait Protocol: Sized {
         values: &[Vec<Value>],
         reply: &[u8],
     ) -> Option<bool>;
-    /// Carries out the next whole request in `bytes`; false if there is none. The reply, if any,
-    /// goes to `out`.
+    /// Executes the next whole request in `bytes`; false if there is none. The reply, if any, is
+    /// appended to `out`.
     fn serve(
         server: &mut Self::Server,
         bytes: &mut Vec<u8>,

@@ -1,4 +1,4 @@
-//! Randomness from one seed.
+//! Random numbers from one seed.
 
 use rand_xoshiro::{
     SplitMix64,

@@ -1,4 +1,5 @@
-//! A tiny Redis: two databases of three keys, and clients that use what the cache must understand.
+//! A minimal Redis: two databases of three keys, and clients that use the commands that the cache
+//! must understand.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -33,11 +34,11 @@ pub(crate) struct Server {
     queued: Option<Vec<Vec<Vec<u8>>>>,
     /// A command was refused instead of being queued.
     aborted: bool,
-    /// The request before was a script, and was refused for lack of a right.
+    /// The previous request was a script, and was refused for a missing right.
     refuses_code: bool,
 }
 
-/// May do everything.
+/// The reply to `ACL GETUSER` for a user that has all rights.
 const RIGHTS: &[u8] = b"*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
     $4\r\nkeys\r\n$2\r\n~*\r\n";
 
@@ -127,7 +128,7 @@ impl Protocol for Redis {
             let Some((_, length)) = found else { return false };
             reply.clear();
             reply.extend(bytes.drain(..length));
-            // A push stands between replies.
+            // A push may come between replies.
             if reply.first() != Some(&b'>') {
                 let changed = client.changes.pop_front().expect("it was asked");
                 client.gave_up |= changed && reply.first() == Some(&b'-');
@@ -157,7 +158,7 @@ impl Protocol for Redis {
             }
             _ => reply,
         };
-        // Every element is one that its key may have.
+        // Each element must be a possible value of its key.
         let mut rest = reply;
         for (key, values) in keys.iter().zip(values) {
             let mut candidates =
@@ -190,8 +191,9 @@ impl Protocol for Redis {
         }
         let runs_code = words[0].eq_ignore_ascii_case(b"EVAL");
         if runs_code && words[1].is_empty() {
-            // The cache asks whether the one before was refused, and not in a transaction.
-            assert!(server.queued.is_none(), "a proof becomes part of a transaction");
+            // The cache queries whether the previous script was refused, never within a
+            // transaction.
+            assert!(server.queued.is_none(), "the query becomes part of a transaction");
             out.extend_from_slice(if server.refuses_code { NO_RIGHT } else { b"$-1\r\n" });
             return true;
         }
@@ -208,7 +210,7 @@ impl Protocol for Redis {
             });
             return true;
         }
-        // An error that proves nothing: the write was carried out.
+        // An error that does not tell whether the write was executed; it was.
         if random.one_in(12) && server.queued.is_none() && matches!(&*words[0], b"SET" | b"DEL") {
             run(server, &words, origin, &mut Vec::new());
             out.extend_from_slice(b"-ERR what it did is not said\r\n");
@@ -219,7 +221,7 @@ impl Protocol for Redis {
     }
 }
 
-/// Carries out a command that nothing stands in the way of, or queues it in its transaction.
+/// Executes a command, or queues it in its transaction.
 fn carry_out(
     server: &mut Server,
     words: Vec<Vec<u8>>,
@@ -254,7 +256,7 @@ fn carry_out(
             queued.push(words);
             out.extend_from_slice(b"+QUEUED\r\n");
         }
-        // MULTI was refused, and so is this.
+        // MULTI was refused, so EXEC is too.
         (None, "EXEC") if random.one_in(2) => {
             out.extend_from_slice(b"-EXECABORT Transaction discarded because of: NOPERM\r\n");
         }
@@ -263,7 +265,7 @@ fn carry_out(
     }
 }
 
-/// The error for a missing right; a script may return it, too.
+/// The error for a missing right; a script may return the same text.
 const NO_RIGHT: &[u8] = b"-NOPERM this user has no permissions\r\n";
 const OK: &[u8] = b"+OK\r\n";
 
@@ -287,14 +289,15 @@ impl Words<'_> {
     }
 }
 
-/// Carries out one command.
+/// Executes one command.
 fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Vec<u8>) {
     let said = Words { words, base: server.database * KEYS_EACH };
     let key = |at: usize| said.key(at);
     let read = |form: usize, at: usize| answer(form, key(at), origin.value(key(at)), server.resp3);
     match said.word(0).to_uppercase().as_str() {
         "HELLO" => {
-            // The cache asks by the protocol in use if the user may not read its own rights.
+            // The cache sends HELLO to learn the protocol version if the user may not read its own
+            // rights.
             server.resp3 = said.word(1) == "3";
             out.extend_from_slice(b"%1\r\n+proto\r\n:3\r\n");
         }
@@ -315,7 +318,7 @@ fn run(server: &mut Server, words: &[Vec<u8>], origin: &mut Origin, out: &mut Ve
     }
 }
 
-/// Carries out a command that writes; returns the reply.
+/// Executes a write; returns the reply.
 fn write(name: &str, said: &Words<'_>, resp3: bool, origin: &mut Origin) -> Vec<u8> {
     let (key, number) = (|at| said.key(at), |at| said.number(at));
     match name {
@@ -347,7 +350,7 @@ fn write(name: &str, said: &Words<'_>, resp3: bool, origin: &mut Origin) -> Vec<
             }
             origin.put(to, Some(value), lives);
         }
-        // Neither says which key it writes; what a script says proves nothing.
+        // Neither of these names its key in a way the cache knows; a script's reply proves nothing.
         "EVAL" => {
             origin.put(key(3), Some(number(4)), None);
             let said: [&[u8]; 3] = [OK, NO_RIGHT, b"+QUEUED\r\n"];
@@ -374,7 +377,7 @@ impl Client {
     }
 }
 
-/// Values say whose they are only by what was written; their length varies with the number.
+/// The value identifies its write and thereby its key; the length varies with the number.
 fn answer(form: usize, _: KeyNumber, value: Value, resp3: bool) -> Vec<u8> {
     let text = value.map(|value| value.to_string());
     match (form, text) {

@@ -1,13 +1,12 @@
 //! Sessions between simulated clients and a simulated origin, from one seed.
 //!
-//! Every step one thing happens somewhere: a client asks, a piece of some connection's bytes moves
-//! one hop, the origin carries out one request of some connection, time passes, a connection
-//! breaks. Between connections the order is random, on one connection it is kept. A connection that
-//! breaks leaves its requests behind: the origin may still carry them out, for as long as the
-//! quarantine.
+//! In every step one event happens: a client sends a request, a chunk of a connection's bytes moves
+//! one hop, the origin executes a request of some connection, time passes, or a connection breaks.
+//! The order between connections is random; the order within a connection is kept. The origin may
+//! still execute the requests of a broken connection until the quarantine has elapsed.
 //!
-//! The oracle is the origin's own history. A read is right if what it returned was the key's value
-//! at some moment between question and answer, in the bytes that the origin would have used.
+//! The oracle is the origin's history. A read is correct if it returns a value that the key had at
+//! some moment between request and reply, encoded as the origin would have encoded it.
 
 use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 
@@ -25,9 +24,9 @@ use crate::{
 };
 
 const SEATS: usize = 8;
-/// For as long as the origin may carry out what a broken connection left behind.
+/// For this long the origin may execute requests of a broken connection.
 pub(crate) const QUARANTINE: Duration = Duration::from_secs(5);
-/// Requests a client has under way at once.
+/// Maximum number of requests that a client has in flight.
 const PIPELINE: usize = 5;
 
 struct Seat<P: Protocol> {
@@ -37,16 +36,16 @@ struct Seat<P: Protocol> {
     client_out: Vec<u8>,
     client_in: Vec<u8>,
     link: Option<Connection<P>>,
-    /// The client is gone; the origin's answers to its writes are waited for.
+    /// The client has disconnected; the session waits for the origin's replies to its writes.
     gone: bool,
 }
 
-/// A connection as the origin has it.
+/// The origin's side of a connection.
 struct Connection<P: Protocol> {
     server: P::Server,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// The time at which it was cut, if it was.
+    /// The time at which the connection was cut; `Duration::MAX` if it was not.
     cut_at: Duration,
 }
 
@@ -67,11 +66,11 @@ pub(crate) struct World<P: Protocol> {
     origin: Origin,
     values: u32,
     reads: usize,
-    /// Rarity of broken connections and of writes of whole databases.
+    /// One in this many connection faults and writes of whole databases happens.
     calm: usize,
-    /// Rarity of writes of a key.
+    /// One in this many writes of a key happens.
     idle: usize,
-    /// No more faults and no more requests.
+    /// No more faults and requests: the run comes to its end.
     ending: bool,
 }
 
@@ -82,7 +81,8 @@ pub(crate) struct Seen {
     pub(crate) verified: u64,
 }
 
-/// Runs the world of `seed` with a cache of this quarantine; panics where it is not as it must be.
+/// Runs the simulation of `seed` with this quarantine; panics if a read or the final state is
+/// wrong.
 pub(crate) fn run<P: Protocol>(seed: u64, steps: usize, quarantine: Duration) -> Seen {
     let mut random = Random::new(seed);
     let calm = [1, 10, 100][random.below(3)];
@@ -166,7 +166,7 @@ impl<P: Protocol> World<P> {
         self.let_go();
     }
 
-    /// Ends the sessions of clients that are gone, once their writes are answered.
+    /// Closes the sessions of disconnected clients once their writes are answered.
     fn let_go(&mut self) {
         let done = |seat: &Seat<P>| seat.gone && !seat.session.awaits_writes();
         while let Some(at) = self.seats.iter().position(done) {
@@ -198,7 +198,7 @@ impl<P: Protocol> World<P> {
         seat.asked.extend(asks.into_iter().map(|ask| (moment, ask)));
     }
 
-    /// One client's requests go all the way and back before anything else happens.
+    /// One client's requests are sent and answered before anything else happens.
     fn hurry(&mut self, at: usize) {
         for _ in 0..4 {
             self.ask(at);
@@ -315,8 +315,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// A connection that was cut: the origin carries out what it got of it, or never looks at it
-    /// again.
+    /// For a connection that was cut, the origin executes what it had received, or drops the rest.
     fn serve_cut(&mut self) {
         if self.cut.is_empty() {
             return;
@@ -330,7 +329,7 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Bytes written just before a connection breaks may or may not arrive.
+    /// Bytes that were written just before a connection breaks may or may not arrive.
     fn write_last_words(&mut self, at: usize) {
         if self.random.one_in(2) {
             self.client_to_session(at);
@@ -345,7 +344,8 @@ impl<P: Protocol> World<P> {
         self.part(at);
     }
 
-    /// The client of a session is gone; one that lost its origin makes no further connection to it.
+    /// The client of a session disconnects; a session without an origin connection makes no new
+    /// one.
     fn part(&mut self, at: usize) {
         if self.seats[at].gone {
             return self.close(at);
@@ -397,14 +397,14 @@ impl<P: Protocol> World<P> {
         }
     }
 
-    /// Everything comes to rest, every answer arrives, and nothing is left in storage.
+    /// Waits until every request is answered, and asserts that storage is idle.
     fn end(&mut self) {
         self.ending = true;
         let mut steps = 0;
         while self.seats.iter().any(|seat| !seat.asked.is_empty() || !seat.session.is_quiet()) {
             self.step();
             steps += 1;
-            assert!(steps < 200_000, "a client waits for ever: {:?}", self.stuck());
+            assert!(steps < 200_000, "a client waits forever: {:?}", self.stuck());
         }
         for seat in &mut self.seats {
             seat.session.close(&mut self.storage, self.origin.now);
@@ -412,7 +412,7 @@ impl<P: Protocol> World<P> {
         self.origin.now += 2 * QUARANTINE;
         self.storage.advance(self.origin.now);
         self.wake();
-        assert!(self.storage.is_idle(), "something is left under way");
+        assert!(self.storage.is_idle(), "storage is not idle");
     }
 
     fn stuck(&self) -> Vec<String> {
@@ -421,13 +421,13 @@ impl<P: Protocol> World<P> {
     }
 }
 
-/// Cuts a piece of random length off the front.
+/// Removes a chunk of random length from the front.
 fn piece(bytes: &mut Vec<u8>, random: &mut Random) -> Vec<u8> {
     let count = length(bytes.len(), random);
     bytes.drain(..count).collect()
 }
 
-/// All of it as often as not.
+/// The whole length in half of the cases, a random shorter one otherwise.
 fn length(all: usize, random: &mut Random) -> usize {
     if all == 0 || random.one_in(2) { all } else { 1 + random.below(all) }
 }

@@ -1,4 +1,4 @@
-//! Conversations with an origin that answers what the test writes.
+//! The feed against a scripted origin: each test writes the origin's replies.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,9 +34,9 @@ struct World {
     storage: MemoryStorage,
     feed: Feed,
     now: Duration,
-    /// Requests of the feed that were not answered yet: number, name, body.
+    /// Requests of the feed without a reply so far: request ID, command name, body.
     asked: Vec<(i32, String, Vec<u8>)>,
-    /// How the origin calls its process.
+    /// The `processId` that the origin reports.
     process: i32,
 }
 
@@ -54,7 +54,7 @@ impl World {
         Self { settings, storage, feed, now: START, asked: Vec::new(), process: 1 }
     }
 
-    /// A feed that is established: the origin and its stream stand at 10.
+    /// An established feed; the origin and its change stream are at time 10.
     fn standing() -> Self {
         let mut world = Self::new();
         world.connect();
@@ -75,7 +75,7 @@ impl World {
         self.asked.clear();
     }
 
-    /// Reads what the feed has written.
+    /// Decodes the requests that the feed has written.
     fn listen(&mut self) {
         let output = self.feed.output();
         let mut bytes = output.bytes();
@@ -96,7 +96,7 @@ impl World {
         asked
     }
 
-    /// The same where the feed may refuse the answer; returns the error's text.
+    /// As `answer`, for a reply that the feed rejects; returns the error's text.
     fn refuse(&mut self, name: &str, fill: impl FnOnce(&mut Writer<'_>)) -> String {
         let (_, answered) = self.try_answer(name, fill);
         let error = answered.unwrap_err();
@@ -115,7 +115,7 @@ impl World {
         Writer::write(&mut reply, fill);
         let mut bytes = Vec::new();
         message::write(&mut bytes, 1_000 + id, id, &reply);
-        // In two pieces, as a network may bring it.
+        // In two pieces, as TCP may deliver it.
         let (first, rest) = bytes.split_at(bytes.len() / 2);
         self.feed.receive(first, &mut self.storage, self.now).unwrap();
         let received = self.feed.receive(rest, &mut self.storage, self.now);
@@ -133,13 +133,13 @@ impl World {
         self.answer("aggregate", |reply| batch(reply, "firstBatch", &[], &token(time)))
     }
 
-    /// The origin has come as far as `time`, and the stream too.
+    /// Advances the origin and its stream to `time`.
     fn caught_up(&mut self, time: u64) {
         self.position(time);
         self.batch(&[], &token(time));
     }
 
-    /// The origin has come as far as `time`.
+    /// Advances the origin to `time`.
     fn position(&mut self, time: u64) {
         let process = self.process;
         self.answer("hello", |hello| greeting(hello, process, time));
@@ -211,7 +211,7 @@ impl World {
     }
 }
 
-/// The reply to `hello` of a primary that has come as far as `time`.
+/// The reply to `hello` of a primary whose last write is at `time`.
 fn greeting(hello: &mut Writer<'_>, process: i32, time: u64) {
     hello.str("setName", "rs");
     hello.i32("maxWireVersion", 21);
@@ -244,17 +244,17 @@ fn document(fill: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     bytes
 }
 
-/// The token of a stream that has no event up to `time`.
+/// The resume token of a stream that has no event up to `time`.
 fn token(time: u64) -> Vec<u8> {
     document(|token| token.str("_data", &format!("82{time:016X}2B0429296E04")))
 }
 
-/// The token of event `number` at `time`.
+/// The resume token of event `number` at `time`.
 fn event_token(time: u64, number: u32) -> Vec<u8> {
     document(|token| token.str("_data", &format!("82{time:016X}2B042C0100296E5A{number:08X}04")))
 }
 
-/// An event `operation` of `shop.collection`, the `number`th at `time`.
+/// Event `operation` of `shop.collection`, number `number` at `time`.
 fn event(
     operation: &str,
     collection: &str,

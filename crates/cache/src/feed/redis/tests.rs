@@ -128,7 +128,7 @@ fn a_named_key_is_dropped_and_its_late_reply_is_not_stored() {
     let mut world = World::standing();
     let lease = world.lease(0).unwrap();
     assert!(world.fill(lease, 0));
-    // In pieces, as a network brings it.
+    // In pieces, as TCP may deliver it.
     for byte in b">2\r\n$10\r\ninvalidate\r\n*2\r\n$1\r\nj\r\n$1\r\nk\r\n" {
         world.hear(&[*byte]);
     }

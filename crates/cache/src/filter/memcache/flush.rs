@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(bound(10, 169), Some(seconds(107)));
         assert_eq!(bound(10, 170), None);
         assert_eq!(bound(1, 100), Some(seconds(98)));
-        // At once, or in the past: the write itself drops everything.
+        // A flush now or in the past: the write itself drops everything.
         for delay in [0, -1, 1 << 32, 2_000_000_000] {
             assert_eq!(bound(delay, 100), None, "{delay}");
         }

@@ -130,7 +130,7 @@ mod tests {
             ("strlen", &[], ":0\r\n", true),
             ("strlen", &[], ":5\r\n", false),
             ("exists", &[], ":0\r\n", true),
-            // The first bit, or the lowest score, of a key that is there.
+            // The first bit, or the lowest rank, of an existing key.
             ("bitpos", &["1"], ":0\r\n", false),
             ("zrank", &["m"], ":0\r\n", false),
             ("zrank", &["m"], "_", true),
@@ -142,8 +142,8 @@ mod tests {
             ("getrange", &["0", "1"], "$", true),
             ("type", &[], "+none\r\n", true),
             ("json.get", &[], "_", false),
-            // A command whose name is the beginning of another, and an option as long as a letter's
-            // code.
+            // A command whose name is a prefix of another, and an option whose length equals the
+            // code of a letter.
             ("hgetex", &["f"], "_", false),
             ("hget", &[&long], "_", true),
         ];

@@ -314,7 +314,7 @@ mod tests {
             "*2 *4 :0 :99 *3 $9 127.0.0.1 :1 $2 id *3 $9 127.0.0.1 :2 $2 id \
              *3 :100 :200 *4 $8 10.0.0.9 :7000 $2 id *2 $2 ip $1 x "
         );
-        // A node that does not know its own host.
+        // A node that does not know its own address.
         let reply = "*1 *3 :0 :1 *2 $-1 :7000 ";
         assert_eq!(rewritten(Topology::Slots, reply), "*1 *3 :0 :1 *2 $9 127.0.0.1 :1 ");
         assert_eq!(rewritten(Topology::Slots, "-ERR "), "-ERR ");
@@ -322,8 +322,8 @@ mod tests {
 
     #[test]
     fn slots_with_announced_host_names() {
-        // Address and name, either of them preferred, in both versions of the protocol; only one of
-        // them is the origin of a listener.
+        // Address and host name, either as the preferred endpoint, in both protocol versions; only
+        // one of the two is configured as the origin of a listener.
         for (host, port, metadata, ours) in [
             ("$8 10.0.0.1", 7000, "*2 $8 hostname $6 a.node", ["$9 127.0.0.1", ":1"]),
             ("$6 a.node", 7000, "%1 $2 ip $8 10.0.0.1", ["$9 127.0.0.1", ":1"]),

@@ -97,7 +97,7 @@ mod tests {
             (Tag::Exec, "*-1", true, refused),
             (Tag::Exec, "*1", true, Verdict::Applied),
             (Tag::Exec, "-EXECABORT Transaction discarded", true, refused),
-            // MULTI was refused, so the commands after it were executed at once.
+            // MULTI was refused, so the commands after it were executed immediately.
             (Tag::Exec, "-EXECABORT Transaction discarded", false, Verdict::Unclear),
             (Tag::Exec, "-ERR EXEC without MULTI", false, Verdict::Unclear),
             (Tag::Discard, "-ERR DISCARD without MULTI", true, Verdict::Unclear),

@@ -1,9 +1,11 @@
-//! Every order in which the steps of two writers and a reader, or of a writer and two readers, can
-//! come: what storage serves after each step is what the origin holds at that moment.
+//! An exhaustive model: every interleaving of the steps of two writers and one reader, or of one
+//! writer and two readers. After each step, storage serves only the value that the origin then
+//! holds.
 //!
-//! A writer writes a key, its collection or its origin; it is applied, refused, or its answer is
-//! lost before or after the origin has carried it out, or though it never does. A reader takes a
-//! lease, is answered by the origin, and fills. The steps act on the real [`MemoryStorage`].
+//! A writer writes a key, its collection or its origin. The write is applied or refused, or its
+//! reply is lost: before or after the origin executes it, or without the origin ever executing it.
+//! A reader takes a lease, receives the origin's reply, and fills. The steps act on the real
+//! [`MemoryStorage`].
 
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Send,
-    /// The origin carries the write out.
+    /// The origin executes the write.
     Execute,
     Settle(Outcome),
     Lose,
@@ -61,7 +63,7 @@ struct World {
     storage: MemoryStorage,
     principal: Principal,
     now: Duration,
-    /// Value at the origin; each write gives another number.
+    /// Value at the origin; each write increments it.
     value: u32,
     key: Vec<u8>,
 }
@@ -80,12 +82,12 @@ impl World {
         Key::new(Namespace::new(0, "origin", b"shop", b"users"), key)
     }
 
-    /// Runs one order of the clients' steps, with or without an answer stored before.
+    /// Runs one interleaving of the clients' steps, with or without a previously stored answer.
     ///
     /// # Errors
-    /// What storage serves that the origin does not hold, and after which steps.
+    /// A served value that the origin does not hold, and the steps that led to it.
     fn run(&mut self, stored: bool, order: &[usize], clients: &mut [Client]) -> Result<(), String> {
-        // Another key each time: what an earlier order has left behind is not met.
+        // A new key each time, so that nothing of an earlier run affects this one.
         self.value += 1;
         self.key = self.value.to_le_bytes().to_vec();
         if stored {
@@ -152,7 +154,7 @@ impl World {
         }
     }
 
-    /// The value that storage answers now.
+    /// The value that storage serves now.
     fn served(&mut self) -> Option<u32> {
         let mut served = None;
         let hit =
@@ -167,7 +169,7 @@ impl World {
     }
 }
 
-/// Calls `visit` with every order of the remaining steps (`left`) of each client.
+/// Calls `visit` with every interleaving of the remaining steps (`left`) of each client.
 fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut impl FnMut(&[usize])) {
     if left.iter().all(|left| *left == 0) {
         return visit(order);
@@ -183,8 +185,8 @@ fn orders(left: &mut [usize], order: &mut Vec<usize>, visit: &mut impl FnMut(&[u
     }
 }
 
-/// A quarantine lasts longer than the origin takes to execute lost writes, so no other order is
-/// possible while that is so.
+/// Excludes the orders in which a quarantine elapses before the origin has executed a lost write:
+/// the quarantine is longer than that.
 fn is_possible(order: &[usize], programs: &[(&'static [Step], usize)]) -> bool {
     let mut done = vec![0; programs.len()];
     order.iter().all(|&client| {
@@ -198,7 +200,7 @@ fn is_possible(order: &[usize], programs: &[(&'static [Step], usize)]) -> bool {
     })
 }
 
-/// Returns the number of orders, or the fault of the first wrong one.
+/// Returns the number of interleavings, or the description of the first violation.
 fn explore(
     stored: bool,
     programs: &[(&'static [Step], usize)],
@@ -215,7 +217,7 @@ fn explore(
             count += 1;
         }
     });
-    assert!(fault.is_some() || world.storage.is_idle(), "something is left of {programs:?}");
+    assert!(fault.is_some() || world.storage.is_idle(), "storage is not idle after {programs:?}");
     fault.map_or(Ok(count), Err)
 }
 
@@ -229,7 +231,7 @@ fn of_two_writers_and_a_reader() {
     let mut count = 0;
     for (place, first) in WRITERS.into_iter().enumerate() {
         for second in &WRITERS[place..] {
-            // Two that are lost in different ways add orders and no case.
+            // Two writes that are lost in different ways add interleavings but no new case.
             if first.contains(&Lose) && second.contains(&Lose) && first != *second {
                 continue;
             }
@@ -252,7 +254,7 @@ fn of_a_writer_and_two_readers() {
     }
 }
 
-/// Clients that break one rule each: the model finds what comes of it.
+/// Clients that break one rule each: the model finds a violation for each rule.
 #[test]
 fn each_rule_is_needed() {
     let broken: [(&str, &'static [Step], &'static [Step]); 5] = [

@@ -1,5 +1,5 @@
-//! Models of storage: every order of a few steps, and threads in orders drawn at random. And what a
-//! model does not show.
+//! Models of storage: all interleavings of a few steps, and threads in random schedules. Also tests
+//! that need the real storage.
 
 mod every_order_of_writes_and_fills_serves_what_is_right;
 mod prefetching_changes_no_answer;

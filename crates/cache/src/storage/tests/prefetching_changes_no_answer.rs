@@ -1,4 +1,4 @@
-//! Storage prefetches once it is larger than the caches of processors, and answers as before.
+//! Storage that is larger than the processor's caches prefetches, and gives the same answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,14 +14,14 @@ use crate::{
 
 const NOW: Duration = Duration::from_secs(1);
 const VALUE_BYTES: usize = 64 << 10;
-/// 80 MiB.
+/// With `VALUE_BYTES` each: 80 MiB.
 const ITEMS: u32 = 1_280;
 
 fn key(bytes: &[u8]) -> Key<'_> {
     Key::new(Namespace::new(0, "origin", b"shop", b"users"), bytes)
 }
 
-/// What storage answers, or a miss, whose lease is redeemed with `filled`.
+/// Returns the stored answer; on a miss, fills with `filled` or releases the lease.
 fn read(
     storage: &mut Handle,
     principal: &Principal,
@@ -55,14 +55,14 @@ fn answers_are_the_same_with_keys_that_are_stored_and_that_are_not() {
     let principal = standing.receiver().expect("proven").clone();
 
     shards.advance(NOW);
-    assert!(!storage.prefetches(), "an empty storage is small");
+    assert!(!storage.prefetches(), "empty storage does not prefetch");
     let value = |number: u32| [number.to_le_bytes()[0]].repeat(VALUE_BYTES);
     for number in 0..ITEMS {
         assert_eq!(read(&mut storage, &principal, number, Some(&value(number))), None);
     }
     shards.advance(NOW);
-    assert!(storage.prefetches(), "80 MiB are stored");
-    // Every second one is absent.
+    assert!(storage.prefetches(), "80 MiB of storage prefetch");
+    // Every second key is absent.
     let numbers: Vec<u32> = (0..ITEMS).flat_map(|number| [number, number + ITEMS]).collect();
     for numbers in numbers.chunks(16) {
         let hashes: Vec<u64> =
@@ -75,5 +75,5 @@ fn answers_are_the_same_with_keys_that_are_stored_and_that_are_not() {
     }
     shards.clear();
     shards.advance(NOW);
-    assert!(!storage.prefetches(), "an emptied storage is small");
+    assert!(!storage.prefetches(), "emptied storage does not prefetch");
 }

@@ -1,10 +1,10 @@
-//! Storage shared by workers, run by a model of threads (shuttle) in orders drawn at random. A
-//! write to a collection visits one shard after the other: no read is answered from storage with
-//! what was replaced by a write that had been answered, or had been read, when the read began.
+//! Storage shared by workers, in random thread schedules (shuttle). A write to a collection visits
+//! one shard after the other. No read is served from storage a value older than the newest that an
+//! acknowledged write or a completed read had returned before the read began.
 
 #[path = "../../../../reactor/tests/model/mod.rs"]
 mod model;
-// The same file as in the program, with the model's locks.
+// The file of the product, compiled with shuttle's locks.
 #[path = "../shards.rs"]
 #[allow(clippy::duplicate_mod, dead_code, unreachable_pub, reason = "a part of this test")]
 mod shards;
@@ -31,18 +31,18 @@ use crate::{
 
 const NOW: Duration = Duration::ZERO;
 const LEASE: Duration = Duration::from_secs(1);
-/// In different shards.
+/// Two keys in different shards.
 const KEYS: [&[u8]; 2] = [b"a", b"b"];
-/// Reads of each key by each reader.
+/// Number of reads of each key by each reader.
 const READS: usize = 2;
 
 /// What all threads share.
 struct World {
     shards: Arc<Shards>,
     principal: Principal,
-    /// The value of each key at the origin; each write adds one.
+    /// The value of each key at the origin; each write increments it.
     origin: [AtomicU32; 2],
-    /// The newest value of each key that a client has been told.
+    /// The newest value of each key that a client has received.
     told: [AtomicU32; 2],
 }
 
@@ -50,7 +50,7 @@ struct World {
 enum Writer {
     OfAKey,
     OfTheCollection,
-    /// Its reply does not arrive.
+    /// Writes without receiving a reply.
     Lost,
 }
 
@@ -110,13 +110,13 @@ impl World {
                 Given { key, variant: b"", principal, answer, asked_at: NOW, expires_at: None };
             let _either = storage.fill(grant.lease, given, NOW);
         }
-        assert!(value >= told, "{value} is read of {which} after {told} was told");
+        assert!(value >= told, "key {which}: read {value} after {told}");
         self.told[which].fetch_max(value, SeqCst);
         stored.is_some()
     }
 }
 
-/// Runs these writers beside two readers; some of the reads must be hits.
+/// Runs the two writers concurrently with two readers; some of the reads must be hits.
 fn run(writers: [Writer; 2]) {
     let hits = Arc::new(AtomicUsize::new(0));
     let all = Arc::clone(&hits);

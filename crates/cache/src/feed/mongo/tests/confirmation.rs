@@ -1,4 +1,4 @@
-//! Nothing is served unless the stream is known to have reported everything lately.
+//! Nothing is served unless the stream was recently confirmed to be complete.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn nothing_is_stored_until_the_stream_has_reached_the_origin() {
     world.connect();
     world.greet();
     world.opened(10);
-    assert!(world.lease(users, 1).is_none(), "open, but how far has it come?");
+    assert!(world.lease(users, 1).is_none(), "the position of the stream is not known yet");
     world.position(20);
     world.batch(&[], &token(19));
     assert!(world.lease(users, 1).is_none(), "the stream is behind");
@@ -28,7 +28,7 @@ fn a_stream_that_falls_behind_suspends_and_one_that_catches_up_resumes() {
     world.now += Duration::from_secs(1);
     world.batch(&[], &token(10));
     world.position(30);
-    // A majority is missing: the origin goes on, its stream does not, and still answers.
+    // Without a majority the origin advances, but its stream does not; it still answers.
     for _ in 0..3 {
         world.now += Duration::from_secs(1);
         world.batch(&[], &token(10));
@@ -39,7 +39,7 @@ fn a_stream_that_falls_behind_suspends_and_one_that_catches_up_resumes() {
     assert_eq!(world.feed.poll_timeout(), super::START + SILENCE_MAX);
     world.feed.handle_timeout(&mut world.storage, world.now).expect("it still answers");
     assert!(!world.feed.is_open() && !world.serves("users", 1));
-    // What was changed in the meantime is dropped, and the rest was right all the time.
+    // Keys that changed in the meantime are dropped; the other entries stayed valid.
     let last = event_token(30, 1);
     world.batch(&[change("update", 1, (30, 1))], &last);
     assert!(!world.feed.is_open(), "there may be more events of that time");
@@ -87,7 +87,7 @@ fn of_several_shards_an_empty_batch_is_no_end_of_a_moment() {
     assert!(!world.feed.is_open());
     world.batch(&[], &token(20));
     assert!(world.feed.is_open());
-    // The time that mongos knows of a shard is up to one question of the stream old.
+    // What mongos knows of a shard's time is up to one poll of the stream old.
     let bound = world.now + SILENCE_MAX - Duration::from_secs(1);
     assert_eq!(world.feed.poll_timeout(), bound);
     world.feed.handle_timeout(&mut world.storage, bound).expect("it still answers");
@@ -141,7 +141,7 @@ fn questions_are_asked_four_times_a_second_at_most() {
         // The stream is busy: each batch comes at once.
         world.batch(&[change("update", 1, (20, number))], &event_token(20, number));
     }
-    assert_eq!(world.asked.len(), 1, "no question in between: {:?}", world.asked);
+    assert_eq!(world.asked.len(), 1, "no `hello` in between: {:?}", world.asked);
     world.now += Duration::from_millis(250);
     world.batch(&[change("update", 1, (20, 21))], &event_token(20, 21));
     assert_eq!(world.asked[0].1, "hello");

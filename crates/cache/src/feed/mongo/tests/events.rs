@@ -1,4 +1,4 @@
-//! What an event drops.
+//! Which entries each kind of event drops.
 
 use super::{World, change, event, event_token, failure, token};
 

@@ -1,4 +1,4 @@
-//! The login of the feed, by the conversation of RFC 7677.
+//! The login of the feed, with the example exchange of RFC 7677.
 
 use wire::mongo::bson::{Document, Writer};
 
@@ -25,7 +25,7 @@ fn world() -> World {
     world
 }
 
-/// What the origin answers the first message with.
+/// The origin's reply to the first message.
 fn challenge(first: &str) -> String {
     let nonce = first.split("r=").nth(1).unwrap();
     format!("r={nonce}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
@@ -65,7 +65,7 @@ fn an_origin_without_the_password_gets_no_further() {
     let error = world.refuse("saslContinue", |reply| step(reply, "v=AAAA", true));
     assert!(error.contains("proves to know the password"), "{error}");
 
-    // Nor does one that says that all is done.
+    // The same if the origin claims that the exchange is complete.
     world.connect();
     world.greet();
     world.answer("saslStart", |reply| step(reply, &challenge(&first), false));

@@ -1,4 +1,4 @@
-//! What becomes of stored answers when the feed's connection is lost.
+//! What happens to stored answers when the feed's connection is lost.
 
 use super::{World, change, event_token, failure, token};
 

@@ -1,8 +1,9 @@
-//! Writers that bypass the cache, before a change stream that lags behind, waits, breaks, forgets
-//! and resumes, from one seed: no read is answered with a value that was overwritten longer ago
-//! than the bound.
+//! A simulation from one seed: writers bypass the cache, while the change stream lags, stalls,
+//! disconnects, loses its history and resumes. No read returns a value that was overwritten longer
+//! ago than the bound.
 //!
-//! `ENROUTE_SEEDS=n` runs that many seeds instead of the usual; `ENROUTE_SEED=n` one.
+//! `ENROUTE_SEEDS=n` runs n seeds instead of the default number; `ENROUTE_SEED=n` runs seed n
+//! alone.
 
 use std::{any::Any, panic::catch_unwind, sync::Arc, time::Duration};
 
@@ -26,7 +27,7 @@ use crate::{
 
 const STEPS: usize = 4_000;
 const BOUND: Duration = Duration::from_secs(5);
-/// Seeds in which a feed that is broken has to be found out.
+/// Maximum number of seeds until a broken feed must have been detected.
 const BROKEN_SEEDS: u64 = 300;
 
 #[test]
@@ -48,11 +49,11 @@ fn no_write_is_missed_for_longer_than_the_bound() {
         }
     }
     let seeds = seeds.end - seeds.start;
-    // A simulation in which nothing is cached, or nothing survives a loss, proves nothing.
+    // Without hits, or without entries that survive a loss, the simulation proves nothing.
     assert!(hits > 50 * seeds && kept > seeds, "{hits} hits, {kept} after losses, {seeds} seeds");
 }
 
-/// A feed that takes a silent stream for a complete one.
+/// A feed that assumes that a silent stream is complete.
 #[test]
 fn a_feed_that_trusts_silence_is_found_out() {
     let is_stale = |error: Box<dyn Any + Send>| {
@@ -63,7 +64,7 @@ fn a_feed_that_trusts_silence_is_found_out() {
     assert!((0..BROKEN_SEEDS).any(is_found), "no stale value was read in {BROKEN_SEEDS} seeds");
 }
 
-/// Runs the world of `seed`; returns the hits, and those on entries from before a loss.
+/// Runs the simulation of `seed`; returns the hits, and the hits on entries from before a loss.
 fn run(seed: u64, silence_max: Duration) -> (u64, u64) {
     let mut world = World::new(seed, silence_max);
     for _ in 0..STEPS {
@@ -82,11 +83,11 @@ struct World {
     origin: Origin,
     link: Option<Link>,
     now: Duration,
-    /// Reads under way, and their value once the origin has answered.
+    /// Reads in flight, and their value once the origin has answered.
     reads: Vec<(Lease, usize, Option<u32>)>,
-    /// Writes through the cache under way.
+    /// Writes through the cache in flight.
     writes: Vec<(Write, usize)>,
-    /// When each key was filled, and when the feed was lost last.
+    /// When each key was filled, and when the feed was last lost.
     filled_at: [Duration; KEYS],
     lost_at: Duration,
     calm: usize,
@@ -143,7 +144,7 @@ impl World {
             97 => self.lose(),
             98 => self.origin.forget(),
             _ => {
-                // The watch of the origin drops everything then.
+                // The origin watch (`watch.rs`) drops all entries in this case.
                 self.origin.restart();
                 self.lose();
                 self.storage.written_elsewhere(self.namespace.whole_origin());
@@ -177,7 +178,7 @@ impl World {
         }
     }
 
-    /// The origin executes a read; its reply is on its way.
+    /// The origin executes a read; its reply is in flight.
     fn answer_read(&mut self) {
         let count = self.reads.len();
         if count > 0 {
@@ -264,7 +265,7 @@ impl World {
     }
 }
 
-/// All of it as often as not.
+/// The whole length in half of the cases, a random shorter one otherwise.
 fn length(all: usize, random: &mut Random) -> usize {
     if random.one_in(2) { all } else { random.below(all + 1) }
 }

@@ -1,4 +1,4 @@
-//! The primary of a simulated replica set: what it holds, and the change stream of it.
+//! The primary of a simulated replica set: its values and its change stream.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use super::{batch, change, document, event_token, failure, greeting, token};
 
 pub(super) const KEYS: usize = 4;
 
-/// The truth, and all of its history.
+/// The simulated origin with the history of all writes.
 pub(super) struct Origin {
-    /// Of each key, its values and when they were written.
+    /// For each key, its values and the times of their writes.
     history: [Vec<(Duration, u32)>; KEYS],
-    /// The keys of all writes, in order: the time of the first is 1.
+    /// The keys of all writes, in order; the first write has time 1.
     writes: Vec<usize>,
-    /// Writes that a majority has, which alone are reported.
+    /// Number of majority-committed writes; only these are reported.
     majority: usize,
-    /// Events that are no longer known.
+    /// Number of events that are no longer in the oplog.
     forgotten: usize,
     process: i32,
 }
 
-/// A connection of the feed, as the origin has it.
+/// The origin's side of a connection of the feed.
 #[derive(Default)]
 pub(super) struct Link {
     pub(super) input: Vec<u8>,
     pub(super) output: Vec<u8>,
     position: usize,
-    /// A `getMore` that waits: its number, and until when.
+    /// A blocked `getMore`: its request ID and its deadline.
     waiting: Option<(i32, Duration)>,
 }
 
@@ -58,7 +58,7 @@ impl Origin {
         history.get(at + 1).map(|(ended, _)| *ended)
     }
 
-    /// Writes that a majority does not have yet.
+    /// Number of writes that are not majority-committed yet.
     pub(super) fn lag(&self) -> usize {
         self.writes.len() - self.majority
     }
@@ -75,7 +75,7 @@ impl Origin {
         self.process += 1;
     }
 
-    /// Does the next thing it can do on `link`.
+    /// Takes the next step that is possible on `link`.
     pub(super) fn serve(&self, link: &mut Link, now: Duration) {
         if let Some((id, until)) = link.waiting {
             if let Some(reply) = self.batch(link, now >= until) {
@@ -115,7 +115,7 @@ impl Origin {
         reply.into_iter().for_each(|reply| message::write(&mut link.output, 1, id, &reply));
     }
 
-    /// Up to three events, or after the wait none.
+    /// Up to three events, or an empty batch after the wait.
     fn batch(&self, link: &mut Link, waited: bool) -> Option<Vec<u8>> {
         if link.position < self.forgotten {
             return Some(history_lost());
@@ -133,7 +133,7 @@ impl Origin {
     }
 }
 
-/// Where the stream is to be resumed.
+/// The position at which the request resumes the stream.
 fn resumed(request: &Request<'_>) -> Option<usize> {
     let stage = request.documents("pipeline").next()?.ok()?;
     let stream = stage.element("$changeStream").ok()??.document()?;
