@@ -107,7 +107,7 @@ mod tests {
 
     fn frame(kind: u8, flags: u8, stream: u8, bytes: usize) -> Vec<u8> {
         let [_, length @ ..] = (bytes as u32).to_be_bytes();
-        // The payload looks like frames of bodies.
+        // The payload could be mistaken for DATA frames.
         let payload = &[0, 0, 1].repeat(bytes)[..bytes];
         [&length[..], &[kind, flags, 0x80, 0, 0, stream], payload].concat()
     }

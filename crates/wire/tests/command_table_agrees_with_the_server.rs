@@ -1,5 +1,5 @@
-//! The command table against the tables of a real server. Does nothing where no `redis-server` is
-//! on the path; `REDIS_SERVER` names another binary, such as a Valkey.
+//! Compares the command table with that of a real server. Skipped without a `redis-server` in the
+//! path; `REDIS_SERVER` selects another binary, for example Valkey.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use wire::resp::command::{self, Command, Effect, Flags, Keys};
 use wire::resp::{Frame, Limits, frame, request};
 
-/// A server of its own on loopback, ended with the test.
+/// A server on loopback that ends with the test.
 struct Server {
     process: Child,
     folder: PathBuf,
@@ -19,7 +19,7 @@ struct Server {
 }
 
 impl Server {
-    /// `None` if there is no such binary.
+    /// `None` if the binary does not exist.
     fn start() -> Option<Self> {
         let binary = std::env::var_os("REDIS_SERVER").unwrap_or_else(|| "redis-server".into());
         let port = free_port();
@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-/// The kernel assigns none of these ports itself, and no two tests use the same one.
+/// A port below the kernel's ephemeral range; each call returns another one.
 fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     loop {
@@ -75,7 +75,7 @@ fn wait_until_ready(process: &mut Child) {
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(log));
     let ready = lines.find(|line| line.as_ref().unwrap().contains("Ready to accept connections"));
     assert!(ready.is_some(), "the server ended before it listened");
-    // Keeps the pipe open and empty, so that the server never waits for a reader.
+    // Drains the pipe, so that the server never blocks on it.
     std::thread::spawn(move || lines.for_each(drop));
 }
 
@@ -103,7 +103,7 @@ fn text(frame: &Frame<'_>) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The rows of a reply to COMMAND, those of sub-commands behind their container.
+/// The rows of a reply to COMMAND; sub-commands follow their container.
 fn rows(reply: &Frame<'_>) -> Vec<Row> {
     let mut found = Vec::new();
     for command in reply.elements() {
@@ -158,8 +158,8 @@ fn every_command_of_the_server_is_known_for_what_it_is() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Flags of the server that the table leaves out: how it finds keys and loads modules, what only a
-/// cluster, a monitor or an overloaded server looks at, and BLOCKING, which means more here.
+/// Flags of the server that the table omits: those for finding keys, for modules, for clusters,
+/// monitors and overloaded servers, and BLOCKING, which has a wider meaning in the table.
 const LEFT_OUT: &[&str] = &[
     "allow_busy",
     "asking",
@@ -173,7 +173,7 @@ const LEFT_OUT: &[&str] = &[
     "skip_slowlog",
 ];
 
-/// The database serves by these. Versions differ in them; the table has those of Redis 7.0.
+/// `db` uses these flags and categories. They differ between versions; the table is that of 7.0.
 #[test]
 fn flags_and_categories_are_those_of_redis_7_0() {
     let Some(mut server) = Server::start() else { return };
@@ -204,7 +204,8 @@ fn flags_and_categories_are_those_of_redis_7_0() {
 fn differences(row: &Row, command: &Command) -> impl Iterator<Item = String> + use<> {
     let has = |flag: &str| row.flags.iter().any(|own| own == flag);
     let mut wrong = Vec::new();
-    // Versions differ, so ours is the widest: refusing less is safe, refusing more is not.
+    // Versions differ, so the table accepts the widest range: it must not refuse what a server
+    // accepts.
     let required = usize::try_from(row.arity.abs()).unwrap();
     let refused = !command.accepts(required) || (row.arity < 0 && command.arity > 0);
     if refused {
@@ -217,7 +218,7 @@ fn differences(row: &Row, command: &Command) -> impl Iterator<Item = String> + u
     if has("write") && command.effect.is_read() {
         wrong.push(format!("{:?} is a write", command.effect));
     }
-    // FUNCTION writes code, not values.
+    // FUNCTION writes code, not keys.
     let code = row.name.starts_with("function|");
     if has("write") && !command.effect.is_write() && !code {
         wrong.push(format!("{:?} is a write", command.effect));
@@ -248,14 +249,14 @@ fn finds_the_keys_the_server_finds() {
         let (reply, _) = frame::decode(&reply, &Limits::default()).unwrap().unwrap();
         assert!(!reply.is_error(), "{call}: {}", reply.bytes().escape_ascii());
         let mut theirs: Vec<String> = reply.elements().map(|key| text(&key)).collect();
-        // The server names a destination first, wherever it stands.
+        // The server lists a destination first, at whatever position it is.
         ours.sort();
         theirs.sort();
         assert_eq!(ours, theirs, "{call}");
     }
 }
 
-/// At least one call for every way keys are found.
+/// At least one call for each way of finding keys.
 const CALLS: &[&str] = &[
     "GET a",
     "SET a 1 EX 9",

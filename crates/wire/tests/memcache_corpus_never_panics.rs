@@ -1,5 +1,5 @@
-//! Requests and replies of memcached, damaged at random, never panic and read the same in any
-//! chunks. The fuzz target `memcache_stream` does the same for longer; its seeds are the corpus.
+//! Randomly damaged memcached requests and replies never panic, and decode the same for every chunk
+//! size. The fuzz target `memcache_stream` does the same for longer; its seeds are the corpus.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn corpus() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/memcache_stream");
     let entries = std::fs::read_dir(folder).expect("the seeds are committed");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
-    // The order of a folder differs from machine to machine; a failing seed should not.
+    // The order of directory entries differs between machines, and a seed must reproduce.
     paths.sort();
     assert!(paths.len() >= 20, "seeds are missing");
     paths.iter().map(|path| std::fs::read(path).expect("readable")).collect()

@@ -1,4 +1,4 @@
-//! A stream says the same however the network cut it.
+//! A stream decodes to the same frames, whatever its chunk sizes.
 
 #[path = "captures/mongo.rs"]
 mod captures;
@@ -6,7 +6,7 @@ mod captures;
 use proptest::prelude::*;
 use wire::mongo::frame::{Limits, decode};
 
-/// Reads `stream` as it arrives in these chunks and returns each frame's bytes.
+/// Decodes `stream` in chunks of these sizes; returns each frame's bytes.
 fn chunked(stream: &[u8], sizes: &[usize]) -> Vec<Vec<u8>> {
     let (mut buffer, mut found, mut rest) = (Vec::new(), Vec::new(), stream);
     for size in sizes.iter().chain(std::iter::repeat(&stream.len())) {

@@ -1,4 +1,4 @@
-//! Real drivers' bytes, plain and compressed, read as the commands the drivers sent.
+//! Captures of real drivers, plain and compressed, decode to the commands that the drivers sent.
 
 #[path = "captures/mongo.rs"]
 mod captures;
@@ -24,7 +24,7 @@ fn inflated(name: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Each request in a line: name, namespace, and how many things it touches.
+/// Each request as a line: command, namespace, and the targets of its writes.
 fn requests(name: &str) -> Vec<String> {
     inflated(name)
         .iter()
@@ -148,11 +148,12 @@ fn replies_answer_requests_and_cursors_count_their_documents() {
             }
         }
         if client.starts_with("pymongo") {
-            // find_one three times, once without result; a sorted page; six documents by two.
+            // Three find_one, one of them without a result; a sorted page; six documents in batches
+            // of two.
             let expected = [(true, 1, false), (true, 1, false), (true, 0, false), (true, 2, false)];
             assert_eq!(counts[..4], expected, "{server}");
             assert_eq!(counts[4], (true, 2, true), "{server}");
-            // mongo-java-server dropped the connection before it answered the duplicate key.
+            // mongo-java-server closed the connection before its reply to the duplicate key.
             let duplicates = usize::from(!client.contains("java"));
             assert_eq!(write_errors, duplicates, "{server}");
         }

@@ -1,4 +1,4 @@
-//! The fuzz target's body over real captures and thousands of mutations of them, on every test run.
+//! The code of the fuzz target over real captures and thousands of mutations of them.
 
 #[path = "captures/mongo.rs"]
 mod captures;
@@ -21,7 +21,7 @@ fn every_cut_of_a_capture_is_harmless() {
     for (_, stream) in captures::all() {
         for frame in captures::frames(&stream) {
             for end in 0..frame.len() {
-                // With the length made true, the cut reaches the inner parsers.
+                // With the length corrected, the truncated frame reaches the inner parsers.
                 let mut cut = frame[..end].to_vec();
                 if let Some(length) = cut.first_chunk_mut() {
                     *length = u32::try_from(end).unwrap().to_le_bytes();
@@ -37,7 +37,7 @@ fn every_byte_of_a_capture_may_be_wrong() {
     for (_, stream) in captures::all() {
         for mut frame in captures::frames(&stream) {
             for at in 0..frame.len() {
-                // One wrong value for each place, in turn: all of them would take the test's time.
+                // One of three wrong values per position, in turn, to limit the test's duration.
                 let wrong = [0x00, 0xFF, frame[at] ^ 1][at % 3];
                 let right = std::mem::replace(&mut frame[at], wrong);
                 exercise(&frame);

@@ -1,4 +1,4 @@
-//! Round trip: documents, replies and compressed frames come back as they were.
+//! Round trip: documents, replies and compressed frames decode to what was encoded.
 
 use proptest::prelude::*;
 use wire::mongo::bson::{Document, Writer};

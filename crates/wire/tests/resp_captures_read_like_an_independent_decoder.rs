@@ -1,5 +1,5 @@
-//! Conversations of real clients with real servers give the same requests and replies here and in
-//! the crate `redis-protocol`.
+//! Captures of real clients and servers decode to the same requests and replies here and in the
+//! crate `redis-protocol`.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn capture(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// All requests as their arguments; the oracle reads the same ones.
+/// The arguments of all requests, compared with those that the oracle decodes.
 fn requests(name: &str) -> Vec<Vec<Vec<u8>>> {
     let bytes = capture(&format!("{name}.requests"));
     let mut rest = &bytes[..];
@@ -91,7 +91,7 @@ fn is_resp3(frame: &Frame<'_>, expected: &Resp3) -> bool {
         Resp3::Number { data, .. } => frame.integer() == Some(*data),
         Resp3::Double { data, .. } => frame.double() == Some(*data),
         Resp3::BigNumber { data, .. } => frame.line() == Some(data),
-        // The oracle parts the format from the text.
+        // The oracle separates the format from the text.
         Resp3::VerbatimString { data, .. } => frame.payload().is_some_and(|p| p.ends_with(data)),
         Resp3::Array { data, .. } | Resp3::Push { data, .. } => {
             ours.len() == data.len() && ours.iter().zip(data).all(|(a, b)| is_resp3(a, b))
@@ -170,7 +170,7 @@ fn typed_by_hand() {
         "GET|q",
     ];
     assert_eq!(lines, expected);
-    // The server closed with the same words.
+    // The server closed the connection with the same error.
     let replies = capture("inline.replies");
     assert!(replies.ends_with(&request::error_line(&error)));
 }

@@ -1,5 +1,5 @@
-//! Captured conversations, damaged at random, never panic and read the same in any chunks. The
-//! fuzz target `resp_frame` does the same for longer.
+//! Randomly damaged captures never panic, and decode the same for every chunk size. The fuzz target
+//! `resp_frame` does the same for longer.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn captures() -> Vec<Vec<u8>> {
     let entries = std::fs::read_dir(folder).expect("the captures are committed");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("readable").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|end| end == "requests" || end == "replies"));
-    // The order of a folder differs from machine to machine; a failing seed should not.
+    // The order of directory entries differs between machines, and a seed must reproduce.
     paths.sort();
     assert!(paths.len() >= 20, "captures are missing");
     paths.iter().map(|path| std::fs::read(path).expect("readable")).collect()
@@ -78,11 +78,11 @@ fn damaged() {
     let captures = captures();
     let cases = (any::<Index>(), any::<u8>(), any::<Index>());
     let cases = (cases, proptest::collection::vec(damage(), 1..8));
-    // A failing case is printed whole and becomes a test of its own, not a file of seeds.
+    // A failing case is printed in full, to be copied into a test; proptest writes no seed file.
     let config = ProptestConfig { cases: 2000, failure_persistence: None, ..Default::default() };
     proptest!(config, |(((which, chunk_bytes, start), damages) in cases)| {
         let capture = which.get(&captures);
-        // Damage near the start of what is read leaves little behind it unread.
+        // Damage ends decoding, so the start of the input is random.
         let mut bytes = capture[start.index(capture.len())..].to_vec();
         damages.iter().for_each(|damage| apply(&mut bytes, damage));
         bytes.insert(0, chunk_bytes);

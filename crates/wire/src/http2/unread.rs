@@ -145,7 +145,7 @@ mod tests {
         bodies
     }
 
-    /// All of these are received and passed on; whether they end the turn.
+    /// Receives and passes all of `bytes`; returns whether the turn ends.
     fn pass(bodies: &mut Bodies, bytes: &[u8]) -> bool {
         let (passed, is_over) = bodies.pass(bytes, bytes.len());
         assert_eq!(passed, bytes.len());
@@ -167,8 +167,8 @@ mod tests {
     }
 
     fn upload(bodies: &mut Bodies, stream: u32) {
-        assert!(pass(bodies, &request(stream)), "nothing is read past a request");
-        assert_eq!(bodies.begin(), Some(stream), "it is this one's");
+        assert!(pass(bodies, &request(stream)), "the turn ends after a request");
+        assert_eq!(bodies.begin(), Some(stream), "the turn of this stream");
     }
 
     fn kept(bodies: &Bodies) -> u64 {
@@ -184,7 +184,7 @@ mod tests {
             upload(&mut bodies, stream);
             pass(&mut bodies, &data(stream, 1_000));
             bodies.ended(stream);
-            // What its client sent before it knew.
+            // Sent by the client before it received the response.
             pass(&mut bodies, &[data(stream, 1_000), data(1, 1_000)].concat());
             assert!(kept(&bodies) < 64 << 10, "{} after {number}", kept(&bodies));
             bodies.taken(1);
@@ -204,7 +204,7 @@ mod tests {
             bodies.taken(3);
         }
         assert_eq!(kept(&bodies), 2 * (BUFFER_BYTES + FRAME_BYTES));
-        assert!(bodies.order.len() <= 4 + TAKEN_MAX, "it is bounded");
+        assert!(bodies.order.len() <= 4 + TAKEN_MAX, "the order list is bounded");
         bodies.ended(1);
         assert_eq!(kept(&bodies), 0);
     }
@@ -212,11 +212,11 @@ mod tests {
     #[test]
     fn what_comes_with_a_request_is_counted() {
         let mut bodies = begun();
-        // The turn ends between them.
+        // The turn ends between the two frames.
         let both = [request(1), data(1, MIB as usize)].concat();
         let (passed, is_over) = bodies.pass(&both, both.len());
-        assert!(is_over && kept(&bodies) >= MIB, "what is held is counted");
-        assert_eq!(bodies.begin(), Some(1), "it is this one's");
+        assert!(is_over && kept(&bodies) >= MIB, "held bytes are counted");
+        assert_eq!(bodies.begin(), Some(1), "the turn of stream 1");
         pass(&mut bodies, &both[passed..]);
         assert_eq!(kept(&bodies), BUFFER_BYTES + FRAME_BYTES);
         pass(&mut bodies, &data(1, 10));

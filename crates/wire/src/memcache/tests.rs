@@ -110,8 +110,8 @@ fn requests_are_read_as_memcached_reads_them() {
     }
 }
 
-/// memcached answers such a line with an error and reads its value as commands, or as a value,
-/// depending on what is wrong.
+/// memcached answers such a line with an error; depending on the mistake, it then parses the value
+/// as commands or skips it.
 #[test]
 fn lines_behind_which_a_value_may_be_read_as_commands_are_refused() {
     let limits = Limits { value_bytes_max: 5, ..Limits::default() };

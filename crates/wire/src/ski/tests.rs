@@ -111,8 +111,8 @@ fn mistakes_are_refused() {
     for wrong in [
         [2, 0, 23, 65], // explicit curve
         [3, 0, 25, 65], // P-521
-        [3, 0, 23, 64], // a length which is not the curve's
-        [3, 0, 29, 32], // the curve of a shorter point
+        [3, 0, 23, 64], // wrong length for the curve
+        [3, 0, 29, 32], // a curve with shorter points
     ] {
         let mut input = good.clone();
         input[64..68].copy_from_slice(&wrong);

@@ -1,10 +1,10 @@
-//! The captures in `testdata/mongodb`, for the tests that read them.
+//! The captures in `testdata/mongodb`.
 
 use std::path::PathBuf;
 
 use wire::mongo::frame::{Limits, decode};
 
-/// Every capture with its name, sorted.
+/// All captures with their names, sorted.
 pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(directory()).unwrap();
     let mut found: Vec<_> = entries
@@ -20,7 +20,7 @@ pub(crate) fn all() -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// The bytes of each frame of a capture; the capture must end where its last frame does.
+/// The bytes of each frame of a capture, which must end at the end of its last frame.
 pub(crate) fn frames(stream: &[u8]) -> Vec<Vec<u8>> {
     let mut rest = stream;
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! The steps of a conversation that is data: one a line. A line that begins with a blank goes on
-//! with the one before; `#` begins a comment.
+//! The steps of a scripted conversation, one per line. A line that begins with a blank continues
+//! the line before; `#` begins a comment.
 
 use std::{
     fs,
@@ -7,8 +7,8 @@ use std::{
     path::Path,
 };
 
-/// Holds every conversation in a folder of the crate, each in every way, up to the first in which
-/// it fails; `hold` has its name and text.
+/// Runs every conversation in a folder of the crate once in each of `ways`, up to its first
+/// failure. `hold` receives its name and text.
 pub(crate) fn hold_all<W: Copy>(folder: &str, ways: &[(&str, W)], hold: impl Fn(&str, &str, W)) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let entries = fs::read_dir(&folder).expect("the conversations are committed");
@@ -27,7 +27,7 @@ pub(crate) fn hold_all<W: Copy>(folder: &str, ways: &[(&str, W)], hold: impl Fn(
     assert!(failed.is_empty(), "{} of {}: {failed:#?}", failed.len(), paths.len());
 }
 
-/// Logical lines, each with the number of its first.
+/// Logical lines, each with the number of its first line.
 pub(crate) fn steps(text: &str) -> Vec<(usize, String)> {
     let mut steps: Vec<(usize, String)> = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -1,4 +1,4 @@
-//! Everything the codec can do with hostile bytes. The fuzz target and the corpus test share it.
+//! Applies the whole codec to untrusted bytes; shared by the fuzz target and the corpus test.
 
 use wire::mongo::bson::Document;
 use wire::mongo::frame::{Body, Frame, Limits, decode};
@@ -8,11 +8,11 @@ use wire::mongo::request::Request;
 use wire::mongo::response::Response;
 use wire::mongo::touch::{Touch, output, touches};
 
-/// Small, so that a short input can pass them.
+/// Small, so that short inputs reach the limits.
 const LIMITS: Limits = Limits { frame_bytes_max: 1 << 16, inflated_bytes_max: 1 << 16 };
 
-/// Reads `stream` frame by frame and asks every question of each. It must not panic, and what the
-/// codec says must hold together.
+/// Decodes `stream` frame by frame and reads each frame in full. Nothing may panic, and the results
+/// must be consistent.
 pub(crate) fn exercise(stream: &[u8]) {
     let mut rest = stream;
     while let Ok(Some((frame, length))) = decode(rest, &LIMITS) {
@@ -29,7 +29,7 @@ fn look(frame: &Frame<'_>) {
             let mut inflated = Vec::new();
             if body.inflate(&LIMITS, &mut inflated).is_ok() {
                 assert!(inflated.len() <= LIMITS.inflated_bytes_max);
-                // A frame compressed twice is refused, so this recursion ends.
+                // A frame that was compressed twice is refused, so the recursion ends.
                 if let Ok(Some((inner, length))) = decode(&inflated, &LIMITS) {
                     assert_eq!(length, inflated.len());
                     assert!(!matches!(inner.body(), Body::Compressed(_)));

@@ -1,5 +1,4 @@
-//! One body for two callers: the test `memcache_corpus_never_panics` and the fuzz target
-//! `memcache_stream`.
+//! Code shared by the test `memcache_corpus_never_panics` and the fuzz target `memcache_stream`.
 
 use wire::Error;
 use wire::memcache::reply::{Meta, Scanner, Shape, Value};
@@ -7,8 +6,8 @@ use wire::memcache::{Limits, request};
 
 const SHAPES: [Shape; 5] = [Shape::Line, Shape::Values, Shape::Meta, Shape::Keys, Shape::Fenced];
 
-/// Puts bytes through everything that reads them, as requests and as replies of every shape. The
-/// first byte says where a chunk ends. Panics if a law of the codec is broken.
+/// Decodes the input as requests, and as replies of every shape. The first byte is the chunk size.
+/// Panics if an invariant of the codec is violated.
 pub(crate) fn exercise(input: &[u8]) {
     let Some((&chunk_bytes, bytes)) = input.split_first() else { return };
     let limits = Limits { line_bytes_max: 300, value_bytes_max: 2_000 };
@@ -58,7 +57,7 @@ fn requests(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Ends {
     (ends, false)
 }
 
-/// The same, with values passed on as they come: it finds the same ends.
+/// As `requests`, with streamed values; the ends must be the same.
 fn passed(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Vec<usize> {
     let (mut ends, mut start, mut end) = (Vec::new(), 0, 0);
     let mut passing: Option<request::Passing> = None;
@@ -99,7 +98,7 @@ fn passed(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Vec<usize> {
 fn replies(bytes: &[u8], chunk_bytes: usize, shape: Shape, limits: &Limits) -> Ends {
     let mut scanner = Scanner::default();
     let (mut ends, mut start, mut end) = (Vec::new(), 0, 0);
-    // Behind a fenced reply stands that of its fence.
+    // The reply to the fence follows the fenced reply.
     let mut fence = false;
     while end < bytes.len() {
         end = (end + chunk_bytes).min(bytes.len());
@@ -119,7 +118,7 @@ fn replies(bytes: &[u8], chunk_bytes: usize, shape: Shape, limits: &Limits) -> E
     (ends, false)
 }
 
-/// What reads a whole reply takes any.
+/// Reads a whole reply of any shape.
 fn read(reply: &[u8], shape: Shape) {
     let mut rest = reply;
     while let Some((value, taken)) = Value::first(rest) {

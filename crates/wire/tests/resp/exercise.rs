@@ -1,11 +1,11 @@
-//! One body for two callers: the test `resp_corpus_never_panics` and the fuzz target `resp_frame`.
+//! Code shared by the test `resp_corpus_never_panics` and the fuzz target `resp_frame`.
 
 use wire::Error;
 use wire::resp::request::{Decoder, error_line};
 use wire::resp::{Frame, Limits, Pipeline, Reply, Scanner, command, frame, request};
 
-/// Puts bytes through everything that reads them, as requests and as replies. The first byte says
-/// where a chunk ends. Panics if a law of the codec is broken.
+/// Decodes the input as requests and as replies. The first byte is the chunk size. Panics if an
+/// invariant of the codec is violated.
 pub(crate) fn exercise(input: &[u8]) {
     let Some((&chunk_bytes, bytes)) = input.split_first() else { return };
     let limits = Limits { inline_bytes_max: 200, ..Limits::default() };
@@ -21,7 +21,7 @@ pub(crate) fn exercise(input: &[u8]) {
 /// Ends of the requests or replies, and the error that stopped decoding.
 type Ends = (Vec<usize>, Option<Error>);
 
-/// Without the first bytes of another protocol: how many of them there are depends on the chunks.
+/// Removes the first bytes of a foreign protocol: their number depends on the chunk size.
 fn alike((ends, error): Ends) -> Ends {
     let error = error.map(|error| match error {
         Error::Foreign { expected, found, first } => {
@@ -48,7 +48,7 @@ fn requests(bytes: &[u8], limits: &Limits) -> Ends {
             }
             Ok(None) => return (ends, None),
             Err(error) => {
-                // Another protocol is answered in its own words.
+                // A foreign protocol gets an error in its own format.
                 let foreign = matches!(error, Error::Foreign { .. });
                 assert!(foreign || error_line(&error).ends_with(b"\r\n"));
                 return (ends, Some(error));
@@ -87,7 +87,7 @@ fn replies(bytes: &[u8], limits: &Limits) -> Ends {
                 ends.push(start);
             }
             Ok(None) => return (ends, None),
-            // Only a whole reply has to fit; a scanner lets it pass.
+            // The limit is that of a whole reply; the scanner has none.
             Err(Error::TooLarge { what: "reply bytes", .. }) => return (ends, None),
             Err(error) => return (ends, Some(error)),
         }
@@ -115,14 +115,14 @@ fn replies_in_chunks(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Ends 
     (ends, None)
 }
 
-/// Reads all there is to read in a reply.
+/// Reads all parts of a reply.
 fn read(frame: &Frame<'_>) {
     let _ = (frame.error(), frame.integer(), frame.double(), frame.boolean(), frame.line());
     let _ = (frame.is_null(), frame.payload(), frame.chunks().count());
     frame.elements().for_each(|element| read(&element));
 }
 
-/// Replies as a client takes them, and why no more could be read.
+/// Replies as a client reads them, and the error that stopped it.
 fn messages(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> (Vec<Reply>, Option<Error>) {
     let mut pipeline = Pipeline::new(0, limits);
     let mut messages = Vec::new();

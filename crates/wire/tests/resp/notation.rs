@@ -1,9 +1,9 @@
-//! Requests and replies as text, for conversations that are data.
+//! The notation of requests and replies in scripted conversations.
 //!
-//! Requests are words, `"quoted"` where they hold blanks or escapes; ` ; ` stands between requests
-//! sent in one go, and `inline` before one typed by hand. Replies: `"bulk"`, `+OK`,
-//! `-ERR to the end of the line`, `:5`, `nil`, `_` (RESP3's null), `[…]` arrays, `~[…]` sets,
-//! `%[…]` maps, `>[…]` pushes. `raw` is followed by escaped bytes, either way.
+//! Requests are words, `"quoted"` if they contain blanks or escapes; ` ; ` separates pipelined
+//! requests, and `inline` precedes an inline command. Replies: `"bulk"`, `+OK`, `-ERR to the end of
+//! the line`, `:5`, `nil`, `_` (RESP3's null), `[…]` arrays, `~[…]` sets, `%[…]` maps, `>[…]`
+//! pushes. In both, `raw` is followed by escaped bytes.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -60,8 +60,8 @@ fn quoted(chars: &mut Peekable<Chars<'_>>) -> Vec<u8> {
     }
 }
 
-/// `\r`, `\n`, `\0`, `\xHH`, `\*80` (the byte before, eighty times in all); anything else is
-/// itself.
+/// `\r`, `\n`, `\0`, `\xHH`, `\*80` (repeats the previous byte up to eighty in total); any other
+/// character is itself.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut chars = text.chars().peekable();

@@ -47,7 +47,7 @@ fn numbers_of_any_type_read_as_integers_when_they_are_whole() {
     assert_eq!([read("half"), read("beyond"), read("nan")], [None; 3]);
 }
 
-/// Every kind with its shortest value, so that no length is off by one.
+/// Every type with its shortest value, so that an off-by-one length is detected.
 #[test]
 fn every_kind_is_as_long_as_the_specification_says() {
     let values: [(u8, &[u8]); 21] = [
@@ -91,7 +91,7 @@ fn every_kind_is_as_long_as_the_specification_says() {
 fn broken_documents_and_elements_are_errors_and_end_the_walk() {
     assert!(Document::parse(&[]).is_err());
     assert!(Document::parse(&[4, 0, 0, 0]).is_err());
-    assert!(Document::parse(&[6, 0, 0, 0, 0]).is_err(), "longer than there is");
+    assert!(Document::parse(&[6, 0, 0, 0, 0]).is_err(), "longer than the input");
     assert!(Document::parse(&[5, 0, 0, 0, 1]).is_err(), "no terminator");
 
     for inner in [
@@ -100,17 +100,17 @@ fn broken_documents_and_elements_are_errors_and_end_the_walk() {
         &[0x10, b'k', 0, 1],                         // value cut short
         &[0x02, b'k', 0, 0, 0, 0, 0],                // string shorter than its NUL
         &[0x02, b'k', 0, 0xFF, 0xFF, 0xFF, 0xFF, 0], // negative length
-        &[0x02, b'k', 0, 0xFF, 0xFF, 0xFF, 0x7F, 0], // a lie
+        &[0x02, b'k', 0, 0xFF, 0xFF, 0xFF, 0x7F, 0], // length beyond the input
         &[0x02, b'k', 0, 1, 0, 0, 0, b'x'],          // string not ending in NUL
         &[0x03, b'k', 0, 5, 0, 0, 0, 1],             // document not ending in NUL
         &[0x0B, b'k', 0, b'a', 0, b'i'],             // regex options without end
-        &[0x00],                                     // a terminator too early
+        &[0x00],                                     // early terminator
     ] {
         let length = u32::try_from(inner.len() + 5).unwrap().to_le_bytes();
         let bytes = [&length[..], inner, &[0]].concat();
         let walk: Vec<_> = parsed(&bytes).elements().collect();
         assert_eq!(walk.len(), 1, "{inner:?}");
-        // A name or value may reach the terminator's place, but never over the document's end.
+        // A name or value may extend to the terminator, but not past the document's end.
         assert!(walk[0].is_err(), "{inner:?}");
     }
 }

@@ -22,7 +22,7 @@ fn compressed(frame: &[u8], compressor: Compressor) -> Vec<u8> {
     out
 }
 
-/// The declared size of `bytes` replaced.
+/// `bytes` with `size` as the declared size.
 fn declaring(mut bytes: Vec<u8>, size: i32) -> Vec<u8> {
     bytes[SIZE_OFFSET..SIZE_OFFSET + 4].copy_from_slice(&size.to_le_bytes());
     bytes
@@ -78,7 +78,7 @@ fn sizes_beyond_the_limit_are_refused_before_inflating() {
 
 #[test]
 fn a_snappy_header_cannot_claim_what_its_bytes_cannot_hold() {
-    // The varint 40,000,000 and no data.
+    // The varint 40,000,000 without data.
     let payload = [&2013_i32.to_le_bytes()[..], &40_000_000_i32.to_le_bytes(), &[1]].concat();
     let bytes = frame(opcode::COMPRESSED, &[&payload[..], &[0x80, 0xB4, 0x89, 0x13]].concat());
     let mut out = Vec::new();
@@ -118,7 +118,8 @@ fn garbage_unknown_compressors_and_double_compression_are_refused() {
 
 #[test]
 fn the_beginning_of_a_long_frame_is_what_inflating_all_begins_with() {
-    // Half of it holds several of zstd's blocks, which are 128 KiB long and seen only as a whole.
+    // Half of the frame is several zstd blocks, each of which is 128 KiB and decodes only as a
+    // whole.
     let words: Vec<u8> =
         (0..400_000_u32).flat_map(|n| (n % 977).wrapping_mul(n).to_le_bytes()).collect();
     let header = Header {

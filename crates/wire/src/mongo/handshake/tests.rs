@@ -3,7 +3,7 @@ use crate::mongo::fixture::{body, decoded, document, frame, message, pair};
 use crate::mongo::frame::opcode;
 use crate::mongo::response::{Response, legacy_reply};
 
-/// A replica set member's reply, fields in a server's own order.
+/// The reply of a replica set member, with the fields in the order of a server.
 fn hello_reply() -> Vec<u8> {
     document(|hello| {
         hello.array("hosts", |hosts| {

@@ -55,7 +55,7 @@ fn zero_has_no_sign_and_no_exponent() {
     for zero in [double(0.0), double(-0.0), decimal(true, 0, 0), decimal(false, 0, 300)] {
         assert_eq!(zero, int32(0));
     }
-    // A coefficient beyond 34 digits is zero by the standard, in both encodings.
+    // IEEE 754 defines a coefficient of more than 34 digits as zero, in both encodings.
     assert_eq!(decimal(false, 10_u128.pow(34), 0), int32(0));
     assert_eq!(decimal_bits(0b11 << 125), int32(0));
 }
@@ -78,7 +78,7 @@ fn the_edges_of_int64_are_exact() {
     assert_eq!(double(-9_223_372_036_854_775_808.0), int64(i64::MIN));
     assert_eq!(decimal(false, i64::MAX as u128, 0), int64(i64::MAX));
     assert_eq!(decimal(true, 1 << 63, 0), int64(i64::MIN));
-    // The next double up is 2^63, which no int64 is; the next int64 down from 2^53+2 is no double.
+    // The next double is 2^63, which exceeds int64; 2^53 + 1 has no double.
     assert_ne!(double(9_223_372_036_854_775_808.0), int64(i64::MAX));
     assert_eq!(double(9_223_372_036_854_775_808.0), decimal(false, 1 << 63, 0));
     assert_ne!(double(9_007_199_254_740_992.0), int64(9_007_199_254_740_993));
@@ -89,9 +89,9 @@ fn fractions_compare_by_the_value_and_not_by_the_text() {
     assert_eq!(double(0.5), decimal(false, 5, -1));
     assert_eq!(double(-2.25), decimal(true, 22500, -4));
     assert_eq!(double(1e300), double(1e300));
-    // A tenth is no double: NumberDecimal("0.1") is not 0.1.
+    // 0.1 has no exact double: NumberDecimal("0.1") differs from the double 0.1.
     assert_ne!(double(0.1), decimal(false, 1, -1));
-    // Its first 34 digits are what MongoDB compares a decimal with.
+    // MongoDB compares a decimal with the first 34 digits of the double.
     assert_eq!(double(0.1), decimal(false, 1_000_000_000_000_000_055_511_151_231_257_827, -34));
     assert_ne!(double(0.1), double(0.100_000_000_000_000_02));
     assert_ne!(double(5e-324), double(0.0));
@@ -150,7 +150,7 @@ fn documents_keep_their_order_and_canonical_numbers() {
 
 #[test]
 fn no_document_reads_as_the_beginning_of_another() {
-    // {a: {}, b: 1} and {a: {b: 1}} hold the same fields in the same order.
+    // {a: {}, b: 1} and {a: {b: 1}} have the same fields in the same order.
     let flat = key(|document| {
         document.nested("k", |inner| {
             inner.nested("a", |_| {});

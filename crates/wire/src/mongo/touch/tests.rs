@@ -4,7 +4,7 @@ use crate::mongo::fixture::{command, document, pair, parsed, request, sequence};
 
 const ITEMS: Namespace<'static> = Namespace { database: "shop", collection: Some("items") };
 
-/// Returns the touches of `bytes` as text: `Touch` borrows the names.
+/// The targets of the request in `bytes` as text; `Touch` borrows its names.
 fn touched(bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     touches(&request(bytes), &mut |touch| found.push(describe(&touch))).unwrap();

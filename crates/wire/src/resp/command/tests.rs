@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::*;
 use crate::resp::{Limits, request};
 
-/// The row and the keys of a command given as words.
+/// The command's row, and its keys.
 fn call(words: &str) -> (Option<&'static Command>, Option<Vec<String>>) {
     let mut bytes = Vec::new();
     let arguments: Vec<&str> =
@@ -28,12 +28,12 @@ fn effect(words: &str) -> Option<Effect> {
 fn finds_every_row_in_any_case() {
     let mut names = HashSet::new();
     for command in all() {
-        assert!(names.insert(command.name), "{} stands twice", command.name);
+        assert!(names.insert(command.name), "{} is listed twice", command.name);
         for name in [command.name.to_owned(), command.name.to_ascii_uppercase()] {
             assert_eq!(lookup(name.as_bytes()).map(|found| found.name), Some(command.name));
         }
         for sub in command.subcommands {
-            assert!(names.insert(sub.name), "{} stands twice", sub.name);
+            assert!(names.insert(sub.name), "{} is listed twice", sub.name);
             assert_eq!(
                 sub.name.split_once('|').map(|(container, _)| container),
                 Some(command.name)
@@ -51,7 +51,7 @@ fn knows_nothing_else() {
     {
         assert!(lookup(name.as_bytes()).is_none(), "{name}");
     }
-    // Differs from RESTORE-ASKING only in the bit that distinguishes upper from lower case.
+    // Differs from RESTORE-ASKING only in the bit that separates upper from lower case.
     assert!(lookup(b"restore\rasking").is_none());
     assert_eq!(effect("CLIENT NONSENSE"), None);
 }

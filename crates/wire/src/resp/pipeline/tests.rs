@@ -11,7 +11,7 @@ fn pipeline(commands: usize) -> Pipeline {
     pipeline
 }
 
-/// Replies to `count` commands, fed in chunks of these sizes in turn.
+/// Replies to `count` commands; the input comes in chunks of these sizes, repeated.
 fn replies(bytes: &[u8], sizes: &[usize], count: usize) -> Vec<Reply> {
     let (mut pipeline, mut replies, mut rest) = (pipeline(count), Vec::new(), bytes);
     for size in sizes.iter().cycle() {

@@ -16,7 +16,7 @@ fn decode_all(mut bytes: &[u8], limits: &Limits) -> Result<Vec<Vec<Vec<u8>>>> {
     Ok(requests)
 }
 
-/// Feeds chunks of the given sizes, in turn, to one decoder, as a connection would.
+/// Feeds chunks of these sizes, repeated, to one decoder, as a connection would.
 fn decode_chunked(bytes: &[u8], sizes: &[usize], limits: &Limits) -> Result<Vec<Vec<Vec<u8>>>> {
     let mut decoder = Decoder::default();
     let mut requests = Vec::new();
@@ -133,7 +133,7 @@ fn a_declared_length_takes_no_memory() {
     assert!(decoder.decode(declared, &Limits::default()).unwrap().is_none());
 }
 
-/// Bytes close to the protocol: valid pieces and broken ones in any order.
+/// Concatenations of valid and broken fragments of the protocol.
 pub(crate) fn near_misses() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => "[*$][0-9]{1,2}\r\n".prop_map(String::into_bytes),
@@ -264,7 +264,7 @@ fn an_http_request_ends_the_connection_before_its_body() {
         assert!(error.to_string().contains("got HTTP"), "{head}: {error}");
         assert!(error_line(&error).starts_with(b"HTTP/1.1 400 "), "{head}");
     }
-    // Keys and values may be such words.
+    // Keys and values may be words of HTTP.
     for bytes in [&b"SET POST Host:\r\n"[..], b"GET /\r\n", b"*1\r\n$4\r\nPOST\r\n"] {
         assert!(decode(bytes, &Limits::default()).unwrap().is_some(), "{}", bytes.escape_ascii());
     }
@@ -273,7 +273,7 @@ fn an_http_request_ends_the_connection_before_its_body() {
 #[test]
 fn another_protocol_is_named_in_any_chunking() {
     let hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &[0x5a; 64]].concat();
-    // It has 42 bytes, so that its first byte is that of an array.
+    // Its length is 42, so that its first byte is `*`.
     let mongo = [&[42, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0xdd, 7, 0, 0][..], &[0; 26]].concat();
     let longest = [b"GET /", &[b'x'; 100][..], b" HTTP/1.1\r\nHost: a\r\n"].concat();
     let page = b"POST / HTTP/1.1\r\n".to_vec();
@@ -292,7 +292,7 @@ fn another_protocol_is_named_in_any_chunking() {
         if bytes != mongo {
             let mut decoder = Decoder::default();
             let feed = |end| decoder.decode(&bytes[..end], &Limits::default()).err();
-            refused((1..=bytes.len()).find_map(feed).expect("it is noticed"));
+            refused((1..=bytes.len()).find_map(feed).expect("it is refused"));
         }
     }
 }

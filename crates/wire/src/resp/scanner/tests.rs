@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::resp::frame;
 
-/// One reply of every type, and its kind.
+/// One reply of each type, with its kind.
 pub(crate) const REPLIES: &[(&[u8], Kind)] = &[
     (b"+OK\r\n", Kind::Simple),
     (b"+a\rb\nc\r\n", Kind::Simple),
@@ -32,7 +32,7 @@ pub(crate) const REPLIES: &[(&[u8], Kind)] = &[
     (b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n", Kind::Push),
 ];
 
-/// The ends of all whole replies, or the error.
+/// The ends of all whole replies, and the error, if any.
 fn ends(bytes: &[u8], sizes: &[usize], limits: &Limits) -> (Vec<(usize, Kind)>, Option<Error>) {
     let mut scanner = Scanner::new(limits);
     let mut ends = Vec::new();
@@ -124,7 +124,7 @@ fn refuses_what_is_no_reply() {
     }
 }
 
-/// Found by random input: the offset of a length of the wrong kind was that of its last chunk.
+/// Regression found by random input: the error had the offset of its last chunk.
 #[test]
 fn an_error_stands_at_the_same_offset_in_any_chunking() {
     for bytes in [&b"+a\r\n!?\r\n$0"[..], b"*1\r\n=-17\r\nxx", b"*?\r\n%-1\r\n", b"$?\r\n;-3\r\n"] {
@@ -144,7 +144,7 @@ fn bounds_nesting() {
     assert!(matches!(error, Error::TooLarge { limit: 3, offset: 16, .. }), "{error:?}");
 }
 
-/// Bytes close to the protocol: valid pieces and broken ones in any order.
+/// Concatenations of valid and broken fragments of the protocol.
 pub(crate) fn near_misses() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         8 => proptest::sample::select(REPLIES).prop_map(|(reply, _)| reply.to_vec()),
@@ -171,7 +171,7 @@ proptest! {
     }
 }
 
-/// An array in an array, and so on; an attribute, a map and a set among them.
+/// Arrays nested `levels` deep, with an attribute, a map and a set among them.
 fn nested(levels: usize) -> Vec<u8> {
     let mut reply = Vec::new();
     for level in 0..levels {
