@@ -418,8 +418,8 @@ mod tests {
         }
         device.forget(new);
         let opening = || {
-            // The holder would deadlock with itself.
-            assert!(device.handles.try_lock().is_ok(), "all wait for one that is being opened");
+            // If this thread held the lock, it would deadlock with itself.
+            assert!(device.handles.try_lock().is_ok(), "the lock is held while a file is opened");
             assert_eq!(device.read(open, 0, 8).expect("read"), [0; 8]);
             device.open_file(new, OFlags::empty())
         };
@@ -436,7 +436,7 @@ mod tests {
         let blocks = 3 * PORTION_BYTES / BLOCK_BYTES;
         device.create(file, (2 * blocks * BLOCK_BYTES) as u64).expect("made");
         let bytes: Vec<u8> = (0..blocks * BLOCK_BYTES + 1).map(|at| (at / 5) as u8).collect();
-        // One of them begins elsewhere, wherever the vector does.
+        // One of the two is not block-aligned, whatever the alignment of the vector.
         for start in [0, 1] {
             let piece = &bytes[start..start + blocks * BLOCK_BYTES];
             device.write(file, BLOCK_BYTES as u64, piece).expect("written");

@@ -207,14 +207,14 @@ mod tests {
     #[test]
     fn a_page_leaves_and_comes_back_by_the_ring() {
         let Ok(mut ring) = Ring::<()>::new() else {
-            eprintln!("SKIPPED: the kernel allows no ring");
+            eprintln!("SKIPPED: io_uring is unavailable");
             return;
         };
         let directory = std::env::temp_dir().join(format!("ring-{}", std::process::id()));
         let device = FileDevice::open(&directory).expect("opens");
         device.create(FileName::Spill, 0).expect("made");
         let page: Vec<u8> = (0..4096u32).map(|at| (at / 3) as u8).collect();
-        // In any order, and again where there was one.
+        // In any order, and a page that is written twice.
         for offset in [3 * 4096, 0, 3 * 4096] {
             let bytes = Arc::new(page.as_slice().into());
             assert!(carry_out(&mut ring, &device, Operation::Write { offset, bytes }).is_empty());
@@ -222,7 +222,7 @@ mod tests {
             let read = Operation::Read { offset, bytes: 4096 };
             assert_eq!(carry_out(&mut ring, &device, read), page);
         }
-        // Writes of the log are for the threads: they are long and are synced there.
+        // Writes of the log use the threads: they are long and are synced there.
         let bytes = Arc::new(page.as_slice().into());
         let operation = Operation::Write { offset: 0, bytes };
         let command = DeviceCommand { id: CommandId(2), file: FileName::Segment(1), operation };

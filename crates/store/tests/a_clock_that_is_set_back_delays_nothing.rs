@@ -1,5 +1,5 @@
-//! Times are those of a wall clock. One that is set back by an hour delays neither what is written,
-//! nor what is synced, nor another try of a disk that was full.
+//! The store uses the wall clock. If it is set back by an hour, this delays neither writes nor
+//! their sync nor the retry after the disk was full.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use store::{Faults, SimulatedDevice};
 
 const BEGAN: Duration = Duration::from_secs(1_700_000_000);
 const BACK: Duration = Duration::from_secs(3_600);
-/// Longer than any pause of a store.
+/// Longer than any interval of the store.
 const PAUSE: Duration = Duration::from_secs(2);
 
 struct Machine {
@@ -32,7 +32,7 @@ impl Machine {
         Self { device, store, now: BEGAN }
     }
 
-    /// Carries out whatever the store asks for now; says whether a sync was among it.
+    /// Executes the pending commands of the store; returns whether one of them was a sync.
     fn work(&mut self) -> bool {
         let mut synced = false;
         self.store.step(self.now);
@@ -58,13 +58,13 @@ fn neither_a_write_nor_its_sync() {
     let mut machine = Machine::new(Sync::EverySecond, None);
     machine.put(1).expect("there is room");
     machine.now += PAUSE;
-    assert!(machine.work(), "a second is over");
+    assert!(machine.work(), "a sync is due after a second");
     let position = machine.put(2).expect("there is room");
     machine.now -= BACK;
     machine.work();
     machine.now += PAUSE;
     machine.work();
-    assert!(machine.store.durable_up_to() >= position, "it waits until the clock is where it was");
+    assert!(machine.store.durable_up_to() >= position, "no sync before the clock has caught up");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! A store that was closed has no torn end, so whatever does not read is damage; and of one that
-//! was not closed, what later records show to have been safe. The key of a damaged record is an
-//! error, never absent.
+//! A closed store has no torn end, so any unreadable record is damage. In a store that was not
+//! closed, so is an unreadable record before the position up to which later records prove that the
+//! log was durable. The key of a damaged record is an error, never absent.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -16,7 +16,7 @@ fn filled(seed: u64) -> Run {
     run
 }
 
-/// Every key is as it should be or refused; how many are refused.
+/// Every key has its value or is refused; returns the number of refused keys.
 fn refused(run: &mut Run, seed: u64) -> usize {
     let (now, mut refused) = (run.now, 0);
     for (key, entry) in run.map.clone() {
@@ -37,7 +37,7 @@ fn whatever_call_of_closing_it_the_machine_stops_at() {
         let mut run = filled(seed);
         let calls = run.device.calls();
         assert!(run.close());
-        // The last one stops at the first call after closing.
+        // The last iteration stops at the first call after closing.
         let calls_max = run.device.calls() - calls + 1;
         let is_closed = (1..=calls_max).any(|call| {
             let mut run = filled(seed);
@@ -94,7 +94,7 @@ fn record_of(device: &SimulatedDevice, key: &[u8]) -> (FileName, u64, u64) {
     panic!("no record of {}", String::from_utf8_lossy(key));
 }
 
-/// Sixty entries in a segment that is not sealed, and one more in a group of its own if `more`.
+/// Sixty entries in an unsealed segment, and with `more` another one in a group of its own.
 fn unsealed(more: bool) -> Run {
     let mut run =
         Run::with(3, Faults::default(), |config| config.segment_bytes = 64 << 10).expect("opens");
@@ -115,7 +115,7 @@ fn a_byte_of_a_segment_that_was_not_sealed() {
     for more in [true, false] {
         for place in (0..240).step_by(7) {
             let mut run = unsealed(more);
-            // The first twelve have hashes of others.
+            // The first twelve keys share their hashes.
             let number = 12 + place * 7 % 48;
             let (file, at, bytes) = record_of(&run.device, &key(number));
             run.device.flip(file, at + place % bytes, (place / 7) as u8);
@@ -125,7 +125,7 @@ fn a_byte_of_a_segment_that_was_not_sealed() {
             assert_eq!(recovery.damage.len(), 1, "{more} {place}");
             assert_eq!(refused(&mut run, place), 1, "{more} {place}");
             assert!(run.try_fetch(&key(number)).is_err());
-            // And so it stays.
+            // The same after the store was closed and opened again.
             assert!(run.close());
             run.reopen();
             assert_eq!(refused(&mut run, place), 1, "{more} {place}");

@@ -1,5 +1,5 @@
-//! Random commands, some in one step, a crash at a random device call, torn and reordered writes,
-//! again and again.
+//! Repeated runs of random commands, some of them multi-key steps, with a crash at a random device
+//! call and with torn and reordered writes.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -47,7 +47,7 @@ fn a_step_is_there_as_a_whole_or_not_at_all() {
     seeds(STEPS, 300, 6, 1500);
 }
 
-/// To look at a seed that failed: `SEED=n cargo test -p store one_seed`.
+/// Repeats one failed seed: `SEED=n cargo test -p store one_seed`.
 #[test]
 fn one_seed() {
     let seed = std::env::var("SEED").map_or(0, |seed| seed.parse().expect("a number"));
@@ -56,16 +56,17 @@ fn one_seed() {
     seeds(seed, 1, crashes, steps);
 }
 
-/// Of a segment that began the log anew only the trailer was left: nothing was found, its number
-/// was forgotten, and what was written next, under lower numbers, did not count at the start after.
+/// Regression: of the segment that began the log anew, only the trailer was left. Recovery found
+/// nothing and forgot the segment's number, so that the next start ignored segments written later
+/// under lower numbers.
 #[test]
 fn a_torn_clearing_does_not_doom_what_comes_after() {
     seeds(1_000_820, 1, 10, 3000);
 }
 
-/// While a scan waited, compaction moved a record away and another of the same forty bits of hash
-/// to its place: the scan took the name it had read there for the other's, so one key came twice
-/// and one never.
+/// Regression: while a scan waited for the disk, compaction moved a record away and wrote another
+/// one with the same forty bits of hash to its address. The scan used the key it had read there for
+/// the other record, so one key came twice and one was missed.
 #[test]
 fn a_scan_does_not_take_one_record_for_another_at_its_place() {
     seeds(1_626_148, 1, 10, 3000);
@@ -99,7 +100,7 @@ fn whatever_the_seed_for_long() {
     seeds(LONG_STEPS + fresh, 1_000, 10, 3000);
 }
 
-/// Seeds from here on are those of the long proof, which takes others every time.
+/// Seeds from here on belong to the long test, which uses new ones in each run.
 const LONG: u64 = 1_000_000;
 /// From here on some commands change several keys in one step.
 const STEPS: u64 = 2_000_000;

@@ -1,5 +1,5 @@
-//! However a disk became full, writes are refused by name, what is there is served, and removing
-//! makes room: removals never run out of room themselves.
+//! However a disk became full: writes fail with a specific error, existing entries are served, and
+//! removals free space and never fail for lack of space.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use store::elastic::{Config, Elastic, Error, Load};
 use store::{Faults, SimulatedDevice};
 
 const SEGMENT_BYTES: u64 = 64 << 10;
-/// Times the device is served for one command before that counts as stuck.
+/// Number of device operations for one command after which the store counts as stuck.
 const PATIENCE: usize = 1_000;
 
 struct Disk {
@@ -52,7 +52,7 @@ impl Disk {
         panic!("the store does not become idle: {:?}", self.store.stats());
     }
 
-    /// Does `work` to a key, waiting while the disk is behind.
+    /// Applies `work` to a key, waiting while the disk lags.
     fn patiently(
         &mut self,
         number: u64,
@@ -72,7 +72,7 @@ impl Disk {
                 done => return done,
             }
         }
-        panic!("key {number} waits for ever: {:?}", self.store.stats());
+        panic!("key {number} waits forever: {:?}", self.store.stats());
     }
 
     fn put(&mut self, number: u64) -> Result<(), Error> {
@@ -88,7 +88,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes a key, and says whether it had to be tried again for want of room.
+    /// Removes a key; returns whether it had to be retried for lack of space.
     fn remove(&mut self, number: u64) -> bool {
         let removal = |store: &mut Elastic, key: &[u8], now| {
             store.remove(key, now).map(|there| assert!(there.is_some()))
@@ -103,10 +103,10 @@ impl Disk {
                 Err(error) => panic!("{error}"),
             }
         }
-        panic!("{} keys left, and none can go: {:?}", self.map.len(), self.store.stats());
+        panic!("{} keys left, and none can be removed: {:?}", self.map.len(), self.store.stats());
     }
 
-    /// Stores keys from `next` on until the disk is full; says how many.
+    /// Stores keys from `next` on until the disk is full; returns their number.
     fn fill(&mut self, next: u64) -> u64 {
         for number in next..10_000_000 {
             match self.put(number) {
@@ -131,7 +131,7 @@ impl Disk {
         assert_eq!(self.store.len(), self.map.len() as u64);
     }
 
-    /// The part of the disk that is live data.
+    /// The fraction of the disk that is live data.
     fn used(&self) -> f64 {
         self.store.stats().live_bytes as f64 / (self.segments * SEGMENT_BYTES) as f64
     }
@@ -166,7 +166,7 @@ fn small_entries_go_in_any_order() {
         }
         assert_eq!(disk.store.len(), 0);
         eprintln!("{segments} segments: {count} entries; {again} removals waited");
-        assert!(disk.fill(0) > count * 9 / 10, "not all room came back");
+        assert!(disk.fill(0) > count * 9 / 10, "not all space was reclaimed");
     }
 }
 
@@ -208,6 +208,6 @@ fn everything_can_be_dropped_at_once() {
     disk.store.clear(disk.now).expect("there is room for that");
     disk.map.clear();
     disk.pump();
-    assert!(disk.fill(0) > count * 9 / 10, "not all room came back");
+    assert!(disk.fill(0) > count * 9 / 10, "not all space was reclaimed");
     disk.check();
 }

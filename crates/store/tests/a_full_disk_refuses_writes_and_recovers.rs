@@ -1,4 +1,4 @@
-//! A disk without room: writes are refused by name, reads go on, room that returns is used.
+//! A full disk: writes fail with a specific error, reads continue, and space that is freed is used.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;

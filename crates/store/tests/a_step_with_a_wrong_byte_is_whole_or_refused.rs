@@ -1,5 +1,5 @@
-//! After a crash, one wrong byte anywhere in a step of several records, in the segment that was
-//! written last: the step is there whole, except that a key may be an error, or not at all.
+//! After a crash, with one wrong byte anywhere in a step of several records in the last segment:
+//! the step is recovered as a whole, where a key may return an error, or not at all.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -33,7 +33,7 @@ fn stepped(gap: usize) -> Run {
     run
 }
 
-/// The files of a device, as they are.
+/// The contents of a device's files.
 type Files = Vec<(FileName, Vec<u8>)>;
 
 fn files(device: &SimulatedDevice) -> Files {
@@ -53,7 +53,7 @@ fn device(files: &Files) -> SimulatedDevice {
     device
 }
 
-/// Index of the file that has the step, and where the step is in it.
+/// Index of the file that contains the step, and its range in the file.
 fn step_in(files: &Files) -> (usize, Range<usize>) {
     let begins = |bytes: &[u8], number: u64, value: usize| {
         let (name, lengths) = (key(number), (value as u32).to_le_bytes());
@@ -73,7 +73,7 @@ fn step_in(files: &Files) -> (usize, Range<usize>) {
     panic!("no segment has the step");
 }
 
-/// What each key of the step has after a restart: its first byte, or the error.
+/// For each key of the step after a restart: the first byte of its value, or the error.
 fn held(run: &mut Run) -> Vec<Result<u8, Error>> {
     let value = |entry: Option<elastic::Entry>| entry.map_or(0, |(value, _)| value[0]);
     STEP.iter().map(|(number, _)| run.try_fetch(&key(*number)).map(value)).collect()
@@ -85,7 +85,7 @@ fn opened(run: &mut Run, files: &Files) -> Vec<Result<u8, Error>> {
     held(run)
 }
 
-/// True if the step is there in part only.
+/// True if the step was recovered in part only.
 fn is_in_part(held: &[Result<u8, Error>]) -> bool {
     held.contains(&Ok(NEW)) && held.contains(&Ok(OLD))
 }
@@ -105,7 +105,7 @@ fn a_step_that_reached_the_disk_is_there() {
                 let all = held.iter().all(|held| held.as_ref().is_ok_and(|held| *held == NEW));
                 let refused = held.iter().filter(|held| held.is_err()).count();
                 let others = held.iter().filter(|held| **held == Ok(NEW)).count();
-                // Padding is of no record.
+                // Padding belongs to no record.
                 let is_good = if recovery.damage.is_empty() {
                     all
                 } else {
@@ -125,7 +125,7 @@ fn a_step_of_which_a_part_was_lost_is_not_there_in_part() {
     let written = files(&run.device);
     let (index, step) = step_in(&written);
     for lost in (step.start.next_multiple_of(SECTOR)..step.end).step_by(SECTOR) {
-        // Everything from there, or that sector only.
+        // Loses everything from there on, or that sector only.
         for until in [written[index].1.len(), lost + SECTOR] {
             let mut torn = written.clone();
             torn[index].1[lost..until].fill(0);

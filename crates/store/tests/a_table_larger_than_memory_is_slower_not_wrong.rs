@@ -1,4 +1,5 @@
-//! More entries than the memory budget has room to index: pages of the storage table come and go.
+//! More entries than the memory budget can index: pages of the storage table are evicted and read
+//! back.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;

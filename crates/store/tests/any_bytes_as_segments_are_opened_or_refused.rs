@@ -1,4 +1,4 @@
-//! Segments of a real store, damaged at random, cut, swapped and mixed. The fuzz target
+//! Segments of a real store, randomly damaged, truncated, swapped and mixed. The fuzz target
 //! `elastic_store` does the same for longer.
 
 #[expect(unreachable_pub, reason = "shared with the fuzz target")]
@@ -59,5 +59,5 @@ fn any_bytes() {
             opened += 1;
         }
     }
-    assert!(opened > 0, "damage need not keep a store from opening");
+    assert!(opened > 0, "no damaged store was opened");
 }

@@ -1,4 +1,4 @@
-//! Bits that flip at rest, reads and writes that fail.
+//! Bit flips at rest, and failing reads and writes.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -31,7 +31,7 @@ fn flipped_bits_while_serving() {
         run.value_bytes_max = 6000;
         run.run(4000);
         flip_some(&run, &mut Random::new(seed));
-        // Every load is compared with the model: what is not as written has to fail.
+        // Every load is compared with the model: a damaged entry must fail.
         run.run(1500);
         failed += run.failed_loads;
     }
@@ -124,7 +124,7 @@ fn what_is_damaged_can_be_written_again() {
                     assert_eq!(run.fetch(&key), Some((b"new value".to_vec(), None)));
                     replaced += 1;
                 }
-                // Another key has the same hash: whose record is damaged cannot be told.
+                // Another key has the same hash, and it is unknown which record is damaged.
                 Err(Error::Damaged { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -134,7 +134,7 @@ fn what_is_damaged_can_be_written_again() {
     assert!(replaced > 0, "nothing was damaged");
 }
 
-/// Returns the position of the record of that key, if it was written once.
+/// Returns the position of the record of that key, which was written once.
 fn record_of(run: &Run, key: &[u8]) -> (FileName, u64) {
     for (name, length) in run.device.list().expect("lists") {
         let bytes = run.device.read(name, 0, length as usize).expect("reads");
@@ -152,7 +152,7 @@ fn record_of(run: &Run, key: &[u8]) -> (FileName, u64) {
     panic!("no record of {}", String::from_utf8_lossy(key));
 }
 
-/// Bytes of a record before its key, and of a segment before its records.
+/// Bytes before the key in a record, and before the records in a segment.
 const HEAD_BYTES: usize = 24;
 const SEGMENT_HEAD_BYTES: usize = 4096;
 
@@ -164,14 +164,15 @@ fn a_scan_passes_over_what_is_damaged_and_nothing_else() {
         run.put_value(number, &[number as u8; 3000]);
     }
     run.make_durable();
-    // Nothing is in memory then.
+    // Memory is empty after a restart.
     run.device.restart(Faults::default());
     let config = run.config();
     run.adopt(Elastic::open(config, &run.device, run.now).expect("opens"));
     let (mut lost, mut damaged) = (BTreeSet::new(), BTreeSet::new());
     for number in 0..run.keys {
         let (file, record) = record_of(&run, &key(number));
-        // In the checksum, the kind, the length of the key, that of the value, the key, the value.
+        // Bits of the checksum, the kind, the length of the key and of the value, the key, the
+        // value.
         let Some(at) = [0, 4, 6, 11, HEAD_BYTES as u64, 2000].get(number as usize % 20) else {
             continue;
         };
@@ -183,7 +184,7 @@ fn a_scan_passes_over_what_is_damaged_and_nothing_else() {
     }
     let scanned = run.scan_all();
     let expected: BTreeSet<_> = (0..run.keys).map(key).filter(|key| !lost.contains(key)).collect();
-    assert_eq!(scanned.len(), expected.len(), "none twice");
+    assert_eq!(scanned.len(), expected.len(), "a key was scanned twice");
     assert_eq!(scanned.into_iter().map(Vec::from).collect::<BTreeSet<_>>(), expected);
     assert_eq!(run.passed_over, lost.len() as u64);
     let mut reported = BTreeSet::new();
@@ -192,10 +193,10 @@ fn a_scan_passes_over_what_is_damaged_and_nothing_else() {
         reported.insert((file, offset));
     }
     assert_eq!(reported, damaged);
-    // Of a key that was named the value is still not served.
+    // The value of a key that a scan returned is still not served.
     let refused = (0..run.keys).filter(|&number| run.try_fetch(&key(number)).is_err()).count();
     assert_eq!(refused, damaged.len());
-    // Draws go on, too; now and then one finds nothing.
+    // Random draws continue, too; some of them find nothing.
     let drawn = (0..1000).filter_map(|_| run.random_key()).count();
     assert!((800..1000).contains(&drawn), "{drawn} of 1000 draws");
 }
@@ -222,7 +223,7 @@ fn a_scan_goes_on_at_the_next_page_of_a_damaged_table() {
             assert!((run.keys - 400..run.keys).contains(&scanned), "{scanned}");
             return;
         }
-        // That one was in memory; it may have been written anew since.
+        // That page was in memory; it may have been written again since.
         assert_eq!(scanned, run.keys);
         run.settle();
         if byte(&run) != whole {
@@ -260,7 +261,7 @@ fn upkeep_that_meets_damaged_pages_of_the_table_reports_each_once_and_goes_on() 
     for page in (0..pages as u64).step_by(3) {
         run.device.flip(FileName::Spill, page * 4096 + 100, 3);
     }
-    // Half of all is written again, as far as that is possible, so that there is much to compact.
+    // Overwrites half of the entries, as far as possible, so that there is much to compact.
     let reads = run.store.stats().page_reads;
     for number in 0..run.keys / 2 {
         run.put(number);

@@ -1,4 +1,4 @@
-//! The whole memory tier against an ordered map, under random work from a printed seed.
+//! The memory tier compared with an ordered map, under random operations from a printed seed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ struct Held {
 struct Trial {
     random: Random,
     memory: Memory,
-    /// The last value stored under every key that was not removed; evicted ones stay here.
+    /// The last value stored under each key that was not removed; evicted ones remain here.
     model: BTreeMap<u64, Held>,
     now: Duration,
     keys: u64,
@@ -71,7 +71,7 @@ impl Trial {
         self.check();
     }
 
-    /// The key decides its length; some are long enough for a long header.
+    /// The key number determines its length; some need a long header.
     fn name(key: u64) -> Vec<u8> {
         let mut name = key.to_le_bytes().to_vec();
         name.resize(8 + (key % 7) as usize + if key.is_multiple_of(50) { 300 } else { 0 }, 0xab);

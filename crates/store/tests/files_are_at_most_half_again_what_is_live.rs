@@ -1,4 +1,4 @@
-//! Space is reclaimed while serving, in small stores too.
+//! Space is reclaimed while serving, also in small stores.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -8,8 +8,8 @@ use store::Faults;
 use store::device::{Device, FileName};
 use store::elastic::Config;
 
-/// Entries overwritten evenly in a store of a 10th of what segments of full length ask for; how
-/// much more than live data the files took at most.
+/// Overwrites uniformly in a store of a tenth of the size for which segments have full length;
+/// returns the maximum ratio of file sizes to live data.
 fn overwrite(entries: u64, value_bytes: usize, memory_bytes: Option<usize>) -> f64 {
     let change = |config: &mut Config| {
         config.segment_bytes = 1 << 20;
@@ -30,7 +30,7 @@ fn overwrite(entries: u64, value_bytes: usize, memory_bytes: Option<usize>) -> f
     }
     let stats = run.store.stats();
     assert!(stats.compacted_bytes > 0, "nothing was reclaimed: {stats:?}");
-    assert!(run.went_on > 0, "upkeep was not told of what compaction had read");
+    assert!(run.went_on > 0, "upkeep did not continue after reads of compaction");
     let copied = stats.compacted_bytes as f64 / stats.written_bytes as f64;
     eprintln!(
         "{entries} of {value_bytes} bytes: files took {most:.3} times the live data, {copied:.2} copied for \
@@ -44,7 +44,7 @@ fn under_overwrite() {
     assert!(overwrite(2_500, 4096, None) <= 1.5);
 }
 
-/// With room in memory for the table that says what is alive.
+/// Memory has room for the whole table, which tells what is live.
 #[test]
 fn under_overwrite_of_short_values() {
     assert!(overwrite(80_000, 64, Some(16 << 20)) <= 1.5);
@@ -61,7 +61,7 @@ fn under_overwrite_of_short_values_with_little_memory() {
     assert!(overwrite(80_000, 64, Some(4 << 20)) <= 1.5);
 }
 
-/// Spare segments and the like, which a store of any size has, are more than what is live.
+/// Spare segments and other fixed costs exceed the live data.
 #[test]
 fn what_a_small_store_takes_besides_is_a_few_short_segments() {
     const SHORTEST: u64 = 128 << 10;
@@ -75,11 +75,11 @@ fn what_a_small_store_takes_besides_is_a_few_short_segments() {
         let stats = run.store.stats();
         most = most.max(stats.file_bytes.saturating_sub(stats.live_bytes * 115 / 100));
     }
-    // Eleven, and the one that passed them before writers waited.
+    // Eleven, and the one that exceeded them before writes were delayed.
     assert!(most <= 12 * SHORTEST, "{most} bytes, {} segments", most / SHORTEST);
 }
 
-/// The first segment, which keeps room for footer lines, is never as full as those behind it.
+/// The first segment reserves space for footer lines and is never as full as later ones.
 #[test]
 fn what_is_dead_from_the_beginning_goes() {
     let mut run = Run::with(3, Faults::default(), |config| config.segment_bytes = 1 << 20).unwrap();
@@ -97,10 +97,10 @@ fn what_is_dead_from_the_beginning_goes() {
     });
     let first = first.min().expect("there are segments");
     assert!(first > 10, "the oldest segment left is {first}");
-    assert_eq!(run.store.stats().compacted_bytes, 0, "all of it dies before it is looked at");
+    assert_eq!(run.store.stats().compacted_bytes, 0, "all is dead before compaction reads it");
 }
 
-/// A record longer than the segments a small store makes has one made, or grown, for it.
+/// A record longer than the segments of a small store gets a segment of its own length.
 #[test]
 fn a_long_record_has_a_segment_of_its_own_length() {
     let mut run = Run::with(2, Faults::default(), |config| config.segment_bytes = 1 << 20).unwrap();

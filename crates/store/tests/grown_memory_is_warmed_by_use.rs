@@ -1,5 +1,5 @@
-//! After memory grows, what was looked up most is read ahead; or everything in order, as the paper
-//! has it; and nothing else changes.
+//! After memory grows, the entries looked up most are read ahead (or all in order, as in the
+//! paper), without other effects.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -12,8 +12,9 @@ use store::elastic::{Elastic, Warming};
 
 const HOT: u64 = 400;
 
-/// A store of 2000 entries of 4 KiB of which few fit, the first 400 looked up often; then memory
-/// for half of all. Answers how many of the hot ones are in memory without being asked for.
+/// A store of 2000 entries of 4 KiB of which few fit into memory; the first 400 are looked up
+/// often. Then memory grows to half of all. Returns the number of hot entries in memory that no
+/// lookup has read.
 fn hot_after_growing(warming: Warming) -> u64 {
     let mut run =
         Run::with(7, Faults::default(), |config| config.warming = warming).expect("opens");
@@ -36,7 +37,7 @@ fn hot_after_growing(warming: Warming) -> u64 {
     for _ in 0..10_000 {
         let warmed = run.store.stats().warmed;
         run.settle();
-        // Lookups find disk and processors idle during that time.
+        // In between, lookups find the disk and the processors idle.
         assert!(run.store.stats().warmed - warmed <= 2, "too many in a millisecond");
         run.now += Duration::from_millis(1);
         if !run.store.is_warming() {

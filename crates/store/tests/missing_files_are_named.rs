@@ -1,5 +1,5 @@
-//! Files that are gone, damaged or from another time: opening says which, and goes on only if the
-//! loss is accepted.
+//! Missing, damaged or outdated files: opening names the file, and continues only if the data loss
+//! is accepted.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -11,7 +11,7 @@ use store::elastic::{Config, Elastic, Error};
 
 const MANIFESTS: [FileName; 2] = [FileName::Manifest(0), FileName::Manifest(1)];
 
-/// A store of several segments, at rest; closed, or as a crash leaves it.
+/// An idle store of several segments, closed or as a crash leaves it.
 fn filled(closed: bool) -> Run {
     let mut run =
         Run::with(5, Faults::default(), |config| config.segment_bytes = 64 << 10).expect("opens");
@@ -42,7 +42,7 @@ fn a_segment_that_is_gone() {
         let mut run = filled(closed);
         let lost = segments(&run)[2];
         run.device.remove(lost).expect("removed");
-        // However often it is tried.
+        // Opening fails every time.
         for _ in 0..2 {
             let error = open(&mut run, |_| ()).err().expect("it is gone");
             assert_eq!(error, Error::Missing { files: vec![lost] });
@@ -52,7 +52,7 @@ fn a_segment_that_is_gone() {
         assert_eq!(store.recovery().damage, [Error::Missing { files: vec![lost] }]);
         assert_eq!(store.stats().damages, 1);
         assert!((50..150).contains(&store.len()), "{} of 150", store.len());
-        // From then on nothing is missing.
+        // Afterwards nothing is missing.
         drop(store);
         assert!(open(&mut run, |_| ()).expect("opens").recovery().damage.is_empty());
     }
@@ -64,7 +64,7 @@ fn the_superblock() {
     run.device.remove(FileName::Superblock).expect("removed");
     let error = open(&mut run, |_| ()).err().expect("it is gone").to_string();
     assert!(error.starts_with("superblock: segments, but no superblock"), "{error}");
-    // Everything.
+    // Removes all files.
     for (file, _) in run.device.list().expect("lists") {
         run.device.remove(file).expect("removed");
     }
@@ -90,13 +90,13 @@ fn the_manifest() {
 #[test]
 fn a_damaged_manifest() {
     for closed in [true, false] {
-        // One copy is enough; which of them is the last is not known here.
+        // One copy is enough; this test does not know which one is newer.
         for copy in MANIFESTS {
             let mut run = filled(closed);
             assert!(run.device.flip(copy, 20, 4));
             match open(&mut run, |_| ()) {
                 Ok(store) => assert_eq!((store.len(), store.stats().damages), (150, 1)),
-                // The other may be older than the last removal or making of a segment.
+                // The other may be older than the last creation or removal of a segment.
                 Err(Error::Missing { .. } | Error::Foreign { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -122,7 +122,7 @@ fn a_segment_that_is_not_listed() {
     let bytes = run.device.read(some, 0, length as usize).expect("reads");
     run.device.remove(some).expect("removed");
     drop(open(&mut run, |config| config.accept_data_loss = true).expect("accepted"));
-    // It is put back.
+    // Restores the file.
     run.device.create(some, length).expect("made");
     run.device.write(some, 0, &bytes).expect("written");
     run.device.sync(some).expect("synced");
@@ -132,7 +132,7 @@ fn a_segment_that_is_not_listed() {
     assert_eq!(store.len(), 150);
 }
 
-/// As the format before left it.
+/// Changes the files to the previous format.
 fn make_former(run: &Run) {
     let bytes = run.device.read(FileName::Superblock, 0, 4096).expect("reads");
     let mut former = bytes;

@@ -1,5 +1,5 @@
-//! Two runs from one seed ask the same of the device and end alike, also across a clear, so that a
-//! failing seed fails again.
+//! Two runs from one seed send the same commands to the device and have the same result, also
+//! across a clear, so that a failing seed can be reproduced.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;

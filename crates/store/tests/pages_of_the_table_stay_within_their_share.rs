@@ -1,5 +1,5 @@
-//! Commands that ask for pages of the storage table faster than upkeep comes by wait for them:
-//! those in memory are never more than their share.
+//! Commands that request pages of the storage table faster than upkeep evicts them have to wait, so
+//! that pages in memory do not exceed their share.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use store::elastic::{Config, Elastic, Load, Sync, Ticket};
 const ENTRIES: u64 = 100_000;
 /// Keys of one command.
 const BATCH: u64 = 50;
-/// Commands between two portions of upkeep.
+/// Number of commands between two runs of upkeep.
 const UPKEEP: u64 = 20;
 const MEMORY_BYTES: usize = Elastic::MEMORY_BYTES_MIN;
-/// Half of the mebibyte that this leaves to share out.
+/// Half of the mebibyte that remains for pages and entries.
 const SHARE_BYTES: usize = 512 << 10;
 const PAGE_BYTES: usize = 4096;
-/// Pages on their way, and those that one command makes.
+/// Pages in flight, and those that one command creates.
 const BESIDE: usize = 64;
 const NOW: Duration = Duration::from_secs(1_700_000_000);
 
@@ -36,7 +36,7 @@ impl Driven {
         while self.store.poll_loaded().is_some() {}
     }
 
-    /// Runs a command that wants all these keys at once.
+    /// Runs a command that needs all these keys at once.
     fn command(&mut self, numbers: &[u64], writes: bool) {
         let keys: Vec<_> = numbers.iter().map(|number| number.to_le_bytes()).collect();
         let mut tickets: Vec<Ticket> = Vec::new();
@@ -87,7 +87,7 @@ fn however_fast_commands_ask() {
     let (pages, most) = (stats.table_pages.0, driven.pages_most);
     eprintln!("{most} of {pages} pages at most; {stats:?}");
     assert_eq!(stats.entries, ENTRIES);
-    // And what one command holds on to.
+    // Plus the pages that one command holds.
     let share = SHARE_BYTES / PAGE_BYTES + BATCH as usize + BESIDE;
     assert!(share < pages && most <= share, "{most} of {pages} pages were in memory, not {share}");
     std::fs::remove_dir_all(&directory).expect("removed");

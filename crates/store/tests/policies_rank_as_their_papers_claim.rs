@@ -1,6 +1,6 @@
-//! Hit ratios on deterministic traces, in the order the policies' papers give.
+//! Hit ratios on deterministic traces, ranked as the policies' papers rank them.
 //!
-//! `cargo run --release -p store --example replacement_table` prints the numbers themselves.
+//! `cargo run --release -p store --example replacement_table` prints the numbers.
 
 mod traces;
 

@@ -1,5 +1,5 @@
-//! Resident memory of this process as the system reports it, compared with `bytes_max`. One test,
-//! alone in its process.
+//! Resident memory of this process, as the kernel reports it, compared with `bytes_max`. It is the
+//! only test in its process.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn resident_bytes() -> usize {
 
 struct Load {
     memory: Memory,
-    /// Resident before there was a memory tier.
+    /// Resident memory before the memory tier was created.
     before: usize,
     value: Vec<u8>,
     number: u64,
@@ -24,7 +24,7 @@ struct Load {
 }
 
 impl Load {
-    /// Inserts `inserts` values of up to `value_bytes` under keys of which some come again.
+    /// Inserts `inserts` values of up to `value_bytes`; some keys repeat.
     fn insert(&mut self, inserts: usize, value_bytes: usize) {
         for _ in 0..inserts {
             self.number += 1;
@@ -37,7 +37,8 @@ impl Load {
         }
     }
 
-    /// Resident memory is within a tenth and the stated base of the budget, and the budget is used.
+    /// Resident memory is within the budget plus a tenth and the documented base; the budget is
+    /// used.
     fn check(&self, what: &str) {
         let stats = self.memory.stats();
         let budget = self.memory.config().bytes_max;
@@ -47,7 +48,7 @@ impl Load {
         assert!(resident <= budget / 10 * 11 + Memory::BASE_BYTES, "{label}");
         assert!(resident <= stats.accounted_bytes + Memory::BASE_BYTES + (256 << 10), "{label}");
         assert!(stats.accounted_bytes <= budget, "{label}");
-        assert!(stats.accounted_bytes >= budget / 10 * 8, "the budget lies idle: {label}");
+        assert!(stats.accounted_bytes >= budget / 10 * 8, "the budget is not used: {label}");
         assert!(stats.live_bytes >= stats.accounted_bytes / 10 * 7, "wasted: {label}");
     }
 

@@ -1,6 +1,5 @@
-//! Segments of short records have a parity block where others list their records; a restart reads
-//! the records. What a crash tears is cut, what is damaged is an error, and nothing older comes
-//! back in its place.
+//! Segments of short records have a parity block instead of a list of records; a restart reads the
+//! records. A torn end is cut off, damage is an error, and no older value takes its place.
 
 #[expect(unreachable_pub, dead_code, reason = "shared by several tests")]
 mod elastic;
@@ -14,7 +13,7 @@ use store::device::{Device, FileName};
 use store::elastic::{Config, Elastic, Error, Sync};
 
 const BLOCK_BYTES: usize = 4096;
-/// Bytes of a record before its key, and between its key and its value.
+/// Bytes before the key in a record, and between its key and its value.
 const HEAD_BYTES: usize = 24;
 const BODY_BYTES: usize = 16;
 
@@ -43,7 +42,7 @@ fn what_a_crash_tears_is_cut() {
             let crash_at = Some(1 + random.below(1000));
             run.device.set_faults(Faults { crash_at, ..Faults::default() });
             run.run(3000);
-            // Compares what is there with what was promised.
+            // Compares the content with what was durable.
             run.restart(Faults::default(), random.one_in(3));
             let recovery = run.store.recovery();
             assert_eq!(recovery.damage, [], "seed {seed}: a torn record was reported as damage");
@@ -58,7 +57,7 @@ fn value(number: u64, round: u64) -> Vec<u8> {
     format!("round {round} of {number}: {}", "x".repeat(number as usize % 40)).into_bytes()
 }
 
-/// Each has a hash of its own.
+/// Keys with distinct hashes.
 const KEYS: Range<u64> = 20..1500;
 
 /// Every entry written twice; both records of some are on disk.
@@ -70,7 +69,7 @@ fn written_twice() -> Run {
     for round in 0..2 {
         for number in KEYS {
             run.put_value(number, &value(number, round));
-            // A segment is written in many parts.
+            // Settles in between, so that a segment is written in many parts.
             run.settle();
         }
     }
@@ -81,8 +80,8 @@ fn written_twice() -> Run {
     run
 }
 
-/// Returns the position of the last record of every key, if its segment has a parity block and is
-/// not the last.
+/// Returns the position of the last record of every key whose segment has a parity block and is not
+/// the last.
 fn last_records(run: &Run) -> BTreeMap<u64, (FileName, usize)> {
     let numbers: BTreeMap<Vec<u8>, u64> = KEYS.map(|number| (key(number), number)).collect();
     let segments = segments(run);
@@ -94,7 +93,7 @@ fn last_records(run: &Run) -> BTreeMap<u64, (FileName, usize)> {
             let (name, key_bytes) = (&bytes[at + HEAD_BYTES..], usize::from(bytes[at + 6]));
             let Some(&number) = numbers.get(&name[..key_bytes]) else { continue };
             if name[key_bytes + BODY_BYTES..].starts_with(&value(number, 1)) {
-                // A record that compaction moved has the same bytes: the newest counts.
+                // A record that compaction moved has the same bytes; the newest counts.
                 let counts = has_parity(bytes) && *file != last;
                 records.insert(number, counts.then_some((*file, at)));
             }
@@ -103,8 +102,8 @@ fn last_records(run: &Run) -> BTreeMap<u64, (FileName, usize)> {
     records.into_iter().filter_map(|(number, place)| Some((number, place?))).collect()
 }
 
-/// Opens the store again; every entry has to be what was written last or, if it is one of
-/// `expected`, an error that names its place.
+/// Opens the store again; every entry must be the last one written or, if it is one of `expected`,
+/// an error that names its position.
 fn reopen(run: &mut Run, expected: &BTreeMap<u64, (FileName, usize)>) {
     run.device.restart(Faults::default());
     let config = run.config();
@@ -139,7 +138,7 @@ fn a_flipped_bit_is_reported_and_nothing_older_is_served() {
         let place = at as u64 + place;
         assert!(run.device.flip(file, place, turn as u8));
         reopen(&mut run, &BTreeMap::from([(number, (file, at))]));
-        assert!(run.device.flip(file, place, turn as u8), "it is whole again");
+        assert!(run.device.flip(file, place, turn as u8), "the bit was flipped back");
     }
 }
 
@@ -159,7 +158,7 @@ fn flipped_bits_all_over_a_segment_are_each_reported() {
     let mut run = written_twice();
     let records = last_records(&run);
     let (_, &(file, _)) = records.last_key_value().expect("there are many");
-    // One in each block, each at another place of its block.
+    // One in each block, at a different offset of its block.
     let (mut damaged, mut blocks) = (BTreeMap::new(), BTreeSet::new());
     for (&number, &(other, at)) in &records {
         let (block, column) = (at / BLOCK_BYTES, at % BLOCK_BYTES / 256);
@@ -193,6 +192,6 @@ fn a_lost_block_is_reported_and_nothing_older_is_served() {
             Err(error) => panic!("{error}"),
         }
     }
-    // Some of what was there may have been dead.
+    // Some of the lost records may have been dead.
     assert!(refused > 5 && damaged >= refused, "{refused} refused, {damaged} reported");
 }

@@ -1,5 +1,5 @@
-//! Resident memory of the process, as the system counts it, while a store on real files holds three
-//! times its budget, is read and overwritten, grows and shrinks.
+//! Resident memory of the process, as the kernel reports it, while a store on real files holds
+//! three times its budget, is read and overwritten, grows and shrinks.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use store::elastic::{Config, Elastic, Load};
 
 const ENTRIES: u64 = 20_000;
 const MIB: usize = 1 << 20;
-/// The process without the store, and threads' buffers.
+/// The process without the store, and the threads' buffers.
 const BESIDE: usize = 2 * MIB;
 const NOW: Duration = Duration::from_secs(1_700_000_000);
 
@@ -43,8 +43,8 @@ impl Driven {
     }
 
     fn check(&mut self) {
-        // Free memory of the heap is not the store's. Its size depends on chance, a few MiB between
-        // the pieces of long writes; `enroute db` gives it back in the same way.
+        // Free heap memory does not belong to the store. Its size varies by a few MiB between the
+        // parts of long writes; `enroute db` trims it in the same way.
         #[cfg(target_env = "gnu")]
         // SAFETY: takes a number; the allocator's own locks keep other threads out.
         unsafe {

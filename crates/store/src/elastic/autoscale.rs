@@ -164,7 +164,7 @@ mod tests {
     const MIB: usize = 1 << 20;
     const LOOK: Duration = Duration::from_secs(5);
 
-    /// A curve that reaches `HIT_RATIO` at `needed` bytes, seen with an error.
+    /// A miss curve that reaches `HIT_RATIO` at `needed` bytes, off by the factor `error`.
     fn advice(needed: usize, error: f64) -> Advice {
         let points = (1..=100)
             .map(|percent| {
@@ -210,7 +210,7 @@ mod tests {
             1.0 + part * ((self.state >> 33) as f64 / f64::from(1u32 << 31) * 2.0 - 1.0)
         }
 
-        /// Runs for `looks` with a need, and a curve wrong by up to `error`.
+        /// Runs `looks` reviews with this need, and a curve that is wrong by up to `error`.
         fn run(&mut self, looks: u32, needed: usize, error: f64) {
             (self.grown, self.shrunk, self.slow) = (0, 0, 0);
             for _ in 0..looks {
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_curve_that_is_wrong_does_not_make_it_swing() {
         let mut simulation = Simulation::new();
-        // The curve says 30 % too little, again and again: it shrinks, finds out, and stops trying.
+        // The curve is 30 % too low every time: the controller shrinks, notices, and stops trying.
         for (needed, wrong) in [(1000 * MIB, 0.7), (500 * MIB, 0.5)] {
             let mut changes = Vec::new();
             for _day in 0..5 {
@@ -269,7 +269,7 @@ mod tests {
                 }
                 changes.push(simulation.grown);
             }
-            // The first day has the way there, and most of the doubling.
+            // The first day includes the initial growth and most of the doubling of the interval.
             assert!(
                 changes[0] <= 20 && changes[1..].iter().all(|count| *count <= 2),
                 "{changes:?}"
@@ -277,8 +277,8 @@ mod tests {
         }
     }
 
-    /// Counts, day by day, the shrinkings followed by growth and the reverse, and the slow reviews,
-    /// under a need that changes with the seconds of the day. The curve remembers a need for some
+    /// Counts per day the shrinks that are followed by growth and the reverse, and the slow
+    /// reviews, while the need changes with the time of day. The curve remembers a need for some
     /// minutes.
     fn turns_by_day(days: usize, need_mib: impl Fn(u64) -> f64) -> (Vec<usize>, Vec<u32>) {
         let mut simulation = Simulation::new();
@@ -288,7 +288,7 @@ mod tests {
             let (mut turned, mut slow_looks) = (0, 0);
             for _ in 0..24 * 720 {
                 let needed = need_mib(simulation.now.as_secs()) * MIB as f64;
-                // A hundredth of a curve's half life of a minute, six times over.
+                // Halves in about five minutes; reviews are 5 s apart.
                 remembered = needed.max(remembered * 0.988);
                 let (noise, error) = (simulation.noise(0.2), simulation.noise(0.1));
                 let p99 = p99(needed as usize, simulation.memory_bytes, noise);

@@ -102,7 +102,7 @@ mod tests {
         for round in 0..20_000u32 {
             let tags: [u32; LANES] = std::array::from_fn(|_| {
                 draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                // Near the ends of ranges, signed ones too.
+                // Near the limits of the ranges, negative values included.
                 [draw, draw >> 16, draw & 0xFFFF_0003, (draw & 7).wrapping_sub(4)]
                     [round as usize % 4]
             });

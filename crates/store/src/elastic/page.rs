@@ -200,7 +200,7 @@ mod tests {
         }
     }
 
-    /// All in few groups, so that most lie elsewhere, and many of the same hash.
+    /// Few groups, so that most slots overflow into other groups, and many equal hashes.
     fn hash(draw: u64) -> u64 {
         (draw % 3) << 38 | (draw / 3 % 7) << 14
     }
@@ -213,7 +213,7 @@ mod tests {
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
             let hash = hash(draw >> 33);
-            // Filled to the brim and emptied in turn.
+            // Alternately filled to capacity and emptied.
             let grows = step / 500 % 2 == 0;
             if grows && !page.is_full() {
                 page.push(hash, slot(step));

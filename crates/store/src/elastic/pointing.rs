@@ -50,7 +50,7 @@ mod tests {
     use crate::elastic::{Config, Elastic, Load};
     use crate::{Faults, SimulatedDevice};
 
-    /// Bytes of the records that the table, all in memory, points to.
+    /// Bytes of the records that the table, which is all in memory, points to.
     fn pointed_to(table: &Table) -> u64 {
         let pages = std::iter::successors(Some(0), |&from| table.next_page_hash(from));
         let entries = pages.flat_map(|from| table.page_entries(table.page_of(from), from));

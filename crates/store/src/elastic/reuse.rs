@@ -310,7 +310,7 @@ mod tests {
         draw(&mut key.wrapping_mul(0x94d0_49bb_1331_11eb)) >> 24
     }
 
-    /// Hits of an exact LRU of `entries` over the same lookups.
+    /// Hit ratio of an exact LRU of `entries` entries over the same lookups.
     fn exact(lookups: &[u64], entries: usize) -> f64 {
         let mut order = std::collections::BTreeMap::new();
         let mut last = HashMap::new();
@@ -367,7 +367,7 @@ mod tests {
         let before = look_up(40_000, 600, &mut reuse);
         let after = look_up(2_000, 480, &mut reuse);
         assert!(before > 30_000_000 && after < 4_000_000, "{before} {after}");
-        // Where nothing is looked up nothing is forgotten.
+        // Without lookups nothing is forgotten.
         reuse.age(Duration::from_secs(100_000));
         assert!(reuse.advice(0).lookups_sampled >= REMEMBERED_MIN as u64);
     }

@@ -372,7 +372,7 @@ mod tests {
             pages.len() > 200
                 && pages.iter().map(|page| page.places().count()).sum::<usize>() == 60_000
         );
-        // Of pages filled to 70 % a few in a hundred, of full ones a third.
+        // In pages filled to 70 % a few percent of the slots are displaced, in full pages a third.
         let displaced: usize = pages.iter().map(Page::displaced).sum();
         assert!(displaced < 60_000 / 25, "{displaced} slots are not in their groups");
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Spreads small numbers over all hashes.
+/// Spreads small numbers over all hash values.
 fn hash_of(location: Location) -> u32 {
     location.wrapping_mul(0x9e37_79b9) ^ location >> 3
 }
@@ -59,7 +59,7 @@ fn many_items_of_one_hash_overflow_to_later_buckets_and_come_back() {
 proptest! {
     #[test]
     fn behaves_like_a_map(changes in prop::collection::vec((0u32..3000, 0u8..4), 1..4000), narrow in any::<bool>()) {
-        // A narrow hash crowds neighbouring homes, so that overflow happens all the time.
+        // A narrow range of hashes crowds neighbouring buckets, so that they overflow all the time.
         let hash_of = |location: Location| if narrow { hash_of(location) & 0xf000_00ff } else { hash_of(location) };
         let mut index = Index::new();
         let mut model = HashMap::new();

@@ -23,7 +23,7 @@ fn finds_what_was_stored_and_nothing_else() {
     assert_eq!(memory.lookup(1, &1u64.to_le_bytes(), NOW), Some(&b"uno"[..]));
     assert_eq!(put(&mut memory, 1, &[7; 1000]), Ok(Insert { replaced: true, evicted: 0 }));
     assert_eq!(memory.lookup(1, &1u64.to_le_bytes(), NOW), Some(&[7; 1000][..]));
-    // The same hash under another key is another item.
+    // The same hash with another key is another item.
     assert_eq!(memory.lookup(1, b"other", NOW), None);
     assert!(memory.remove(1, &1u64.to_le_bytes()));
     assert!(!memory.remove(1, &1u64.to_le_bytes()));
@@ -63,7 +63,7 @@ fn upkeep_ends_where_nothing_is_left_to_give_up() {
     let steps = (0..100_000).take_while(|_| memory.step(32, NOW)).count();
     assert!(steps < 100_000, "more than 100,000 steps");
     assert_eq!(memory.stats().items, 0);
-    assert!(memory.accounted_bytes() > 0, "what it takes in any case is above this limit");
+    assert!(memory.accounted_bytes() > 0, "the fixed memory exceeds this limit");
 }
 
 #[test]

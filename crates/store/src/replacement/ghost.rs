@@ -99,7 +99,7 @@ mod tests {
             !ghost.take(98_999) && ghost.take(99_000) && !ghost.take(99_000) && ghost.take(99_999)
         );
         assert!(ghost.bytes() < 100 << 10, "{}", ghost.bytes());
-        // A lower limit is reached step by step.
+        // A lower limit is reached gradually.
         for hash in 0..400 {
             ghost.push(hash, 10);
         }

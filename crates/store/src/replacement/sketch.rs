@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn never_estimates_too_little_and_seldom_too_much() {
         let mut sketch = Sketch::default();
-        // Widens and narrows in between, which must lose nothing.
+        // The sketch grows and shrinks in between, which must lose no counts.
         for round in 1..=8u32 {
             for hash in 0..1000 {
                 if hash % 8 < round {

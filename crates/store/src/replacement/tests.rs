@@ -1,8 +1,8 @@
-//! Every policy against its textbook form, without a memory tier.
+//! Compares each policy with its textbook form, without a memory tier.
 //!
-//! [`Cache`] is the smallest possible owner of a policy; [`textbook`] has each policy once more as
-//! plain vectors, as its paper words it. Both see the same random accesses, removals and (only the
-//! first) moves of items, and must hit and evict the same.
+//! [`Cache`] is a minimal owner of a policy; [`textbook`] implements each policy with plain
+//! vectors, as its paper describes it. Both run the same random accesses and removals (the first
+//! also moves items), and must have the same hits and evictions.
 
 mod textbook;
 
@@ -99,7 +99,7 @@ impl Cache {
             let to = self.slots.0.len() as Id;
             let slot = self.slots.0[*id as usize];
             self.slots.0.push(slot);
-            // A stale reference to the old place would fail.
+            // A stale reference to the old location fails.
             self.slots.0[*id as usize] = Slot { prev: 1 << 30, next: 1 << 30, marks: 15, key: 0 };
             self.policy.on_move(&mut self.slots, *id, to);
             *id = to;
@@ -145,7 +145,7 @@ fn compare(replacement: Replacement, capacity: usize, steps: &[Step]) {
         }
         assert!(cache.held.len() <= capacity);
     }
-    // Every item is in exactly one queue: evicting everything finds each once.
+    // Every item is in exactly one queue: evicting all of them finds each once.
     for left in (0..cache.held.len()).rev() {
         let id = cache.policy.victim(&mut cache.slots).expect("one is left");
         assert!(cache.held.remove(&cache.slots.hash(id)).is_some());

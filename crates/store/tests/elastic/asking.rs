@@ -1,4 +1,4 @@
-//! Requests of a test to the store, one after the other.
+//! Requests of a test to the store, one at a time.
 
 use store::Faults;
 use store::elastic::{Config, Elastic, Error, Load, RandomKey, Scan, Ticket};
@@ -6,7 +6,7 @@ use store::elastic::{Config, Elastic, Error, Load, RandomKey, Scan, Ticket};
 use super::{Done, Entry, Map, Run, Waiting, config, key};
 
 impl Run {
-    /// Everything the store holds, by asking for every key, and by scanning.
+    /// All entries, read by key and by a scan, which must agree.
     pub fn contents(&mut self) -> Map {
         let mut map = Map::new();
         self.frozen = true;
@@ -54,7 +54,7 @@ impl Run {
         entry
     }
 
-    /// Stores a new value under the key of that number.
+    /// Stores a new value under the key of this number.
     pub fn put(&mut self, number: u64) {
         self.waiting.push(Waiting {
             key: key(number),
@@ -66,7 +66,7 @@ impl Run {
         self.resume();
     }
 
-    /// Stores a value of the caller's under the key of that number.
+    /// Stores `value` under the key of this number.
     pub fn put_value(&mut self, number: u64, value: &[u8]) {
         let key = key(number);
         for _ in 0..1000 {
@@ -85,12 +85,12 @@ impl Run {
         tickets.into_iter().for_each(|ticket| self.store.release(ticket));
     }
 
-    /// Looks up the key of that number.
+    /// Looks up the key of this number.
     pub fn fetch_number(&mut self, number: u64) -> Option<Entry> {
         self.fetch(&key(number))
     }
 
-    /// Removes the key of that number, now or when it is loaded.
+    /// Removes the key of this number, now or when it is loaded.
     pub fn remove(&mut self, number: u64) -> Result<(), Error> {
         let key = key(number);
         let mut tickets = Vec::new();
@@ -106,12 +106,12 @@ impl Run {
         removed.map(|_| ())
     }
 
-    /// A configuration like the one the store was made with.
+    /// A configuration like that of the store.
     pub fn config(&mut self) -> Config {
         config(&mut self.random)
     }
 
-    /// Has everything appended made durable.
+    /// Makes everything that was appended durable.
     pub fn make_durable(&mut self) {
         self.settle();
         let position = self.store.flush();
@@ -123,7 +123,7 @@ impl Run {
         }
     }
 
-    /// Closes the store; false if the device stops before the end of that.
+    /// Closes the store; false if the device stops first.
     pub fn close(&mut self) -> bool {
         self.store.close();
         while !self.store.is_closed() {
@@ -136,21 +136,21 @@ impl Run {
         true
     }
 
-    /// Opens the store again, as its files are.
+    /// Opens the store again from its files.
     pub fn reopen(&mut self) {
         self.device.restart(Faults::default());
         let config = self.config();
         self.adopt(Elastic::open(config, &self.device, self.now).expect("opens"));
     }
 
-    /// Goes on with another opening of the store.
+    /// Continues with `store`.
     pub fn adopt(&mut self, store: Elastic) {
         self.store = store;
         self.in_flight.clear();
         self.waiting.clear();
     }
 
-    /// True if that entry was once stored under the key.
+    /// True if this entry was once stored under the key.
     pub fn was_written(&self, key: &[u8], entry: &Entry) -> bool {
         self.written.get(key).is_some_and(|written| written.contains(entry))
     }

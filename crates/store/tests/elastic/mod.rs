@@ -1,4 +1,4 @@
-//! The elastic store beside an ordered map, run from one seed on a simulated device.
+//! The elastic store compared with an ordered map, from one seed, on a simulated device.
 
 mod asking;
 
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// Keys of which each pair has the same forty bits of hash under the key `[1, 2]`, found by trying.
+/// Pairs of keys with the same forty bits of hash under the hash key `[1, 2]`, found by search.
 const COLLIDING: [u32; 12] = [
     3_486_490, 4_570_898, 2_991_711, 3_451_334, 3_580_122, 4_777_999, 789_896, 2_096_477,
     3_324_427, 4_986_933, 1_736_257, 4_635_978,
@@ -48,10 +48,10 @@ pub fn key(number: u64) -> Vec<u8> {
 pub type Entry = (Vec<u8>, Option<Duration>);
 pub type Map = BTreeMap<Vec<u8>, Entry>;
 
-/// Of most runs.
+/// Maximum length of values in most runs.
 const VALUE_BYTES_MAX: u64 = 6000;
 
-/// A write as recorded: what it did, and the position at which it is durable.
+/// A recorded write: its effect, and the position at which it is durable.
 #[derive(Clone, Debug)]
 enum Done {
     Put(Vec<u8>, Entry),
@@ -74,7 +74,7 @@ fn visible(map: &Map, now: Duration) -> Map {
     map.iter().filter(|(_, (_, at))| !over(at)).map(|(k, e)| (k.clone(), e.clone())).collect()
 }
 
-/// One command waiting for its keys.
+/// A command that waits for its keys.
 struct Waiting {
     key: Vec<u8>,
     writes: bool,
@@ -89,17 +89,17 @@ pub struct Run {
     pub now: Duration,
     pub keys: u64,
     pub value_bytes_max: u64,
-    /// Everything is removed now and then.
+    /// Clears the store occasionally.
     pub clears: bool,
-    /// Some keys are changed in one step now and then.
+    /// Changes several keys in one step occasionally.
     pub steps: bool,
-    /// The budget moves this far above the least.
+    /// Range above the minimum within which the memory budget changes.
     pub rescale_bytes: u64,
-    /// Time stands still.
+    /// The clock is stopped.
     pub frozen: bool,
     in_flight: Vec<DeviceCommand>,
     waiting: Vec<Waiting>,
-    /// The durable state, and the changes after it.
+    /// The durable state; later changes are in `since`.
     safe: Map,
     since: Vec<(Position, Done)>,
     /// The expected content of the store.
@@ -108,9 +108,9 @@ pub struct Run {
     written: BTreeMap<Vec<u8>, Vec<Entry>>,
     pub refused_full: u64,
     pub failed_loads: u64,
-    /// Number of entries that scans could not name.
+    /// Number of entries whose key scans could not read.
     pub passed_over: u64,
-    /// Ends of commands after which upkeep could go on.
+    /// Number of commands after which upkeep could continue.
     pub went_on: u64,
 }
 
@@ -166,7 +166,7 @@ impl Run {
         })
     }
 
-    /// Does `steps` random things; stops when the device stops.
+    /// Executes `steps` random steps; stops when the device stops.
     pub fn run(&mut self, steps: usize) {
         for _ in 0..steps {
             if self.device.has_crashed() {
@@ -187,7 +187,7 @@ impl Run {
         }
     }
 
-    /// Lets the device do one thing, any of those it may.
+    /// Executes one of the possible operations of the device.
     fn device_once(&mut self) {
         while self.in_flight.len() < 8 {
             let Some(command) = self.store.poll_device(self.now) else { break };
@@ -226,13 +226,13 @@ impl Run {
         }
     }
 
-    /// Changes those of a few keys that need not wait, as one, and clears the store among that now
-    /// and then; any segment has room for that.
+    /// Changes those of a few keys that need not wait in one step, occasionally together with
+    /// clearing the store; any segment has room for that.
     fn take_step(&mut self) {
         let count = 2 + self.random.below(4);
         let keys: Vec<_> = (0..count).map(|_| key(self.random.below(self.keys))).collect();
         let since = self.since.len();
-        // Each may be found expired, and be written then.
+        // Each may have expired, and is then written too.
         let bytes = keys.len() * (VALUE_BYTES_MAX as usize + 20);
         if self.store.reserve_step(2 * keys.len(), bytes, self.clears, false).is_err() {
             return;
@@ -358,7 +358,7 @@ impl Run {
         }
     }
 
-    /// Completes all operations of the device, so that no request waits.
+    /// Completes all device operations, so that no request waits.
     pub fn settle(&mut self) {
         for _ in 0..100_000 {
             if self.device.has_crashed() {
@@ -375,8 +375,8 @@ impl Run {
         panic!("the device does not become idle");
     }
 
-    /// Restarts the machine and the store, however often it stops in between, and checks that
-    /// what is there is what was written up to some moment not before the last promise.
+    /// Restarts the machine and the store, with further crashes during recovery, and checks that
+    /// the content is that of some moment at or after the last durable position.
     pub fn restart(&mut self, faults: Faults, crash_in_recovery: bool) {
         let mut crash_at = crash_in_recovery.then(|| 1 + self.random.below(12));
         let config = config(&mut self.random);

@@ -1,5 +1,5 @@
-//! Arbitrary bytes as the files of a store: it opens or reports the reason, and serves nothing but
-//! what passes its checksum. Shared by a test and the fuzz target.
+//! Opens a store whose segments are arbitrary bytes: it opens or reports the reason, and serves
+//! only what passes its checksum. Shared by a test and a fuzz target.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use store::device::{Device, FileName, carry_out};
 use store::elastic::{Config, Elastic, Load, Scan};
 use store::{Faults, SimulatedDevice};
 
-/// Longest segment of the store.
+/// Segment length of the store.
 pub const SEGMENT_BYTES: usize = 64 << 10;
 const NOW: Duration = Duration::from_secs(1_700_000_000);
 
-/// A configuration for it.
+/// Configuration of the store.
 pub fn config() -> Config {
-    // No manifest lists what is put beside it.
+    // Segments that were added are in no manifest.
     Config {
         segment_bytes: SEGMENT_BYTES as u64,
         accept_data_loss: true,
@@ -22,8 +22,8 @@ pub fn config() -> Config {
     }
 }
 
-/// The segments of a store of 100 keys, each written twice, one in five removed: the first with a
-/// line for each record in its footer, others with a parity block.
+/// The segments of a store of 100 keys, each written twice, one in five removed. The first has a
+/// line for each record in its footer, others have a parity block.
 pub fn corpus() -> Vec<(u64, Vec<u8>)> {
     let device = SimulatedDevice::new(1, Faults::default());
     let mut store = Elastic::open(config(), &device, NOW).expect("opens");
@@ -50,15 +50,15 @@ pub fn corpus() -> Vec<(u64, Vec<u8>)> {
         .collect()
 }
 
-/// Does everything its device is asked for.
+/// Executes all pending device commands.
 pub fn drain(store: &mut Elastic, device: &SimulatedDevice) {
     while let Some(command) = store.poll_device(NOW) {
         store.complete(carry_out(device, &command), NOW);
     }
 }
 
-/// Opens a store with these segments, by number, and walks over it; returns how many keys it has,
-/// if it opens.
+/// Opens a store with these segments, by number, and reads it; returns its number of keys, if it
+/// opens.
 pub fn exercise(segments: &[(u64, &[u8])]) -> Option<usize> {
     let device = SimulatedDevice::new(1, Faults::default());
     drop(Elastic::open(config(), &device, NOW).expect("an empty disk is a new store"));
@@ -87,7 +87,7 @@ pub fn exercise(segments: &[(u64, &[u8])]) -> Option<usize> {
             }
         }
     }
-    // Upkeep meets the same bytes.
+    // Upkeep reads the same bytes.
     for _ in 0..64 {
         store.step(NOW);
         drain(&mut store, &device);

@@ -1,5 +1,5 @@
-//! Deterministic traces and the hit ratio of a policy on them; shared by the test of what the
-//! papers claim and by the example `replacement_table`.
+//! Deterministic traces and the hit ratio of a policy on them; shared by the test of the papers'
+//! claims and the example `replacement_table`.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use rand_xoshiro::{
 };
 use store::{Config, Memory, Replacement};
 
-/// Keys of the traces below; a twentieth of them fits.
+/// Number of keys of the traces; a twentieth of them fits.
 const KEYS: usize = 20_000;
 const ACCESSES: usize = 400_000;
-/// Items the cache holds on the traces of this file.
+/// Capacity of the cache in items for the traces of this file.
 pub(crate) const ITEMS: usize = KEYS / 20;
 const SEED: u64 = 42;
 
@@ -23,13 +23,13 @@ impl Random {
         Self(SplitMix64::seed_from_u64(seed))
     }
 
-    /// Evenly from 0 to below 1.
+    /// Uniform in [0, 1).
     fn unit(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// Key `k` is asked for in proportion to `1 / (k + 1)^0.99`, as in YCSB.
+/// Zipf: key `k` has a probability proportional to `1 / (k + 1)^0.99`, as in YCSB.
 pub(crate) fn zipf() -> Vec<u64> {
     let mut sums = Vec::with_capacity(KEYS);
     let mut sum = 0.0;
@@ -45,14 +45,14 @@ pub(crate) fn zipf() -> Vec<u64> {
         .collect()
 }
 
-/// The same, with a third of all accesses to keys never seen before or after.
+/// As `zipf`, with a third of all accesses to keys that occur once.
 pub(crate) fn one_hit_wonders() -> Vec<u64> {
     let mut random = Random::new(SEED + 1);
     let new = |(at, key)| if random.unit() < 1.0 / 3.0 { (KEYS + at) as u64 } else { key };
     zipf().into_iter().enumerate().map(new).collect()
 }
 
-/// The same, with a scan over twice as many new keys as fit after every 4,000 accesses.
+/// As `zipf`, with a scan of twice as many new keys as fit after every 4,000 accesses.
 pub(crate) fn scans() -> Vec<u64> {
     let mut trace = vec![];
     for (at, key) in zipf().into_iter().enumerate() {
@@ -64,12 +64,12 @@ pub(crate) fn scans() -> Vec<u64> {
     trace
 }
 
-/// Around and around over a tenth more keys than fit.
+/// Cycles through a tenth more keys than fit.
 pub(crate) fn ring() -> Vec<u64> {
     (0..ACCESSES).map(|at| (at % (ITEMS + ITEMS / 10)) as u64).collect()
 }
 
-/// The part of accesses that hit a cache of `items`; what misses is inserted.
+/// The fraction of accesses that hit a cache of `items`; misses are inserted.
 pub(crate) fn hit_ratio(replacement: Replacement, trace: &[u64], items: usize) -> f64 {
     let config = Config { items_max: items, replacement, ..Config::default() };
     let mut memory = Memory::new(config, SEED);

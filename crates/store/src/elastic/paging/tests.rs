@@ -4,10 +4,10 @@ use crate::elastic::record::{Address, Class};
 use crate::elastic::table::{HASH_BITS, Slot};
 
 const NOW: Duration = Duration::from_secs(1_700_000_000);
-/// More than the table has.
+/// More than the number of pages in the table.
 const ALL: usize = 1 << 20;
 
-/// A table of some pages, of which one is in the spill file.
+/// A table of several pages, one of which is in the spill file.
 struct Spilled {
     paging: Paging,
     table: Table,
@@ -23,7 +23,7 @@ fn spilled() -> Spilled {
         assert!(table.insert(hash, Slot { location, class: Class(1) }));
     }
     let pages = table.pages_resident();
-    // A page looked at is not sent away the first time.
+    // A page that was accessed is not evicted in the first turn.
     let away = (0..3).map(|_| paging.turn(&mut table, &mut outbox, pages - 1, NOW).away).sum();
     assert_eq!((away, pages - table.pages_resident()), (1, 1));
     let DeviceCommand { id, operation, .. } = outbox.next().expect("a command");
@@ -35,7 +35,7 @@ fn spilled() -> Spilled {
 }
 
 impl Spilled {
-    /// Asks for the page twice, and sends its one read.
+    /// Requests the page twice and submits its single read.
     fn ask(&mut self) -> u64 {
         for hash in 0..2 {
             let waiter = StagedKey::Slot { hash, location: 0, address: Address::NONE };

@@ -11,17 +11,17 @@ use crate::{Faults, SimulatedDevice};
 const NOW: Duration = Duration::from_secs(1_700_000_000);
 /// Hash of all keys in these tests.
 const HASH: u64 = 7;
-/// A segment has room for one such record, so all begin at the same place of theirs.
+/// A segment has room for one such record, so all records have the same offset.
 static VALUE: [u8; 40_000] = [1; 40_000];
 
-/// Runs the device until it has no more requests.
+/// Completes requests of the device until there are no more.
 fn rest(store: &mut Elastic, device: &SimulatedDevice) {
     while let Some(command) = store.poll_device(NOW) {
         store.complete(carry_out(device, &command), NOW);
     }
 }
 
-/// Appends a record of `key` and points the table to it, instead of to `from` if there is one.
+/// Appends a record of `key` and points the table to it, in place of `from` if given.
 fn put(store: &mut Elastic, device: &SimulatedDevice, key: &[u8], from: Option<Slot>) -> Slot {
     let body = Body { version: 1, expires_at: Expiry::NEVER, value: &VALUE };
     let record =
@@ -42,8 +42,8 @@ fn reads(store: &mut Elastic, slot: Slot) -> DeviceCommand {
     command
 }
 
-/// A lookup has read one record of its hash and waits for the next while compaction empties the
-/// segment of the first, and puts the one that is looked for where that was.
+/// A lookup has read one record of its hash and waits for the next. Compaction then empties the
+/// segment of the first record and writes the record that is looked up to the same address.
 #[test]
 fn a_record_that_comes_to_a_place_of_before_is_not_taken_for_tried() {
     let device = SimulatedDevice::new(1, Faults::default());
@@ -57,7 +57,7 @@ fn a_record_that_comes_to_a_place_of_before_is_not_taken_for_tried() {
     let keys: [&[u8]; 3] = [b"a", b"b", b"c"];
     let put_first = |key: &&[u8]| put(&mut store, &device, key, None);
     let records: Vec<Slot> = keys.iter().map(put_first).collect();
-    // Lookups read them in this order.
+    // Lookups read the records in this order.
     let order = store.table.candidates(HASH);
     let key = |slot: Slot| keys[records.iter().position(|record| *record == slot).expect("put")];
     let [tried, next, wanted] = order[..] else { panic!("{order:?}") };

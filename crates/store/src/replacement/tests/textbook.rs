@@ -1,6 +1,6 @@
-//! Each policy in its textbook form: vectors, linear searches, nothing clever.
+//! Each policy in its textbook form, with vectors and linear searches.
 //!
-//! In every vector the item to leave first stands first.
+//! In every vector the next item to evict comes first.
 
 use std::collections::VecDeque;
 
@@ -15,9 +15,9 @@ pub(super) struct Textbook {
 enum Form {
     Fifo(Vec<u32>),
     Lru(Vec<u32>),
-    /// The ring of frames, each with its bit, and the hand.
+    /// The ring of frames, each with its reference bit, and the position of the hand.
     Clock(Vec<(u32, bool)>, usize),
-    /// Items with their visited bits, and the hand.
+    /// Items with their visited bits, and the position of the hand.
     Sieve(Vec<(u32, bool)>, Option<usize>),
     S3Fifo(S3Fifo),
     WTinyLfu(WTinyLfu),
@@ -74,7 +74,7 @@ impl Textbook {
             Form::Sieve(queue, hand) => {
                 if let Some(at) = queue.iter().position(|item| item.0 == key) {
                     queue.remove(at);
-                    // A hand on the removed item is now on its neighbour.
+                    // If the hand pointed to the removed item, it moves to the neighbour.
                     *hand = hand
                         .map(|hand| hand - usize::from(at < hand))
                         .filter(|&hand| hand < queue.len());
@@ -113,7 +113,7 @@ fn clock(
         return (true, vec![]);
     }
     if frames.len() < capacity {
-        // A ring not full yet grows just behind the hand.
+        // A ring that is not full grows directly after the hand.
         frames.insert(*hand, (key, false));
         *hand += 1;
         return (false, vec![]);
@@ -148,7 +148,7 @@ fn sieve(
             at = (at + 1) % queue.len();
         }
         evicted.push(queue.remove(at).0);
-        // The one before it, towards the head, is next; past the head, start at the tail.
+        // Continues with the item before it, towards the head; after the head, with the tail.
         *hand = (at < queue.len()).then_some(at);
     }
     queue.push((key, false));
@@ -159,7 +159,7 @@ fn sieve(
 struct S3Fifo {
     small: VecDeque<(u32, u8)>,
     main: VecDeque<(u32, u8)>,
-    /// The last evictions from the small queue; `None` for those that came back.
+    /// The latest evictions from the small queue; `None` for those that were inserted again.
     ghost: VecDeque<Option<u32>>,
 }
 
@@ -217,7 +217,7 @@ impl S3Fifo {
     }
 }
 
-/// Shares the sketch with the policy under test: only the queues are compared, and with separate
+/// Uses the sketch of the policy under test: only the queues are compared, and with separate
 /// sketches every collision would be a difference.
 #[derive(Default)]
 struct WTinyLfu {
@@ -261,7 +261,7 @@ impl WTinyLfu {
         true
     }
 
-    /// Called with one item too many: the candidate has just moved from the window to probation.
+    /// Called with one item too many; the candidate has just moved from the window to probation.
     fn evict(&mut self) -> u32 {
         let candidate = self.probation.pop().expect("the window passed one on");
         let victims =
