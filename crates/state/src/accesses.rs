@@ -303,7 +303,7 @@ mod tests {
     fn noise_hardly_moves_a_rate_and_a_drift_does() {
         let mut accesses = Accesses::new(10 * S);
         for second in 1..=100_u32 {
-            // Ten a second on average, as uneven as chance has it.
+            // Ten accesses a second on average, with random variation.
             let count = [4, 13, 9, 16, 8, 11, 6, 12, 10, 11][second as usize % 10];
             accesses.report(Host(0), [(slot(7), counts(count, 0))], S, S * second);
             let rate = reads(&accesses, 0, S * second);

@@ -215,7 +215,7 @@ mod tests {
         for _ in 0..2 {
             delays.record(Host(0), Node(0), 9 * MS, 26 * S);
         }
-        // 30 samples of five half-lives weigh 0.94; two fresh ones 2.
+        // 30 samples that are five half-lives old have weight 0.94, two new ones have weight 2.
         assert_eq!(delays.estimate(Host(0), Node(0), 26 * S), Some(9 * MS));
         assert_eq!(delays.estimate(Host(0), Node(0), 60 * S), None);
     }

@@ -219,7 +219,7 @@ mod tests {
         assert_eq!((lease.next(after(0)), lease.token(after(0))), (Ask::Fence(token), None));
         lease.raised(Raised::Everywhere);
         assert_eq!((lease.next(after(0)), lease.token(after(0))), (Ask::Nothing, Some(token)));
-        // Without renewal no step begins in its last five seconds.
+        // Without renewal no step begins in the last five seconds of the lease.
         assert_eq!(lease.next(after(1)), Ask::Renew);
         lease.answered(Answer::Unknown, after(1));
         assert_eq!((lease.token(after(2)), lease.token(after(3))), (Some(token), None));
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(lease.next(after(0)), Ask::Renew);
         lease.answered(Answer::Held, after(0));
         assert_eq!(lease.next(after(0)), Ask::Fence(Token { number: 3, holder: 7 }));
-        // A refusal of the first token comes late.
+        // A late refusal of the first token.
         lease.refused(first);
         lease.raised(Raised::Everywhere);
         assert!(lease.token(after(0)).is_some());

@@ -81,8 +81,8 @@ mod tests {
         placement::{Capacity, MoveCost},
     };
 
-    /// Of a slot at node 0 that three hosts use: the first reads and writes so often a second, and
-    /// the others read, all but `copied` of them at the node.
+    /// Whether a slot at node 0 is copied that three hosts use: the first one reads and writes at
+    /// these rates, the others read; all but `copied` reads reach the node.
     fn chosen(writes: f64, reads: [f64; 3], copied: f64, before: bool) -> bool {
         let mut delays = Matrix::unknown(3, 1);
         for host in 0..3 {
@@ -108,7 +108,7 @@ mod tests {
     fn what_is_read_everywhere_is_copied_and_what_one_host_reads_is_moved() {
         assert!(chosen(1.0, [0.0, 50.0, 50.0], 0.0, false));
         assert!(!chosen(1.0, [0.0, 500.0, 0.0], 0.0, false));
-        // Four reads in five are the first after a write.
+        // Four of five reads are the first after a write.
         assert!(!chosen(200.0, [0.0, 50.0, 50.0], 0.0, false));
         assert!(chosen(40.0, [0.0, 50.0, 50.0], 0.0, false));
         assert!(!chosen(60.0, [0.0, 50.0, 50.0], 0.0, false));
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn what_copies_answer_counts_as_read() {
         assert!(chosen(1.0, [0.0, 50.0, 50.0], 0.98, true));
-        // Two reads a second by only one more host: enough to stay, too little to begin.
+        // Two reads a second by only one more host: enough to keep the copies, not to begin.
         assert!(chosen(0.0, [0.0, 1.5, 1.5], 0.5, true));
         assert!(!chosen(0.0, [0.0, 1.5, 1.5], 0.5, false));
     }

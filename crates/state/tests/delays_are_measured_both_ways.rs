@@ -1,7 +1,7 @@
-//! The planner's delays of a pair of hosts are measured in both directions: a node is a stock
-//! server and measures nothing, but the agent on each host asks every node over the connections
-//! that requests use. Two hosts with a node each; their round trips differ by direction, and one
-//! node is busy.
+//! The placer knows the delay of each pair of hosts in both directions. Nodes are stock servers and
+//! measure nothing; the agent on each host measures the round trip to every node over the
+//! connections that requests use. Here two hosts have a node each; the round trips differ by
+//! direction, and one node is busy.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -9,10 +9,10 @@ use state::{Host, Node, agent::Agent, delays::Delays};
 use wire::resp::{Limits, request::Decoder};
 
 const MS: Duration = Duration::from_millis(1);
-/// By host, then node: there, back, and what the node is busy with before it answers.
+/// Round trip by host and node, which includes the node's processing time.
 const ROUND_TRIPS_MS: [[u32; 2]; 2] = [[1, 9], [4, 3]];
 
-/// The second has no slots, and may get some.
+/// The second node has no slots but may get some.
 const NODES: &str = "a 127.0.0.1:7000@1 master - 0 0 1 connected 0-16383\n\
     b 127.0.0.1:7001@1 master - 0 0 0 connected\n";
 
@@ -20,7 +20,7 @@ fn node(number: usize) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 7_000 + number as u16))
 }
 
-/// Runs the agent of a host for two seconds and takes its report, as the placer does.
+/// Runs the agent of a host for two seconds and evaluates its report, as the placer does.
 fn measure(host: usize, delays: &mut Delays) {
     let seeds = [node(host)];
     let mut agent = Agent::new(&seeds, None, Limits::default(), 1, Duration::ZERO);

@@ -1,12 +1,12 @@
-//! The lease and its fences, model-checked: the rules are the real ones ([`state::lease`]), the
-//! cluster is a model of what its nodes do with SET NX, SUBSCRIBE, CLIENT KILL and a script that
-//! begins with PUBSUB NUMSUB.
+//! The lease and its fences, model-checked: the rules are the real ones ([`state::lease`]); the
+//! cluster models how nodes execute SET NX, SUBSCRIBE, CLIENT KILL and a script that begins with
+//! PUBSUB NUMSUB.
 //!
-//! Events occur at any time: the lease's node expires it early (its clock has stepped), or forgets
-//! the latest holder for the one before (a failover whose replica had not heard), nodes restart,
-//! answers are lost, steps are delayed for as long as possible, and a holder does not look at its
-//! clock for as long as possible (SIGSTOP). Once a step of one holder was executed, no step of an
-//! earlier holder is.
+//! Events occur at any time: the lease's node expires the lease early (its clock stepped) or
+//! restores the previous holder (a failover to a replica that lagged), nodes restart, replies are
+//! lost, steps are delayed for as long as possible, and a holder does not run for as long as
+//! possible (SIGSTOP). After a step of one holder was executed, no step of an earlier holder may
+//! be.
 #![allow(clippy::print_stdout, reason = "a test says what it saw")]
 
 #[expect(unreachable_pub, reason = "a part of this test")]
@@ -27,32 +27,32 @@ const PLACERS: usize = 2;
 /// Maximum number of each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Budgets {
-    /// Early expiries of the lease, which the holder does not notice.
+    /// Early expiries of the lease that the holder does not notice.
     clock_steps: u8,
     /// The lease belongs to its previous holder again, or to none.
     failovers: u8,
-    /// A node starts again, or its replica takes over.
+    /// Restarts of a node, or takeovers by its replica.
     restarts: u8,
-    /// Answers that do not come.
+    /// Lost replies.
     losses: u8,
-    /// Steps each placer takes.
+    /// Maximum number of steps of each placer.
     steps: u8,
     /// Ticks of a placer's clock.
     ticks: u8,
 }
 
-/// The rules that are left out, to show that they are needed.
+/// Rules that are disabled to show that they are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 struct Broken {
     /// Nodes execute all steps, as without fences.
     no_fence: bool,
     /// A placer acts after it has fenced one node.
     fences_one: bool,
-    /// Raising a fence leaves lower ones in place.
+    /// Raising a fence does not remove lower ones.
     closes_none: bool,
     /// After the last node is fenced, the first ones are not confirmed again.
     confirms_none: bool,
-    /// A subscription that was lost is made again, with the same token.
+    /// A lost subscription is renewed with the same token.
     token_comes_back: bool,
 }
 
@@ -60,11 +60,11 @@ struct Broken {
 struct Placer {
     rules: Lease,
     now: Duration,
-    /// The fence it is raising, and where it stands already.
+    /// The fence that it is raising, with the stage at each node.
     raising: Option<(Token, [Stage; NODES])>,
-    /// In which order it goes to the nodes.
+    /// Whether it goes to the nodes in ascending order.
     upwards: bool,
-    /// The place of its fence among all that stood everywhere.
+    /// The number of its fence among all that were completely raised.
     turn: u64,
     steps: u8,
     ticks: u8,
@@ -75,7 +75,7 @@ enum Stage {
     Nothing,
     Subscribed,
     Done,
-    /// It still stood when it had stood at all nodes.
+    /// The fence was still there after it had been raised at all nodes.
     Confirmed,
 }
 
@@ -83,16 +83,16 @@ enum Stage {
 struct World {
     broken: Broken,
     budgets: Budgets,
-    /// Whose the lease is, by its node, and whose it was before.
+    /// The holder of the lease at its node, and the previous holder.
     lease: Option<usize>,
     before: Option<usize>,
     subscribed: [BTreeSet<Token>; NODES],
     placers: [Placer; PLACERS],
-    /// Fences that stood everywhere.
+    /// Number of completely raised fences.
     turn: u64,
-    /// Steps on their way, with the turns of those that sent them.
+    /// Steps in flight, with the fence number of their sender.
     sent: BTreeSet<(usize, Token, u64, usize)>,
-    /// Of the latest step that was executed.
+    /// Fence number of the latest executed step.
     executed: Option<u64>,
     fell: bool,
 }
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// The lease's node is asked.
+    /// A placer sends a request to the lease's node.
     fn ask(&mut self, at: usize, ask: Ask, hears: bool) {
         let held = match ask {
             Ask::Take => self.lease.is_none(),
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Its fence stands; it acts from now on.
+    /// The placer's fence is complete; the placer acts from now on.
     fn stands(&mut self, at: usize) {
         self.turn += 1;
         let placer = &mut self.placers[at];
@@ -157,7 +157,7 @@ impl World {
         placer.rules.raised(Raised::Everywhere);
     }
 
-    /// Its connections are closed.
+    /// The placer's connections are closed.
     fn leaves(&mut self, at: usize) {
         self.placers[at].raising = None;
         if !self.broken.token_comes_back {
@@ -218,7 +218,7 @@ impl World {
     fn steps_of(&self, at: usize, step: &mut impl FnMut(String, &dyn Fn(&mut Self))) {
         let placer = &self.placers[at];
         if let Some((token, stages)) = placer.raising {
-            // All first, then all again, each time in the placer's own order.
+            // All nodes once, then all again, each time in the placer's own order.
             let order = if placer.upwards { [0, 1] } else { [1, 0] };
             let behind = |&node: &usize| stages[node] < Stage::Done;
             let node = order.into_iter().find(behind);
@@ -327,7 +327,7 @@ const SMALL: Budgets =
 
 fn holds(budgets: Budgets, states_max: usize) {
     match explore(World::new(budgets, Broken::default()), states_max) {
-        Ok(states) => println!("{states} states of {budgets:?}: two never act at once"),
+        Ok(states) => println!("{states} states of {budgets:?}: no two placers act at once"),
         Err(way) => panic!("{way}"),
     }
 }

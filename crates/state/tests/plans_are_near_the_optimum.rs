@@ -1,5 +1,5 @@
-//! Random capacitated problems, planned by the heuristic and solved by HiGHS: how far apart they
-//! are. Needs the feature `highs`; `make soak` runs it.
+//! Random capacitated problems, solved by the heuristic and by HiGHS; reports the gap. Needs the
+//! feature `highs`; `make soak` runs it.
 #![allow(clippy::print_stdout, reason = "the gap is the result")]
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ use state::{
 const PROBLEMS: u64 = 30;
 const HOSTS: u16 = 6;
 const SLOTS: usize = 24;
-/// Optimality gap that HiGHS may leave.
+/// Relative optimality gap allowed to HiGHS.
 const SOLVED_WITHIN: f64 = 1e-3;
 const MOVING: MoveCost = MoveCost { fixed_us: 1e5, per_byte_us: 0.01, dwell_s: 30.0 };
 
@@ -29,8 +29,8 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// Uneven delays, slots used from one to three hosts, and nodes with room for `spare` times
-    /// their share and one slot more.
+    /// A problem with uneven delays, slots accessed from one to three hosts, and nodes with room
+    /// for `spare` times their share plus one slot.
     fn new(seed: u64, spare: f64) -> Self {
         let mut random = Pcg64::seed_from_u64(seed);
         let mut delays = Matrix::unknown(usize::from(HOSTS), usize::from(HOSTS));
@@ -78,7 +78,7 @@ impl Drawn {
         fits.then(|| prices.sum())
     }
 
-    /// The least all assignments that fit can cost, as HiGHS proves it.
+    /// The minimum cost over all assignments that fit, proven by HiGHS.
     fn least(&self) -> f64 {
         let mut program = RowProblem::default();
         let columns: Vec<Vec<_>> = self
@@ -113,13 +113,13 @@ impl Drawn {
     }
 }
 
-/// Slots begin where there is room: dealt round.
+/// The initial owners are assigned round-robin.
 fn demand(slot: Slot, random: &mut Pcg64) -> Demand {
     let users = random.random_range(1..=3);
     let accesses = (0..users)
         .map(|_| {
             let reads = 200.0 / random.random_range(0.01_f64..1.0).sqrt();
-            // Half of all use comes from two hosts, whose nodes have no room for all of it.
+            // Half of all accesses come from two hosts, whose nodes have no room for all of them.
             let hosts = if random.random_bool(0.5) { 2 } else { HOSTS };
             let rate = Rate { reads, writes: reads / 10.0, ..Rate::default() };
             (Host(random.random_range(0..hosts)), rate)
@@ -133,7 +133,7 @@ fn load(demand: &Demand) -> f64 {
     demand.accesses.iter().map(|(_, rate)| rate.accesses()).sum()
 }
 
-/// On average and at worst, by how much plans are dearer than they have to be.
+/// Mean and maximum relative excess of the plans' cost over the optimum.
 fn gaps(spare: f64) -> (f64, f64) {
     let (mut ours, mut least, mut worst) = (0.0, 0.0, 0.0_f64);
     for seed in 0..PROBLEMS {

@@ -416,7 +416,7 @@ fn every_mongos_that_dns_names_is_asked_and_no_other() {
     world.now += super::srv::RESOLVE_INTERVAL;
     world.step(Event::Time);
     assert!(world.actions.iter().any(|action| matches!(action, Action::Resolve(..))));
-    // The servers reply before DNS does.
+    // Neither server has replied during the interval.
     world.says("a.example.net:1", &mongos);
     world.says("b.example.net:1", &mongos);
     assert!(world.moves().is_empty());

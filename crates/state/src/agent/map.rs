@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(learnt(&mut map, "master,fail"), [0]);
         assert_eq!(learnt(&mut map, "slave"), [0]);
         assert_eq!(learnt(&mut map, "master"), [0, 1]);
-        // It has left, and the owners of slots do not answer.
+        // The node has left, and the owners of slots do not answer.
         let left = "a 127.0.0.1:1@2 myself,master,fail - 0 0 1 connected 0-16383\n";
         map.learn(format!("${}\r\n{left}\r\n", left.len()).as_bytes(), at(1));
         assert_eq!(map.places().collect::<Vec<_>>(), [0]);
@@ -266,7 +266,7 @@ mod tests {
             );
             format!("${}\r\n{text}\r\n", text.len()).into_bytes()
         };
-        // More than there is room for, and one of them is still spoken to.
+        // More nodes than there is room for; one of them is still connected.
         for port in 2..4 * NODES_MAX as u16 {
             assert!(map.learn(&said(port), at(1)));
             map.forget(|node| node == 1);

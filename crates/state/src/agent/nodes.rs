@@ -355,7 +355,7 @@ mod tests {
         let answer = format!("${}\r\n{text}\r\n", text.len());
         agent.node_receive(links[0], answer.as_bytes(), Duration::ZERO).expect("nodes");
         let (mut pinged, mut now) = (BTreeSet::new(), Duration::ZERO);
-        // In its first turn a node is connected to.
+        // In its first turn a node is connected, in later ones it is pinged.
         for _ in 0..2 * NODES.div_ceil(PINGED_MAX) {
             now += PING_PERIOD;
             agent.handle_timeout(now);

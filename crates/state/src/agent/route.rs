@@ -195,7 +195,7 @@ mod tests {
             Route::Slot { slot, write: false, many: false, in_order: false }
         );
         assert_eq!(of("EVAL x 0"), Route::AnyNode);
-        // A node reports its error.
+        // A node replies with the error.
         assert_eq!(of("GET"), Route::AnyNode);
         assert_eq!(of("INFO"), Route::AnyNode);
         assert_eq!(of("CONFIG GET save"), Route::AnyNode);
@@ -235,7 +235,8 @@ mod tests {
     fn every_command_has_a_place() {
         for command in command::all() {
             let row = |name: &str| of(&format!("{} x 1 y 1 z", name.replace('|', " ")));
-            // That it does not panic; and that nothing that changes a shared connection leaves.
+            // It must not panic, and no command that changes a shared connection's state may be
+            // forwarded.
             let found = row(command.name);
             if matches!(command.effect, Effect::Connection | Effect::PubSub) {
                 assert!(

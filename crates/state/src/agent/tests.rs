@@ -1,4 +1,4 @@
-//! An agent before a simulated cluster whose slots move, with connections that break: from one
+//! An agent with a simulated cluster whose slots move, and with connections that break, from one
 //! seed.
 
 mod memory;
@@ -30,7 +30,7 @@ struct Server {
     keys: BTreeMap<String, Vec<u64>>,
 }
 
-/// One connection as its node sees it.
+/// The node's side of a connection.
 #[derive(Default)]
 struct Wire {
     node: usize,
@@ -46,7 +46,8 @@ struct Wire {
 
 struct Caller {
     seat: usize,
-    /// Unanswered requests: the kind, and the mark it wrote or the smallest mark that it must read.
+    /// Unanswered requests: the kind, and the sequence number that it wrote or the smallest that it
+    /// must read.
     asked: VecDeque<(Kind, u64)>,
     heard: Vec<u8>,
     next: u64,
@@ -70,23 +71,23 @@ struct World {
     servers: Vec<Server>,
     wires: BTreeMap<usize, Wire>,
     callers: Vec<Caller>,
-    /// Marks whose write was acknowledged, and those that may be done or not.
+    /// Sequence numbers of acknowledged writes, and of those with an unknown outcome.
     done: BTreeSet<u64>,
     uncertain: BTreeSet<u64>,
-    /// The key of every mark, and how many of a key's were acknowledged.
+    /// The key of every sequence number, and the number of acknowledged writes of each key.
     key_of: BTreeMap<u64, String>,
     acknowledged: BTreeMap<String, u64>,
     copied: u64,
-    /// A period without writes, so that there are copies.
+    /// A phase without writes, so that there are copies.
     reads: bool,
     redirected: u64,
     tried_again: u64,
-    /// The time at which each slot's last move was complete and known to all.
+    /// The time at which each slot's last move was complete and known to all nodes.
     settled: [Duration; 3],
 }
 
-/// A slot does not move again before what was pipelined during its last move has arrived: two moves
-/// within one round trip can change the places of two writes that one client pipelined.
+/// Minimum time between two moves of a slot. Two moves within one round trip can reorder two writes
+/// that one client pipelined.
 const REST: Duration = Duration::from_millis(150);
 
 fn slot_of(key: &str) -> usize {
@@ -127,7 +128,7 @@ impl World {
         self.random.random_range(0..below)
     }
 
-    /// A client says something, perhaps only a part of it.
+    /// A client sends a request, perhaps only a part of it.
     fn speak(&mut self, at: usize) {
         if self.callers[at].asked.len() > 12 {
             return;
@@ -178,7 +179,7 @@ impl World {
         }
     }
 
-    /// Bytes go on their way, in pieces.
+    /// Delivers bytes of the connections, in chunks.
     fn carry(&mut self) {
         let links: Vec<usize> = self.wires.keys().copied().collect();
         for link in links {
@@ -201,7 +202,7 @@ impl World {
         self.connect();
     }
 
-    /// A connection breaks. What was on its way arrives, or a part of it.
+    /// A connection breaks. Some of the bytes in flight still arrive.
     fn break_one(&mut self) {
         let links: Vec<usize> = self.wires.keys().copied().collect();
         let Some(&link) = links.get(self.random.random_range(0..links.len().max(1))) else {
@@ -282,13 +283,13 @@ impl World {
         assert_eq!(self.agent.held_bytes(), self.agent.recounted());
     }
 
-    /// Lets everything be answered, then looks what was written.
+    /// Waits until everything is answered, and checks what was written.
     fn judge(&mut self) {
         for turn in 0..100_000 {
             if self.callers.iter().all(|caller| caller.asked.is_empty()) {
                 break;
             }
-            assert!(turn < 99_999, "something is never answered");
+            assert!(turn < 99_999, "a request is never answered");
             self.now += Duration::from_millis(1);
             self.agent.handle_timeout(self.now);
             self.connect();
@@ -305,7 +306,7 @@ impl World {
                     let before = last.insert(mark >> 32, mark).unwrap_or_default();
                     assert!(
                         before <= mark,
-                        "{key}: one client's writes changed places: {before} {mark}"
+                        "{key}: one client's writes were reordered: {before} {mark}"
                     );
                 }
             }

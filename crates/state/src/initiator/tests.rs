@@ -5,7 +5,7 @@ use crate::{
 };
 
 const S: Duration = Duration::from_secs(1);
-/// 55 accesses a second, and half a second of waiting for a move.
+/// A move costs half a second of waiting time in total.
 const MOVING: MoveCost = MoveCost { fixed_us: 500_000.0, per_byte_us: 0.0, dwell_s: 30.0 };
 
 struct Cluster {
@@ -29,7 +29,7 @@ impl Cluster {
         Self { delays, nodes: vec![roomy; 3], initiator, owner: Node(0), moves: Vec::new() }
     }
 
-    /// One review of one slot that hosts use at these rates; moves take no time.
+    /// One review of one slot that hosts access at these rates; moves complete at once.
     fn review(&mut self, rates: [f64; 3], now: Duration) -> Option<Stays> {
         let rate = |reads| Rate { reads, ..Rate::default() };
         let used = (0..3).map(|host| (Host(host), rate(rates[usize::from(host)])));
@@ -93,12 +93,12 @@ fn a_slot_that_is_used_as_before_goes_to_a_node_that_has_come() {
 #[test]
 fn what_does_not_pay_stays() {
     let mut cluster = Cluster::new(&EVEN, Config::default());
-    // One access a second, 4.95 ms less each: 0.15 s in the dwell time, and the move costs 0.5.
+    // One access a second saves 4.95 ms: 0.15 s in the dwell time, while the move costs 0.5 s.
     let stays = cluster.review([0.0, 1.0, 0.0], S);
     assert!(matches!(stays, Some(Stays::NotWorthIt { .. })), "{stays:?}");
 }
 
-/// Its batch had no time for it: neither does it wait, nor has it used up a part of the budget.
+/// A move that its batch postpones neither waits for another dwell time nor uses up the budget.
 #[test]
 fn a_move_that_is_put_off_is_wanted_again_at_once() {
     let mut cluster = Cluster::new(&EVEN, Config { moves_max: 1, ..Config::default() });
@@ -119,7 +119,7 @@ fn a_move_that_is_put_off_is_wanted_again_at_once() {
     assert_eq!(cluster.initiator.why(slot()), Some(Stays::Budget));
 }
 
-/// A target that refuses the slot is left alone for longer each time.
+/// A target that refuses the slot is retried after an increasing interval.
 #[test]
 fn a_move_that_is_refused_again_and_again_is_tried_ever_less() {
     let mut cluster = Cluster::new(&EVEN, Config::default());
@@ -139,7 +139,7 @@ fn a_move_that_is_refused_again_and_again_is_tried_ever_less() {
     assert_eq!(refused, [1, 12, 33, 74]);
     let until = S * (74 + 80);
     assert_eq!(cluster.initiator.why(slot()), Some(Stays::NotMoved { until }));
-    // Elsewhere it goes as soon as it may.
+    // A move to another node is not delayed.
     cluster.owner = Node(0);
     assert_eq!(cluster.review([0.0, 0.0, 55.0], until), Some(Stays::Wanted { reviews: 1 }));
     assert_eq!(cluster.review([0.0, 0.0, 55.0], until + S), Some(Stays::Moving));
@@ -161,7 +161,7 @@ fn no_pattern_makes_a_slot_swing_for_long() {
             let most = 7_200 / 12;
             assert!(cluster.moves.len() <= most, "{} moves", cluster.moves.len());
         }
-        // Back and forth between two.
+        // Back and forth between two hosts.
         let mut cluster = Cluster::new(&uneven, Config::default());
         for second in 0..7_200_u32 {
             let turn = second / 12 % 2;
@@ -172,7 +172,8 @@ fn no_pattern_makes_a_slot_swing_for_long() {
     }
 }
 
-/// Two users that take turns too short to follow: it stays with the one whose turns are longer.
+/// Two hosts take turns that are too short to follow: the slot stays with the one whose turns are
+/// longer.
 #[test]
 fn a_slot_that_cannot_follow_stays_where_it_is_used_most_on_average() {
     let mut cluster = Cluster::new(&EVEN, Config::default());
@@ -188,7 +189,7 @@ fn a_slot_that_cannot_follow_stays_where_it_is_used_most_on_average() {
     );
 }
 
-/// A return after a long time is no oscillation: however often, it is followed within seconds.
+/// A return after a long time is no oscillation: however often, the slot follows within seconds.
 #[test]
 fn day_and_night_are_followed_at_once_each_time() {
     let mut cluster = Cluster::new(&EVEN, Config::default());
@@ -205,7 +206,7 @@ fn day_and_night_are_followed_at_once_each_time() {
 
 #[test]
 fn what_measuring_cannot_tell_from_nothing_moves_nothing() {
-    // Far from all hosts: two nodes that differ by 1 %, and by 3 %.
+    // Far from all hosts: two nodes whose delays differ by 1 %, and by 3 %.
     for (us, moves) in [(49_500, 0), (48_500, 1)] {
         let delays = [[us, 50_000, 90_000]; 3];
         let mut cluster = Cluster::new(&delays, Config::default());

@@ -1,4 +1,4 @@
-//! Moves of one slot in a modelled cluster, with everything that goes wrong on the way.
+//! Moves of one slot in a model cluster, with every fault on the way.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_target_without_room_gives_back_what_it_has() {
         assert_eq!(migration.end(), Some(End::Refused("OOM".to_owned())));
         assert_eq!((cluster.owner(), cluster.claims()), (Some(Node(0)), vec![]));
         cluster.check(room as u64);
-        // With more room it moves.
+        // With more room the slot moves.
         cluster.at(Node(2)).room = None;
         let mut migration = Migration::new(slot(), Node(0), Node(2), cluster.turn());
         cluster.drive(&mut migration, 0);
@@ -50,8 +50,8 @@ fn a_target_without_room_gives_back_what_it_has() {
 fn nothing_is_lost_wherever_it_breaks_off() {
     for seed in 0..4_000 {
         let mut cluster = Cluster::new(seed);
-        // A source without room takes nothing back, and stays open: only one that nothing comes
-        // from.
+        // A source without room cannot take keys back, so that the slot stays open: only a node
+        // that is no source is limited.
         if seed % 3 > 0 {
             cluster.at(Node(2)).room = Some(seed as usize % 7);
         }
@@ -72,7 +72,7 @@ fn nothing_deleted_comes_back_wherever_it_breaks_off() {
         !cluster.misread
     };
     assert!((0..4_000).all(|seed| is_right(seed, true)));
-    // If targets keep what may have come to them.
+    // Faults are found if targets keep keys that may have arrived unacknowledged.
     assert!(!(0..4_000).all(|seed| is_right(seed, false)));
 }
 
@@ -85,7 +85,7 @@ fn no_claim_is_on_its_way_when_a_target_takes_a_slot() {
         cluster.is_whole()
     };
     assert!((0..1_000).all(|seed| is_right(seed, true, true)));
-    // Without waiting, an old message of an earlier owner is accepted; so are its broadcasts.
+    // Without the wait, an old message of an earlier owner is accepted, and so are its broadcasts.
     assert!(!(0..1_000).all(|seed| is_right(seed, false, true)));
     assert!(!(0..1_000).all(|seed| is_right(seed, true, false)));
 }
@@ -97,16 +97,16 @@ fn a_slot_without_an_owner_goes_to_the_node_with_its_keys() {
     use Claim::{Holding, Importing};
     let (a, b, c) = (Node(0), Node(1), Node(2));
     assert_eq!(way(&[(a, Holding(0)), (b, Holding(3)), (c, Holding(2))]), Some((a, b)));
-    // It was on its way, and its source has nothing of it any more.
+    // The slot was moving, and its source has no keys left.
     assert_eq!(way(&[(a, Holding(0)), (b, Importing(a, 3)), (c, Holding(0))]), Some((a, b)));
     assert_eq!(way(&[(a, Holding(0)), (b, Importing(a, 0)), (c, Holding(0))]), Some((a, b)));
-    // The importing node's data are newer.
+    // The importing node has the newer data.
     assert_eq!(way(&[(a, Holding(1)), (b, Importing(a, 3)), (c, Holding(0))]), Some((b, a)));
     assert_eq!(way(&[(a, Holding(0)), (b, Holding(0)), (c, Holding(0))]), Some((b, a)));
     assert_eq!(way(&[(a, Holding(3))]), None);
 }
 
-/// Three moves that end anywhere, and are gone on with.
+/// Three moves that are interrupted at any step and resumed.
 fn break_off(cluster: &mut Cluster, seed: u64, failovers: bool) {
     let trouble = if seed.is_multiple_of(2) { 30 } else { 80 };
     for value in 0..20 {
@@ -125,9 +125,10 @@ fn break_off(cluster: &mut Cluster, seed: u64, failovers: bool) {
             assert_eq!((cluster.owner(), cluster.claims()), (Some(from), vec![]), "seed {seed}");
         }
         if failovers && migration.end() != Some(End::Moved) && cluster.chance.one_in(4) {
-            // A replica takes a node's place, and does not know of the migration. One that has not
-            // heard that the slot has left would take it back: no placer can repair that. Nor could
-            // it tell a key that has moved from one that was deleted, before the move is resumed.
+            // A replica takes over from a node, and does not know of the migration. One that has
+            // not heard that the slot has left would claim it again, which no placer can repair.
+            // Nor could a placer distinguish a moved key from a deleted one before the move is
+            // resumed.
             let latest = cluster.latest();
             let server = cluster.chance.below(NODES);
             let server = cluster.at(Node(server));

@@ -11,7 +11,7 @@ fn roomy(nodes: usize) -> Vec<Capacity> {
     vec![Capacity { bytes: 1 << 40, accesses: 1e9, replication_us: 0.0 }; nodes]
 }
 
-/// Each host has a node of its own at 50 µs; all others are 5 ms away.
+/// Each host has a node at 50 µs; all other nodes are 5 ms away.
 fn apart(hosts: usize) -> Matrix {
     let mut delays = Matrix::unknown(hosts, hosts);
     for host in 0..hosts {
@@ -36,7 +36,7 @@ fn demand(number: usize, owner: u16, accesses: &[(u16, f64, f64)]) -> Demand {
 
 #[test]
 fn a_slot_goes_where_most_of_its_accesses_come_from() {
-    // The paper's figure 3: one function at host 0, two at 1, then three at 2.
+    // Figure 3 of the paper: one function at host 0, two at host 1, then three at host 2.
     let (delays, nodes) = (apart(4), roomy(4));
     for (accesses, expected) in [
         (&[(0, 10.0, 1.0)][..], 0),
@@ -55,7 +55,7 @@ fn a_slot_goes_where_most_of_its_accesses_come_from() {
 fn a_move_that_does_not_pay_for_itself_is_not_planned() {
     let (delays, nodes) = (apart(2), roomy(2));
     let demands = [demand(1, 0, &[(0, 10.0, 0.0), (1, 11.0, 0.0)])];
-    // One access a second more saves 4.95 ms a second.
+    // One more access a second saves 4.95 ms a second.
     for (fixed_us, expected) in [(60.0 * 4_900.0, 1), (60.0 * 5_000.0, 0)] {
         let moving = MoveCost { fixed_us, ..FREE };
         let plan = Problem { delays: &delays, nodes: &nodes, demands: &demands, moving }.plan();
@@ -127,7 +127,7 @@ fn random(
     (delays, vec![capacity; nodes], demands)
 }
 
-/// The least of all assignments that fit.
+/// The minimum cost over all assignments that fit.
 fn optimum(problem: &Problem<'_>) -> f64 {
     let (nodes, slots) = (problem.nodes.len(), problem.demands.len());
     let mut costs = Vec::new();

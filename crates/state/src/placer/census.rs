@@ -95,7 +95,8 @@ mod tests {
         assert!(!census.is_due(one.into_iter(), COUNT_PERIOD / 2));
         assert!(census.is_due(both.into_iter(), COUNT_PERIOD / 2));
         assert!(census.is_due(one.into_iter(), COUNT_PERIOD));
-        // Forty bytes are the slot's; nine tenths of the limit, without the share of other agents.
+        // Forty bytes belong to the slot; the room is nine tenths of the limit, less the share of
+        // other agents.
         assert_eq!((census.bytes(slot(1)), census.room[&Node(3)]), (40, 900 - 110));
     }
 }

@@ -40,7 +40,7 @@ fn placer() -> Placer {
     })
 }
 
-/// Slot 1 is used a lot, by a host that is far from its node and near the other.
+/// Slot 1 is used often, by a host that is far from the slot's node and near the other.
 fn report(sequence: u64) -> Report {
     let counts = Counts { reads: 1_000, writes: 1_000, bytes: 100_000, copied: 0 };
     Report {
@@ -52,7 +52,7 @@ fn report(sequence: u64) -> Report {
     }
 }
 
-/// A placer that leads and has heard `host-1` for ten seconds.
+/// A leading placer that has received reports of `host-1` for ten seconds.
 fn informed(view: &View) -> (Placer, Duration) {
     let mut placer = placer();
     placer.set_leading(true);
@@ -65,7 +65,7 @@ fn informed(view: &View) -> (Placer, Duration) {
     (placer, now)
 }
 
-/// Reviews until a move is wanted.
+/// Runs reviews until a move is proposed.
 fn wanted(placer: &mut Placer, view: &View, now: Duration) -> Vec<Move> {
     for review in 0..10 {
         let now = now + SECOND * review;
@@ -128,7 +128,7 @@ fn the_first_report_of_an_agent_counts_for_nothing_and_an_old_one_is_deleted() {
     assert_eq!(counted[0], (Node(0), at(1), vec![slot(1)]));
     assert!(heard(&mut placer, 2, SECOND * 2 + GONE_AFTER).is_empty());
     assert_eq!(heard(&mut placer, 2, SECOND * 3 + GONE_AFTER), ["host-1"]);
-    // Its number is given to the next.
+    // The number of the host is reused.
     placer.hear(&view, Vec::new(), SECOND * 4 + GONE_AFTER);
     placer.hear(&view, vec![("host-2".to_owned(), report(1))], SECOND * 5 + GONE_AFTER);
     assert_eq!(placer.hosts, [Some("host-2".to_owned())]);

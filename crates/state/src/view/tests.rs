@@ -18,7 +18,7 @@ fn told(text: &str) -> Vec<Member> {
     members::read(text, at(1))
 }
 
-/// The reports of `aa` and `bb`, which own what they say.
+/// The reports of `aa` and `bb` about the slots that they own.
 fn look(aa: &str, bb: &str) -> Look {
     let own = |name: &str, port: u16, owns: &str| {
         let line = format!("{name} 127.0.0.1:{port}@9 myself,master - 0 0 {port} connected {owns}");
@@ -39,7 +39,7 @@ fn failing_nodes_are_not_asked_and_come_last_as_seeds() {
 fn a_slot_is_lost_only_if_no_node_knows_of_an_owner_that_was_not_asked() {
     let look = look("0-5000", "5001-9998");
     assert_eq!(look.asked(), [at(1), at(2)]);
-    // Of slot 9999 both say that the other has it; 10000 is `bb`'s by itself, in this other report.
+    // Each node says that the other owns slot 9999; `bb` itself claims 10000 in its second report.
     let by_aa = told(TOLD);
     let by_bb = told(
         "aa 127.0.0.1:1@11 master - 0 0 1 connected 9999\n\

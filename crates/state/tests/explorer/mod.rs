@@ -1,4 +1,4 @@
-//! Goes through every state that can be reached.
+//! Explores every reachable state.
 
 use std::{
     collections::HashSet,

@@ -1,5 +1,5 @@
-//! The model's nodes against real ones, which are sent what is sent to a cluster: the key of the
-//! lease in each of its states, and fences in each combination.
+//! Compares the model's nodes with real nodes that execute the real commands: the key of the lease
+//! in each of its states, and fences in each combination.
 
 use std::{path::Path, thread};
 
@@ -57,7 +57,7 @@ fn fences_stand_at_a_node_as_in_its_model() {
     }
 }
 
-/// With those of three fences, the middle one the placer's own, whose bits are set.
+/// With those of three fences whose bits are set; the middle one is the placer's own.
 fn compare(program: &Path, stand: usize) {
     let token = |number| Token { number, holder: u64::from(number != 2) };
     let (own, all) = (token(2), [token(1), token(2), token(3)]);

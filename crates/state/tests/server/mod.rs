@@ -1,5 +1,5 @@
-//! Real servers for tests that hold what is sent to nodes against a model: redis-server, and
-//! valkey-server if it is installed.
+//! Real servers for tests that compare commands with a model: redis-server, and valkey-server if it
+//! is installed.
 
 use std::{
     env, fs,
@@ -33,7 +33,7 @@ pub fn valkey() -> Option<PathBuf> {
     found.filter(|at| at.is_file()).or_else(|| absent("valkey-server is not installed"))
 }
 
-/// Says why a test is skipped, or fails it where everything must be present.
+/// Prints why a test is skipped; with CI=true, fails instead.
 fn absent<T>(why: &str) -> Option<T> {
     assert!(env::var("CI").as_deref() != Ok("true"), "{why}, and CI=true skips nothing");
     eprintln!("SKIPPED: {why}; `make deps` installs it");
@@ -48,9 +48,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it with these options; files are laid in its directory before.
+    /// Starts the server with these options, after writing `files` to its directory.
     pub fn start(program: &Path, options: &[&str], files: &[(&str, String)]) -> Self {
-        // It cannot choose its port, and the one chosen for it may be taken by then.
+        // The port is chosen beforehand and may be taken by then, so this is retried.
         (0..5).find_map(|_| Self::up(program, options, files)).expect("the server starts")
     }
 
@@ -58,8 +58,8 @@ impl Server {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Relaxed);
         let name = format!("enroute-state-{}-{number}", std::process::id());
-        // A node writes its configuration to disk at each change of a slot, and waits: in memory
-        // that is quick.
+        // A node writes its configuration to disk at each change of a slot, synchronously; tmpfs is
+        // quick.
         let memory = Some(PathBuf::from("/dev/shm")).filter(|at| at.is_dir());
         let directory = memory.unwrap_or_else(env::temp_dir).join(name);
         let _ = fs::remove_dir_all(&directory);

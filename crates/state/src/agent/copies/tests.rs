@@ -1,4 +1,4 @@
-//! Copies, with reports and proofs fed by the test.
+//! Cached copies, with invalidations and lease proofs that the test delivers.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn slot() -> Slot {
     Slot::of(b"a")
 }
 
-/// A copy of `a`, over link 3, proven at 0.
+/// A copy of key `a`, fetched over link 3; the lease was proven at time 0.
 fn copied() -> (Copies, Fill) {
     let mut copies = Copies::new();
     copies.choose(&[slot()]);
@@ -70,14 +70,14 @@ fn what_changed_is_dropped_and_what_is_answered_after_it_is_stored() {
     let second = copies.begin(slot(), 3).expect("it is chosen");
     copies.told(3, PUSH);
     assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
-    // It was asked before the change, and answered after it.
+    // Requested before the change, and answered after it.
     copies.fill(second, GET, b"$1\r\ny\r\n");
     copies.expires(second, GET, -1, MS);
     assert_eq!(read(&mut copies, MS).as_deref(), Some(&b"$1\r\ny\r\n"[..]));
     copies.changed(slot());
     assert_eq!((read(&mut copies, MS), copies.bytes), (None, 0));
     copies.fill(fill, GET, NULL_3);
-    // It changes before the node has said when it expires.
+    // It changes before the node has reported its expiry.
     copies.told(3, b">2\r\n$10\r\ninvalidate\r\n_\r\n");
     copies.expires(fill, GET, -1, MS);
     assert_eq!(read(&mut copies, MS), None);

@@ -1,4 +1,4 @@
-//! The memory that the agent holds for its clients is counted, and bounded.
+//! The memory that the agent uses for its clients is accounted for, and bounded.
 
 use super::{redirections::Pair, *};
 
@@ -14,7 +14,7 @@ fn an_answer_that_is_too_long_is_dropped_and_its_client_told() {
     let told = pair.told("GET foo", &bulk(9 * MIB));
     assert!(told.starts_with("-ERR the command was executed"), "{told}");
     assert!(pair.agent.held_bytes() < MIB, "{} bytes are kept", pair.agent.held_bytes());
-    assert_eq!(pair.told("GET foo", &bulk(7 * MIB)), bulk(7 * MIB), "what comes next is whole");
+    assert_eq!(pair.told("GET foo", &bulk(7 * MIB)), bulk(7 * MIB), "the next reply is complete");
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn while_clients_have_no_room_long_answers_are_dropped_and_requests_wait() {
     request::write_command(&mut command, &["GET", "foo"]);
     pair.agent.receive(pair.client, &command, Duration::ZERO).expect("the protocol");
     pair.agent.set_room(0);
-    // The second is not executed before there is room.
+    // The second request is not executed before there is room.
     assert!(!pair.agent.listens_to(pair.client));
     let told = pair.told("GET foo", &bulk(MIB));
     assert!(told.contains("dropped"), "{told}");

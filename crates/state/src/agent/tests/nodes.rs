@@ -1,5 +1,5 @@
-//! The nodes of the simulated cluster: their answers, their messages to each other, and the moves
-//! of slots between them.
+//! The nodes of the simulated cluster: their replies, their gossip, and the moves of slots between
+//! them.
 
 use super::*;
 
@@ -144,7 +144,7 @@ impl World {
         format!("${}\r\n{text}\r\n", text.len()).into_bytes()
     }
 
-    /// One step of some slot's move.
+    /// Executes one step of the move of some slot.
     pub(super) fn migrate(&mut self) {
         let slot = self.some(3);
         let moving = (0..NODES).find(|&node| self.servers[node].migrating[slot].is_some());
@@ -159,7 +159,7 @@ impl World {
                 self.servers[agreed].migrating[slot] = Some(to);
                 return;
             }
-            // A node receives the owner.
+            // One node learns the owner.
             let owner =
                 (0..NODES).find(|&node| self.servers[node].owner[slot] == node).expect("an owner");
             let node = self.some(NODES);

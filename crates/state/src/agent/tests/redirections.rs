@@ -1,9 +1,9 @@
-//! Clients of a single Redis know nothing of redirections: none reaches them, whatever nodes say
-//! and for however long.
+//! Clients of a single Redis do not expect redirections: the agent handles all of them, whatever
+//! the nodes reply.
 
 use super::*;
 
-/// An agent that knows one node, which owns all slots, and a client of its.
+/// An agent that knows one node, which owns all slots, and a client of the agent.
 pub(super) struct Pair {
     pub(super) agent: Agent,
     link: usize,
@@ -18,13 +18,14 @@ impl Pair {
 
     pub(super) fn within(limits: Limits) -> Self {
         let mut agent = Agent::new(&[address(0)], None, limits, 7, Duration::ZERO);
-        let [(link, _)] = agent.wishes()[..] else { panic!("one connection is wished for") };
+        let [(link, _)] = agent.wishes()[..] else { panic!("expected one requested connection") };
         agent.connected(link);
         let client = agent.open(SocketAddr::from(([127, 0, 0, 1], 99)));
         Self { agent, link, client, now: Duration::ZERO }
     }
 
-    /// Answers the next request at the node: owner queries truthfully, others by `answer`.
+    /// Replies to the next request at the node: to queries of the owner truthfully, to others with
+    /// `answer`.
     fn node_answers(&mut self, answer: &str) {
         let Some(output) = self.agent.link_output(self.link) else { return };
         let mut said = output.bytes().to_vec();
@@ -39,7 +40,7 @@ impl Pair {
                 b"ASKING" => "+OK\r\n".to_owned(),
                 _ => answer.to_owned(),
             };
-            // In pieces, as a socket is read.
+            // In pieces, as TCP may deliver it.
             for piece in told.as_bytes().chunks(64 << 10) {
                 self.agent.node_receive(self.link, piece, self.now).expect("the protocol");
             }
@@ -64,7 +65,7 @@ impl Pair {
                 return told;
             }
         }
-        panic!("it is never answered");
+        panic!("the request is never answered");
     }
 }
 
@@ -90,7 +91,7 @@ fn what_led_nowhere_is_told_in_words_a_client_of_one_server_knows() {
     assert_eq!(told, "-CLUSTERDOWN Hash slot not served\r\n");
 }
 
-/// A script of a client's may return any error.
+/// A client's script may return any error.
 #[test]
 fn no_node_is_asked_that_the_cluster_has_not_named() {
     let slot = Slot::of(b"foo").number();

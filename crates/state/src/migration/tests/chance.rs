@@ -1,5 +1,5 @@
-//! Choice between several possible steps: by a seed, or by a path of choices that is followed to
-//! its end and then replaced by the next one.
+//! The choice between possible steps: random from a seed, or along a path of choices, so that all
+//! paths are tried in turn.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,7 +14,7 @@ pub(super) enum Chance {
     Way(Vec<(u64, u64)>, usize),
 }
 
-/// It is no part of a state.
+/// The choices are no part of a state.
 impl Hash for Chance {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
@@ -24,7 +24,7 @@ impl Chance {
         Self::Seed(Pcg64::seed_from_u64(seed))
     }
 
-    /// Some number below that.
+    /// A number below `limit`.
     pub(super) fn below<N: Copy + Into<Wide>>(&mut self, limit: N) -> N
     where
         Wide: Into<N>,
@@ -55,7 +55,7 @@ impl Chance {
         }
     }
 
-    /// The next way, once this one was gone to its end; nothing behind the last.
+    /// The next path after this one was completed; `None` after the last.
     pub(super) fn next(self) -> Option<Self> {
         let Self::Way(mut way, _) = self else { return None };
         while let Some((decided, of)) = way.pop() {
@@ -68,7 +68,7 @@ impl Chance {
     }
 }
 
-/// A number of any kind.
+/// A number of any integer type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wide(u64);
 

@@ -1,4 +1,4 @@
-//! A cluster of three, reduced to one slot and the rules of Redis's `cluster.c` that matter to it.
+//! A cluster of three nodes, reduced to one slot and the relevant rules of Redis's `cluster.c`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,10 +22,10 @@ pub(super) struct Server {
     pub(super) importing: Option<Node>,
     /// The node that it considers the owner, and since which epoch.
     pub(super) owner: (u64, u16),
-    /// A node that it considered the owner has denied that at some time: this is kept when another
+    /// A node that it considered the owner has since denied that. The flag is kept when another
     /// owner is set.
     pub(super) disowned: bool,
-    /// It takes no more keys than these.
+    /// Maximum number of keys that it accepts.
     pub(super) room: Option<usize>,
     pub(super) note: Option<Noted>,
 }
@@ -48,7 +48,7 @@ pub(super) struct Said {
     pub(super) to: Node,
     pub(super) epoch: u64,
     pub(super) owns: bool,
-    /// It is not acknowledged, so its delivery is unknown.
+    /// Unsolicited: it is not acknowledged, so its delivery is unknown.
     pub(super) unasked: bool,
 }
 
@@ -59,16 +59,16 @@ pub(super) struct Cluster {
     turns: u64,
     /// Acknowledged writes of clients.
     pub(super) written: BTreeMap<u8, u64>,
-    /// Answers of targets are lost now and then, and sources die.
+    /// Replies of targets are lost occasionally, and sources crash.
     pub(super) loses: bool,
     /// Keys in flight to a node, whose sender no longer waits for the reply.
     pub(super) late: Vec<(Node, u8, u64)>,
     /// Steps in flight whose sender no longer waits for the replies.
     late_steps: Vec<(Node, Step)>,
     pub(super) said: Vec<Said>,
-    /// A node that changes the owner of a slot waits for outstanding messages of the other.
+    /// A node that changes the owner of a slot waits for pending messages of the former owner.
     pub(super) waits: bool,
-    /// No slot leaves a node before all have received the node's broadcasts.
+    /// No slot leaves a node before all nodes have received that node's broadcasts.
     pub(super) hears: bool,
     /// Targets execute [`Step::Settle`].
     pub(super) settles: bool,
@@ -124,7 +124,7 @@ impl Cluster {
         self.latest().map(|(_, node)| Node(node))
     }
 
-    /// Messages in flight arrive.
+    /// Delivers messages in flight.
     fn arrive(&mut self) {
         if !self.late.is_empty() && self.chance.one_in(3) {
             self.arrives_late(0);
@@ -133,7 +133,7 @@ impl Cluster {
             let (node, step) = self.late_steps.remove(0);
             let is_open = self.at(node).migrating.is_some();
             let arrives = match step {
-                // It opens a closed slot again; the others have no turn.
+                // It opens a closed slot again; the others carry no turn.
                 Step::Turn { .. } => is_open,
                 Step::Settle { .. } | Step::Send { .. } | Step::Move { .. } => true,
                 _ => false,
@@ -144,7 +144,7 @@ impl Cluster {
         }
     }
 
-    /// A node sends whether it owns the slot, or another receives it.
+    /// A node announces whether it owns the slot, or another node receives an announcement.
     fn gossip(&mut self) {
         let from = self.chance.below(NODES);
         let to = (from + 1 + self.chance.below(NODES - 1)) % NODES;
@@ -160,7 +160,7 @@ impl Cluster {
         }
     }
 
-    /// A key on its way arrives.
+    /// Delivers a key in flight.
     pub(super) fn arrives_late(&mut self, at: usize) {
         let (to, key, value) = self.late.remove(at);
         let server = self.at(to);
@@ -176,14 +176,14 @@ impl Cluster {
         self.said.extend(others.map(|to| Said { from, to, epoch, owns: true, unasked: true }));
     }
 
-    /// Until nothing is on its way that a node has asked or answered.
+    /// Waits until no request or reply between nodes is in flight.
     fn wait(&mut self) {
         if self.waits {
             self.arrives(|said| !said.unasked);
         }
     }
 
-    /// Until all have received the broadcasts of `from`.
+    /// Waits until all nodes have received the broadcasts of `from`.
     pub(super) fn heard(&mut self, from: Node) {
         if self.hears {
             self.arrives(|said| said.unasked && said.from == from);
@@ -216,7 +216,7 @@ impl Cluster {
         self.serves_from(first, key)
     }
 
-    /// The same of a client that begins at this node.
+    /// As `serves`, for a client that begins at `node`.
     pub(super) fn serves_from(&mut self, mut node: Node, key: u8) -> Option<Node> {
         for _ in 0..4 {
             let server = self.at(node);
@@ -281,7 +281,7 @@ impl Cluster {
         self.servers.iter().enumerate().filter_map(claim).collect()
     }
 
-    /// Goes on with whatever is open, as a placer does that has just started.
+    /// Resumes whatever is open, as a placer does after its start.
     pub(super) fn mend(&mut self) {
         for _ in 0..40 {
             let turn = self.turn();
@@ -297,14 +297,14 @@ impl Cluster {
         panic!("still open: {:?} {:?}", self.owner(), self.claims());
     }
 
-    /// Later than any before.
+    /// A turn later than all others.
     pub(super) fn turn(&mut self) -> u64 {
         self.turns += 1_000_000;
         self.turns
     }
 
-    /// Carries a migration out; of a hundred steps `trouble` go wrong. Leaves it in the middle now
-    /// and then, if there is trouble at all.
+    /// Runs a migration, with faults in `trouble` percent of its steps. With faults, it sometimes
+    /// stops in the middle.
     pub(super) fn drive(&mut self, migration: &mut Migration, trouble: u32) {
         let mut now = Duration::ZERO;
         while migration.end().is_none() {
@@ -336,7 +336,7 @@ impl Cluster {
         }
     }
 
-    /// Its owner has what was written.
+    /// Whether the owner has all written data.
     pub(super) fn is_whole(&self) -> bool {
         let owner = self.owner().and_then(|owner| self.servers.get(usize::from(owner.0)));
         owner.is_some_and(|owner| owner.keys == self.written)

@@ -1,11 +1,11 @@
-//! Every order in which a move of one slot with one key can go, as far as the budgets allow: the
-//! placer's steps, answers that are lost, keys, steps and claims that come late, clients that write
-//! and delete, a replica that takes a node's place, and a second placer that goes on. The nodes are
-//! those of the random tests (`cluster.rs`), and the placers' logic is the real one.
+//! Explores every order of events in the move of one slot with one key, within the budgets: the
+//! placer's steps, lost replies, delayed keys, steps and claims, client writes and deletes, a
+//! replica that takes over from a node, and a second placer that resumes the move. The nodes are
+//! those of the random tests (`cluster.rs`), and the placers run the real code.
 //!
-//! In every state a client that asks any node finds what was written last, or waits (but after a
-//! failover of the source); and a placer that resumes from there, without further faults, leaves
-//! the slot closed, with all written data.
+//! In every state, a client that asks any node either reads the last written value or waits (except
+//! after a failover of the source), and a placer that resumes from there without further faults
+//! leaves the slot closed, with all written data.
 
 use std::{
     collections::HashSet,
@@ -15,33 +15,33 @@ use std::{
 use super::{chance::Chance, cluster::Said, *};
 
 const KEY: u8 = 0;
-/// So late every step may be repeated.
+/// A time after which every step may be repeated.
 const LATER: Duration = Duration::from_secs(1_000);
 
-/// Budgets: how often each fault happens.
+/// Budgets: the maximum number of each fault.
 #[derive(Debug, Clone, Copy, Default, Hash)]
 struct Budgets {
-    /// Answers that do not come, of steps that were taken, or not, or are taken late.
+    /// Lost replies to steps that were executed, were not, or will be executed later.
     losses: u8,
     writes: u8,
     deletes: u8,
-    /// A replica that knows nothing of migrations takes a node's place.
+    /// A replica takes over from a node and knows nothing of migrations.
     failovers: u8,
-    /// A second placer goes on; the first does not know.
+    /// A second placer resumes the move; the first one does not know.
     takeovers: u8,
 }
 
-/// Protections that can be disabled.
+/// Safeguards that can be disabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,
-    /// Targets keep what may have come to them (decision 100).
+    /// Targets keep keys that may have arrived unacknowledged (decision 100).
     Settling,
-    /// A slot's owner is changed while claims of the other are on their way (decision 102).
+    /// A slot's owner changes while claims of the other node are in flight (decision 102).
     Waiting,
     /// A slot leaves a node although its broadcasts have not arrived (decision 102).
     Hearing,
-    /// Nodes execute steps of an earlier placer (decision 133).
+    /// Nodes execute steps of a former placer (decision 133).
     Fences,
 }
 
@@ -49,9 +49,9 @@ enum Without {
 struct World {
     cluster: Cluster,
     budgets: Budgets,
-    /// The latest is the one whose fence stands.
+    /// The last one holds the fence.
     placers: Vec<Migration>,
-    /// Steps on their way, and of which placer.
+    /// Delayed steps, each with its placer.
     late: Vec<(usize, Node, Step)>,
     fences: bool,
     /// The node cannot distinguish moved keys from deleted ones until a placer resumes: replicas of
@@ -85,7 +85,7 @@ impl World {
         Self { cluster, budgets, placers, late: Vec::new(), fences, failed_over: false, values: 1 }
     }
 
-    /// All that comes of a change, whatever is decided in it.
+    /// Adds all states that follow a change, for every choice within it.
     fn each(&self, what: &str, into: &mut Vec<Next>, change: impl Fn(&mut Self)) {
         let mut chance = Chance::Way(Vec::new(), 0);
         loop {
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// A node takes a step, if the fence of its sender stands there.
+    /// A node executes a step if the sender holds its fence there.
     fn run(&mut self, placer: usize, node: Node, step: &Step) -> Outcome {
         if self.fences && placer + 1 < self.placers.len() {
             return Outcome::Failed;
@@ -218,7 +218,7 @@ impl World {
         last.mend().err()
     }
 
-    /// Goes on with whatever is open, as a placer does that has just started.
+    /// Resumes whatever is open, as a placer does after its start.
     fn mend(&mut self) -> Result<(), String> {
         for _ in 0..20 {
             let turn = self.cluster.turn();
@@ -277,7 +277,7 @@ fn explore(budgets: Budgets, without: Without) -> Result<usize, String> {
 
 fn holds(budgets: Budgets) {
     match explore(budgets, Without::Nothing) {
-        Ok(states) => eprintln!("{states} states of {budgets:?} are right"),
+        Ok(states) => eprintln!("{states} states of {budgets:?} are valid"),
         Err(way) => panic!("{budgets:?}:\n{way}"),
     }
 }

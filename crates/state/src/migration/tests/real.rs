@@ -1,8 +1,9 @@
-//! The scripts, as they are sent, against the model of their steps (`cluster/steps.rs`): two real
-//! nodes are brought into every small state, take the step, and are then as the model's.
+//! Compares the scripts, as they are sent, with the model of their steps (`cluster/steps.rs`): two
+//! real nodes are set to every small state, execute the step, and must then have the state of the
+//! model.
 //!
-//! The nodes do not gossip, as each has no address of the others: only the test's commands change
-//! their state. Valkey 9 considers such nodes failed, and moves slots; so these are redis-server
+//! The nodes do not gossip, because neither has the other's address: only the test changes their
+//! state. Valkey 9 considers such nodes failed and moves slots, so the nodes are redis-server
 //! processes.
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ const SOURCE: Node = Node(0);
 const THIRD: Node = Node(1);
 const TARGET: Node = Node(2);
 
-/// The turn of the steps. Notes are of this one or of another.
+/// The turn of the steps. Notes are of this turn or of another.
 const TURN: u64 = 7;
 
 #[test]
@@ -73,7 +74,7 @@ fn at_target() -> Vec<Step> {
     ]
 }
 
-/// Every state of one node that a move can meet, with every step; the other node has nothing.
+/// Every state of one node that a move can meet, with every step; the other node is empty.
 fn small_states(at: Node, steps: &[Step]) -> Vec<(Cluster, Node, Step)> {
     let mut all = Vec::new();
     for server in servers(at, 2) {
@@ -99,8 +100,8 @@ fn moves() -> Vec<(Cluster, Node, Step)> {
     all
 }
 
-/// Whether a node can be in this state when it takes a step. No note of a turn is at a node that
-/// does not own the slot but the target, and no slot comes to its owner.
+/// Whether a node can have this state when it executes a step. Only the target has a note of the
+/// turn without owning the slot, and no slot moves to its owner.
 fn meets(server: &Server, step: &Step) -> bool {
     let at_source = matches!(step, Step::Send { .. } | Step::Restore { .. } | Step::Move { .. });
     !(at_source && server.importing.is_some())

@@ -1,9 +1,9 @@
-//! Execution of a step at a node.
+//! Execution of a step by a node.
 
 use super::*;
 
 impl Cluster {
-    /// Result of a step at the server; `None` if it refuses.
+    /// The outcome of a step at the node; `None` if the node refuses it.
     pub(in super::super) fn run(&mut self, node: Node, step: &Step) -> Outcome {
         let owns = self.at(node).owner.1 == node.0;
         match step {
@@ -99,7 +99,7 @@ impl Cluster {
         true
     }
 
-    /// Of `keys` those that the node has, with their values.
+    /// Those of `keys` that the node has, with their values.
     fn values(&self, node: Node, keys: &[Vec<u8>]) -> Vec<Value> {
         let value = |key: &Vec<u8>| {
             let value = self.servers[usize::from(node.0)].keys.get(&key[0])?;
@@ -124,8 +124,7 @@ impl Cluster {
         }
         let noted: Vec<Vec<u8>> = batch.iter().map(|&(key, _)| vec![key]).collect();
         let third = other(node, to);
-        // The numbers of executed commands, and of acknowledged ones; the others arrive later, or
-        // never.
+        // The numbers of executed and of acknowledged commands; the others arrive later, or never.
         let (mut executed, mut acknowledged) = (batch.len(), batch.len());
         let target = self.at(to);
         let takes = target.importing.is_some() || target.owner.1 == to.0;
@@ -135,7 +134,7 @@ impl Cluster {
             executed = self.chance.below(batch.len() + 1);
             acknowledged = self.chance.below(executed + 1);
         }
-        // The note is ahead of them.
+        // The note precedes the keys.
         if takes && (executed > 0 || self.chance.one_in(2)) {
             self.at(to).note = Some((turn, turn, noted));
         } else if loses {
@@ -155,7 +154,8 @@ impl Cluster {
             }
         }
         if loses && self.chance.one_in(3) {
-            // It is killed: of the script nothing is on disk but where it sends clients.
+            // The node is killed: the only effect of the script on disk is the redirection of
+            // clients.
             *self.at(node) = Server { migrating: Some(third), ..before };
             return Outcome::Failed;
         }
@@ -169,12 +169,12 @@ impl Cluster {
         if refused { Outcome::Refused("OOM".to_owned()) } else { failed }
     }
 
-    /// MIGRATE fails: the mover gets the keys with an unknown state.
+    /// MIGRATE fails: the migration receives the keys with an unknown state.
     fn lost(&mut self, node: Node, turn: u64, third: Node, batch: &[(u8, u64)]) -> Outcome {
         let server = self.at(node);
         let left = batch.iter().filter(|(key, _)| server.keys.contains_key(key));
         let left: Vec<Vec<u8>> = left.map(|&(key, _)| vec![key]).collect();
-        // A batch with nothing left is not one of which only the target has a note.
+        // A batch without remaining keys must not look like one whose note only the target has.
         let batch = if left.is_empty() { turn + 1 } else { turn };
         server.note = Some((turn, batch, left));
         server.migrating = Some(third);

@@ -1,4 +1,4 @@
-//! Two real nodes, and the states they are brought into.
+//! Two real nodes, and the scripts that set and read their state.
 
 use std::{path::Path, thread};
 
@@ -15,9 +15,9 @@ use crate::{
     steps::{self, Names},
 };
 
-/// Brings a node into a state. Slot, the node itself, owner, the node that owns what it does not,
-/// where the slot goes to and comes from or nothing, elements of the note behind their number, keys
-/// and values.
+/// Sets a node's state. Arguments: slot, the node itself, owner, the owner of the other slots, the
+/// target and the source of a migration or nothing, the elements of the note after their number,
+/// keys and values.
 const SET_UP: &str = "\
     local slot, me, owner, to, from, note = unpack(ARGV) \
     local function set(...) return redis.call('CLUSTER', 'SETSLOT', slot, ...) end \
@@ -34,8 +34,8 @@ const SET_UP: &str = "\
     if from ~= '' then set('IMPORTING', from) end \
     return redis.status_reply('OK')";
 
-/// All keys of a slot with their values, and the note; the slot is open to them afterwards. Slot,
-/// the node itself, owner, note.
+/// Reads all keys of a slot with their values, and the note; opens the slot. Arguments: slot, the
+/// node itself, owner, note.
 const READ_ALL: &str = "\
     local slot, me, owner, note = unpack(ARGV) \
     redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE') \
@@ -50,7 +50,7 @@ const READ_ALL: &str = "\
     end \
     return all";
 
-/// A node that each knows and waits for an answer of.
+/// A node that both nodes know and that never replies.
 const SILENT: &str = "dddddddddddddddddddddddddddddddddddddddd";
 
 struct Real {
@@ -76,13 +76,13 @@ fn key(key: u8) -> Vec<u8> {
     format!("{{{}}}:{key}", slot().tag()).into_bytes()
 }
 
-/// The model's key of a real one.
+/// The model's name of a real key.
 fn number(real: &[u8]) -> Vec<u8> {
     let digit = real.last().expect("a key");
     vec![digit - b'0']
 }
 
-/// The same of many, in the model's order: that of a node is any.
+/// As `number`, for several keys, sorted; nodes return them in any order.
 fn model_keys(real: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut keys: Vec<_> = real.iter().map(|key| number(key)).collect();
     keys.sort();
@@ -94,7 +94,7 @@ impl Nodes {
         let channel = Token { number: 1, holder: 1 }.channel("test");
         let [source, target] = [SOURCE, TARGET].map(|node| Real::start(program, node, &channel));
         let mut nodes = Self { source, target, channel, dumps: BTreeMap::new() };
-        // The values there may be.
+        // All values that can occur.
         let mut all = Cluster::new(0);
         all.at(SOURCE).keys = (0..5).map(|value| (value as u8, value)).collect();
         nodes.set_up(&mut all, SOURCE);
@@ -106,8 +106,8 @@ impl Nodes {
         if node == SOURCE { &mut self.source } else { &mut self.target }
     }
 
-    /// Brings the nodes into the states that the model's are in, and has them take the step: then
-    /// they are in the same states again, with the same outcome. Returns what differs.
+    /// Sets the nodes to the states of the model, executes the step, and compares states and
+    /// outcome with the model's. Returns the differences.
     pub(super) fn compare(&mut self, before: &Cluster, at: Node, step: &Step) -> Option<String> {
         let mut model = before.clone();
         for node in [SOURCE, TARGET] {
@@ -143,7 +143,7 @@ impl Nodes {
         (!differ.is_empty()).then(|| format!("{step:?} at {at:?} of{before}{differ}"))
     }
 
-    /// A node that waits for an answer of the other does not change the owner.
+    /// A node that waits for a reply of the other does not change the owner.
     pub(super) fn owes_an_answer(&mut self) {
         let mut cluster = Cluster::new(0);
         cluster.at(TARGET).importing = Some(SOURCE);
@@ -182,8 +182,8 @@ impl Nodes {
         assert_eq!(reply, Reply::Bytes(b"OK".to_vec()), "{node:?}");
     }
 
-    /// Whether a node is the slot's owner, where the slot goes to, where it comes from, the note,
-    /// and the keys.
+    /// Whether the node owns the slot, the target and the source of its migration, the note, and
+    /// the keys.
     #[expect(clippy::type_complexity, reason = "compared as a whole")]
     fn read(
         &mut self,
@@ -222,7 +222,7 @@ impl Nodes {
         (member.owns(slot()), migrating, importing, note, keys)
     }
 
-    /// Has a node take a step, with real keys and values for the model's.
+    /// Executes a step at a node, with real keys and values for the model's.
     fn run(&mut self, at: Node, step: &Step) -> Outcome {
         let real_keys = |keys: &[Vec<u8>]| keys.iter().map(|number| key(number[0])).collect();
         let step = match step.clone() {
@@ -246,7 +246,7 @@ impl Nodes {
         let outcome = self.query(at, steps::call(&step, slot(), names));
         match outcome {
             Err(_) => Outcome::Failed,
-            Ok(None) => panic!("no answer is waited for"),
+            Ok(None) => panic!("no reply is expected"),
             Ok(Some(Outcome::Refused(_))) => Outcome::Refused(String::new()),
             Ok(Some(Outcome::Noted(batch, keys))) => Outcome::Noted(batch, model_keys(&keys)),
             Ok(Some(Outcome::Keys(keys))) => Outcome::Keys(model_keys(&keys)),
@@ -274,7 +274,7 @@ impl Nodes {
 }
 
 impl Real {
-    /// A node that knows the others by name only.
+    /// Starts a node that knows the others only by name.
     fn start(program: &Path, own: Node, channel: &str) -> Self {
         let line = |node: Node| {
             let (flags, slots) =
