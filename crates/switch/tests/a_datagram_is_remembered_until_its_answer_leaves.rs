@@ -1,5 +1,5 @@
-//! The data plane forgets the keys written by a datagram to a memcached when the answer with the
-//! same number leaves.
+//! The data plane forgets the keys that a datagram to memcached writes when the reply with the same
+//! request ID leaves.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -34,7 +34,7 @@ fn datagrams_are_answered_by_number() {
     assert_eq!(hear(3, STORED), "abc", "of a write that was not seen");
 }
 
-/// A datagram may be fragmented, or too long to be parsed: then any answer may be that of a write.
+/// A datagram may be fragmented, or too long to parse: any reply may then be that to a write.
 #[test]
 fn datagrams_that_cannot_be_read_are_waited_for() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -42,7 +42,7 @@ fn datagrams_that_cannot_be_read_are_waited_for() {
     let there = Frame::udp(at("10.0.0.1:1"), at(SERVER));
     let mut first = there.bytes(&gat(1));
     first[14 + 6] |= 0x20;
-    // The length is the whole datagram's.
+    // The UDP length is that of the whole datagram.
     let mut short = there.bytes(&[gat(2), vec![b' '; 16]].concat());
     short[14 + 6] |= 0x20;
     short[14 + 3] -= 16;
@@ -71,15 +71,15 @@ fn fragments_of_ipv6_are_waited_for() {
     assert_eq!(gone(&mut plane), "abc");
     assert_eq!(hear(&mut plane, &there, 1), "abc");
     assert_eq!(hear(&mut plane, &there, 2), "");
-    // The port went with the first.
+    // Only the first fragment has the port.
     cache(&mut plane);
     frame[behind + 2..behind + 4].copy_from_slice(&[0, 9]);
     assert_eq!(plane.run(&frame, 1).expect("it runs").verdict, PASS);
     assert_eq!(gone(&mut plane), "");
 }
 
-/// Returns the state of the keys, all cached before, after an answer to the datagram of that number
-/// that is not the answer to a write.
+/// Returns the keys that are not served, all cached before, after a reply with this request ID that
+/// is not the reply to a write.
 fn hear(plane: &mut DataPlane, there: &Frame, number: u16) -> String {
     cache(plane);
     let back = Frame { source: there.destination, destination: there.source, ..there.clone() };

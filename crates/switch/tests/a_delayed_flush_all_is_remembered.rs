@@ -1,5 +1,5 @@
-//! `flush_all` with a delay, however its line is written and cut: what a server said before it
-//! takes effect is not served then. What memcached 1.6 makes of each is beside it.
+//! `flush_all` with a delay, in every notation and segmentation: replies sent before the flush
+//! takes effect are not served after it. The table has the behaviour of memcached 1.6.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -33,7 +33,7 @@ fn forget(shared: &Shared) {
     }
 }
 
-/// A connection of its own, from its beginning.
+/// A new connection, seen from its SYN on.
 fn connection(plane: &mut DataPlane) -> Frame {
     static PORTS: AtomicU32 = AtomicU32::new(1_000);
     let client = format!("10.0.0.1:{}", PORTS.fetch_add(1, Relaxed) % 60_000 + 1_000);
@@ -50,14 +50,14 @@ fn say(plane: &mut DataPlane, connection: &mut Frame, said: &[u8]) {
     connection.sequence += said.len() as u32;
 }
 
-/// In how many seconds all is dropped of what is said now; `None`: never.
+/// Seconds until entries that are cached now are flushed; `None` if no flush is pending.
 fn seconds(plane: &DataPlane) -> Option<u64> {
     let now = now_ns();
     let from = plane.shared().flushed_from(now)?;
     Some(from.saturating_sub(now).div_ceil(1_000_000_000))
 }
 
-/// The server's clock goes on by whole seconds, and may be late.
+/// The server's clock advances in whole seconds and may lag.
 fn is_about(remembered: Option<u64>, delay: Option<u64>) -> bool {
     match (remembered, delay) {
         (Some(remembered), Some(delay)) => (delay.saturating_sub(4)..=delay).contains(&remembered),
@@ -65,8 +65,8 @@ fn is_about(remembered: Option<u64>, delay: Option<u64>) -> bool {
     }
 }
 
-/// Lines, and the delay that memcached takes each for; one that it refuses counts as none, or as
-/// what it says.
+/// Lines, and the delay that memcached applies; a line that memcached refuses may count as no
+/// flush, or as its number.
 const LINES: [(&str, Option<u64>); 15] = [
     ("flush_all\r\n", None),
     ("flush_all 0\r\n", None),
@@ -122,7 +122,7 @@ fn of_datagrams_and_of_the_binary_protocol() {
         forget(plane.shared());
         let mut flush = vec![0; 28];
         (flush[0], flush[1], flush[4], flush[11], flush[27]) = (0x80, operation, 4, 4, 100);
-        // Behind a no-op.
+        // After a no-op.
         let mut both = vec![0x80, 0x0a];
         both.resize(24, 0);
         both.extend(flush);
@@ -140,7 +140,7 @@ fn at_a_second_of_the_wall_clock() {
     let mut one = connection(&mut plane);
     say(&mut plane, &mut one, format!("flush_all {}\r\n", wall + 100).as_bytes());
     assert!(is_about(seconds(&plane), Some(100)), "{:?}", seconds(&plane));
-    // It was long ago.
+    // A time in the past.
     forget(plane.shared());
     say(&mut plane, &mut one, format!("flush_all {}\r\n", 31 * DAY).as_bytes());
     assert_eq!(seconds(&plane), None);

@@ -1,5 +1,5 @@
-//! A memcached is asked for a key only when no passed write of it waits for its answer, whichever
-//! client wrote: its answer then is not older than a write that it applies later.
+//! The cache requests a key from memcached only while no forwarded write of it is unanswered,
+//! whichever client wrote it: the reply is then not older than a write that is applied later.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -17,9 +17,9 @@ use switch::{
 };
 use wire::memcache::{frame::Frame as Datagram, item::Item};
 
-/// Whatever has to pass before a key is asked for has passed.
+/// After every delay before a key may be requested.
 const LATER: Duration = Duration::from_secs(1 << 32);
-/// Word of `struct flow` with the time of the last packet.
+/// Word of `struct flow` that holds the time of the last packet.
 const AT_NS: usize = 5;
 
 struct Connection {
@@ -53,7 +53,7 @@ impl Connection {
         self.sequence += text.len() as u32;
     }
 
-    /// The last it said, once more.
+    /// Retransmits the last segment.
     fn repeat(&mut self, plane: &mut DataPlane, text: &str) {
         self.sequence -= text.len() as u32;
         self.say(plane, text);
@@ -73,7 +73,7 @@ impl Connection {
     }
 }
 
-/// A datagram to the server, or its answer.
+/// A datagram to the server, or its reply.
 fn datagram(plane: &mut DataPlane, number: u16, text: &str, is_answer: bool) {
     let payload = Datagram::whole(number, text.as_bytes()).bytes();
     let (client, server) = (at("10.0.0.1:9"), at(SERVER));
@@ -84,7 +84,7 @@ fn datagram(plane: &mut DataPlane, number: u16, text: &str, is_answer: bool) {
     }
 }
 
-/// Whether key a may be asked for, if not at once.
+/// Whether key `a` may be requested once all delays are over.
 fn may_ask(plane: &DataPlane) -> bool {
     matches!(plane.asking(0, LATER), Asking::Now { .. })
 }
@@ -95,7 +95,7 @@ fn silent_for(plane: &DataPlane, time: Duration) {
     }
 }
 
-/// The controller asks for key a if it may, and is told this.
+/// The controller requests key `a` if it may, and receives this reply.
 fn fill(plane: &DataPlane, said: &[u8]) {
     if let Asking::Now { version, epoch } = plane.asking(0, LATER) {
         let item = Item { flags: 0, lives_s: None, value: said.to_vec() };
@@ -109,8 +109,8 @@ fn is_served(plane: &mut DataPlane) -> bool {
     plane.run(&frame, 1).expect("it runs").verdict == TRANSMIT
 }
 
-/// A client that reads at the server sees the second write once it is applied; after that the first
-/// value must not be served.
+/// A client that reads from the server sees the second write once it is applied; after that, the
+/// first value must not be served.
 #[test]
 fn what_is_asked_for_before_a_second_write_is_applied_is_not_served() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -135,7 +135,7 @@ fn the_writes_of_two_connections_are_answered_in_any_order() {
         both.iter_mut().for_each(|one| one.say(&mut plane, &set("a")));
         both[first].hear(&mut plane, STORED);
         assert!(!may_ask(&plane), "{first}");
-        // Other requests of the connection make no difference.
+        // Other requests on the connection make no difference.
         both[first].say(&mut plane, &set("b"));
         both[first].hear(&mut plane, STORED);
         assert!(!may_ask(&plane), "{first}");
@@ -149,7 +149,7 @@ fn one_connection_says_more_before_it_is_answered() {
     let Some(mut plane) = data_plane(small()) else { return };
     cache(&mut plane);
     let mut one = Connection::open(&mut plane, 1);
-    // The places of its writes come round between the two.
+    // The ring of write slots wraps around between the two writes.
     for before in 0..40 {
         one.say(&mut plane, &set("b"));
         one.hear(&mut plane, STORED);
@@ -177,8 +177,8 @@ fn datagrams_write_too() {
     assert!(may_ask(&plane));
 }
 
-/// The time at which the write is applied is unknown: the cache waits even if another connection is
-/// answered.
+/// The time at which the quiet write is applied is unknown: the cache waits even after another
+/// connection got its reply.
 #[test]
 fn a_quiet_write_is_waited_for_though_another_is_answered() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -194,7 +194,7 @@ fn a_quiet_write_is_waited_for_though_another_is_answered() {
     assert!(may_ask(&plane));
 }
 
-/// The first time it was lost behind the program, and so may the second be.
+/// The first segment was lost after the program, and so may the second be.
 #[test]
 fn what_is_said_again_waits_as_before() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -233,7 +233,7 @@ fn a_get_and_a_meta_get_of_a_key_wait_for_the_same() {
     assert!(may_ask(&plane));
 }
 
-/// More than are remembered one by one: nothing is stored for a second.
+/// More writes than are remembered individually: nothing is stored for a second.
 #[test]
 fn a_write_that_is_remembered_no_more_keeps_everything_from_being_asked_for() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -246,7 +246,7 @@ fn a_write_that_is_remembered_no_more_keeps_everything_from_being_asked_for() {
     assert_ne!(plane.shared().fills_blocked_ns.load(Relaxed), 0);
 }
 
-/// No answer will come: what holds the key is forgotten by and by, and nothing of it stays.
+/// No reply will come: what blocks the key expires, and leaves nothing behind.
 #[test]
 fn a_connection_that_is_gone_holds_no_key() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -280,7 +280,7 @@ fn a_connection_that_is_gone_holds_no_key() {
         go(&mut plane, &mut one);
         plane.end_holds(now());
         assert!(may_ask(&plane), "{going}");
-        // Nothing was taken off twice.
+        // No counter was decremented twice.
         let mut other = Connection::open(&mut plane, 200 + port);
         other.say(&mut plane, &set("a"));
         assert!(!may_ask(&plane), "{going}");

@@ -1,5 +1,5 @@
-//! The data plane forgets the keys written by a connection to a memcached when the answer to the
-//! write leaves, whenever that is, and not at later answers.
+//! The data plane forgets the keys that a connection to memcached writes when the reply to the
+//! write leaves, after whatever time, and not on later replies.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -23,9 +23,9 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    /// One whose beginning is not seen.
+    /// A connection whose SYN was not seen.
     fn join(plane: &'a mut DataPlane, port: u16) -> Self {
-        // Numbers come round.
+        // The sequence numbers wrap around.
         Self { plane, client: format!("10.0.0.1:{port}"), sequence: u32::MAX - 40, answer: 7 }
     }
 
@@ -54,7 +54,7 @@ impl<'a> Connection<'a> {
         self.sequence = self.sequence.wrapping_add(text.len() as u32);
     }
 
-    /// Returns the state of the keys, all cached before, after an answer has left.
+    /// Returns the keys that are not served, all cached before, after a reply has left.
     fn hear(&mut self, text: &str) -> String {
         cache(self.plane);
         let frame = self.frame(false).bytes(text.as_bytes());
@@ -63,7 +63,7 @@ impl<'a> Connection<'a> {
         gone(self.plane)
     }
 
-    /// The server ends it.
+    /// The server closes the connection.
     fn end(&mut self) -> String {
         cache(self.plane);
         let connection = self.frame(true);
@@ -71,7 +71,7 @@ impl<'a> Connection<'a> {
         gone(self.plane)
     }
 
-    /// The client resets it.
+    /// The client resets the connection.
     fn reset(&mut self) -> String {
         cache(self.plane);
         let mut rst = self.frame(true).bytes(b"");
@@ -88,13 +88,13 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Word of `struct flow` with the time of the last packet.
+/// Word of `struct flow` that holds the time of the last packet.
 const AT_NS: usize = 5;
-/// Word of `struct flow` with the ports of the connection.
+/// Word of `struct flow` that holds the ports of the connection.
 const PORTS: usize = 4;
 const MINUTE: Duration = Duration::from_secs(61);
 
-/// As if the program had been there for long.
+/// As if the program had been attached for a long time.
 fn watch(plane: &DataPlane) {
     plane.shared().watched_ns.store(1, Relaxed);
 }
@@ -135,14 +135,14 @@ fn an_answer_is_waited_for_however_long_it_takes() {
     one.say(&set("a"));
     one.pause(MINUTE);
     assert_eq!(one.hear(STORED), "a");
-    assert_eq!(one.hear("END\r\n"), "abc", "an answer to nothing");
-    // It goes on before it is answered.
+    assert_eq!(one.hear("END\r\n"), "abc", "a reply without a request");
+    // Another request before the reply.
     one.say(&set("b"));
     one.pause(MINUTE);
     one.say("get x\r\n");
     assert_eq!(one.hear(STORED), "b");
     assert_eq!(one.hear("END\r\n"), "");
-    // The same after what could not be counted.
+    // The same after a gap in the sequence numbers.
     one.sequence = one.sequence.wrapping_add(9);
     one.say(&set("c"));
     one.pause(MINUTE);
@@ -150,19 +150,19 @@ fn an_answer_is_waited_for_however_long_it_takes() {
     assert_eq!(one.hear(STORED), "abc");
 }
 
-/// A connection that was there before the program may have asked for something that has no answer
-/// yet.
+/// A connection that was open before the program was attached may have sent requests that are not
+/// answered yet.
 #[test]
 fn what_was_asked_before_the_program_came_is_waited_for() {
     let Some(mut plane) = data_plane(small()) else { return };
-    // The maximum number.
+    // The maximum number of such requests.
     let mut one = Connection::join(&mut plane, 1);
     one.say(&set("b"));
     (0..UNSEEN_MAX).for_each(|answer| assert_eq!(one.hear(STORED), "abc", "{answer}"));
     assert_eq!(one.hear(STORED), "b");
     one.say("get x\r\n");
     assert_eq!(one.hear("END\r\n"), "");
-    // None.
+    // No such requests.
     let mut one = Connection::join(&mut plane, 2);
     one.say(&set("b"));
     assert_eq!(one.hear(STORED), "abc");
@@ -174,7 +174,7 @@ fn what_was_asked_before_the_program_came_is_waited_for() {
     assert_eq!(one.hear("END\r\n"), "b");
     one.say("get x\r\n");
     assert_eq!(one.hear("END\r\n"), "");
-    // It waits for what was seen; then for nothing any more.
+    // The connection waits for what was seen, and afterwards for nothing.
     one.say(&[set("b"), set("c")].concat());
     one.pause(Duration::from_secs(2));
     assert_eq!(one.hear(STORED), "bc");
@@ -186,7 +186,7 @@ fn what_was_asked_before_the_program_came_is_waited_for() {
     assert_eq!(one.hear(STORED), "a");
     one.say("get x\r\n");
     assert_eq!(one.hear("END\r\n"), "");
-    // Later, the connection has no place any more because it gave it away.
+    // Once the program has been attached for long, a connection is known from its first packet.
     watch(&plane);
     let mut one = Connection::join(&mut plane, 3);
     one.say(&set("a"));
@@ -200,7 +200,7 @@ fn a_write_whose_place_was_taken_still_waits() {
     let mut one = Connection::open(&mut plane, 1);
     one.say(&set("a"));
     one.pause(MINUTE);
-    // As if it were another's place, that comes back from where this one was.
+    // As if another connection had taken the entry, and this one got it back.
     for flow in one.plane.flows.iter().filter(|flow| flow[AT_NS].load(Relaxed) != 0) {
         flow[PORTS].fetch_xor(1, Relaxed);
     }
@@ -208,7 +208,7 @@ fn a_write_whose_place_was_taken_still_waits() {
     assert_eq!(one.hear(STORED), "abc");
 }
 
-/// A write whose connection is reset is not acknowledged, and no answer shows when it was applied.
+/// A write on a reset connection is not acknowledged, and no reply shows when it was applied.
 #[test]
 fn what_a_reset_connection_wrote_is_not_asked_for_again() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -220,12 +220,12 @@ fn what_a_reset_connection_wrote_is_not_asked_for_again() {
     one.say(&set("a"));
     one.say("set b 0 0 1 noreply\r\nx\r\n");
     one.sequence = one.sequence.wrapping_add(1);
-    assert_eq!(one.reset(), "ab", "the server may take it or not");
+    assert_eq!(one.reset(), "ab", "the server may apply it or not");
     assert_eq!(leaves(one.plane), "ab");
     one.sequence = one.sequence.wrapping_sub(1);
     assert_eq!(one.reset(), "ab");
-    assert_eq!(one.reset(), "", "it is over");
-    // An answer to another connection changes nothing.
+    assert_eq!(one.reset(), "", "the connection is closed");
+    // A reply on another connection changes nothing.
     let mut one = Connection::open(&mut plane, 2);
     one.say(&set("a"));
     assert_eq!(one.reset(), "a");
@@ -234,23 +234,23 @@ fn what_a_reset_connection_wrote_is_not_asked_for_again() {
     let frame = other.frame(false).bytes(STORED.as_bytes());
     other.plane.leave(&frame).expect("it runs");
     assert_eq!(leaves(&plane), "a");
-    // The key is not known.
+    // The key is unknown.
     let mut one = Connection::open(&mut plane, 4);
     one.say("set a");
     assert_eq!(one.reset(), "abc");
-    // All is answered.
+    // Everything is answered.
     let mut one = Connection::open(&mut plane, 5);
     one.say(&set("a"));
     one.hear(STORED);
     assert_eq!(one.reset(), "");
 }
 
-/// A key is asked for when its write's answer has left, not before.
+/// A key is requested only after the reply to its write has left.
 #[test]
 fn a_key_is_asked_for_once_its_write_is_answered() {
     let Some(mut plane) = data_plane(small()) else { return };
     cache(&mut plane);
-    // Whatever has to pass has passed.
+    // After every delay before a key may be requested.
     let later = Duration::from_secs(1 << 32);
     let may_ask = |one: &Connection<'_>| matches!(one.plane.asking(0, later), Asking::Now { .. });
     let mut one = Connection::open(&mut plane, 1);
@@ -267,14 +267,14 @@ fn a_key_is_asked_for_once_its_write_is_answered() {
 #[test]
 fn answers_are_counted() {
     let Some(mut plane) = data_plane(small()) else { return };
-    // Several on their way, answered one by one, together, and in pieces.
+    // Several requests in flight, answered one by one, together, and in pieces.
     let mut one = Connection::open(&mut plane, 1);
     one.say(&set("a"));
     one.say(&[set("b"), "get x\r\n".into(), set("c")].concat());
     assert_eq!(one.hear("STO"), "abc");
     assert_eq!(one.hear("RED\r\n"), "abc");
     assert_eq!(one.hear("STORED\r\nVALUE x 0 19\r\nSTORED\r\n"), "bc");
-    assert_eq!(one.hear("STORED\r\nEND\r\n\r\nEND"), "c", "that was a value");
+    assert_eq!(one.hear("STORED\r\nEND\r\n\r\nEND"), "c", "END was part of a value");
     assert_eq!(one.hear("\r\nSTORED\r\n"), "c");
     one.say("get x\r\n");
     assert_eq!(one.hear("VALUE x 0 8\r\nST"), "");
@@ -283,18 +283,18 @@ fn answers_are_counted() {
     assert_eq!(one.hear(STORED), "a");
     one.say("get x\r\n");
     assert_eq!(one.hear("END\r\n"), "");
-    // Quiet ones wait for the next answer, whatever it answers.
+    // Quiet requests are complete with the next reply, whatever request it answers.
     one.say("set a 0 0 1 noreply\r\nx\r\ndelete b noreply\r\n");
     one.say("get x\r\n");
     one.say(&set("c"));
     assert_eq!(one.hear("END\r\n"), "abc");
     assert_eq!(one.hear(STORED), "c");
-    // Whether these are answered depends; the barrier is.
+    // Whether the quiet requests are answered is unknown; the barrier is answered.
     one.say("ms a 1 q\r\nx\r\nmd b q\r\nmn\r\n");
     assert_eq!(one.hear("MN\r\n"), "ab");
     one.say("get x\r\n");
     assert_eq!(one.hear("END\r\n"), "");
-    // Of several on their way only the first is known.
+    // Of several requests in flight only the first is known.
     one.say("mn\r\nmn\r\n");
     assert_eq!(one.hear("MN\r\n"), "");
     one.say(&[set("a"), "mn\r\n".into()].concat());
@@ -323,30 +323,30 @@ fn what_comes_again_is_not_counted_again() {
 #[test]
 fn what_is_not_known_forgets_everything() {
     let Some(mut plane) = data_plane(small()) else { return };
-    // More than are kept.
+    // More requests than are remembered.
     let mut one = Connection::open(&mut plane, 1);
     for _ in 0..10 {
         one.say(&[set("a"), set("b")].concat());
     }
     assert_eq!(one.hear(STORED), "abc");
     one.hear(&STORED.repeat(8));
-    assert_eq!(one.hear(&STORED.repeat(10)), "ab", "those that are left are known");
+    assert_eq!(one.hear(&STORED.repeat(10)), "ab", "the remaining ones are known");
     assert_eq!(one.hear(STORED), "b");
-    // A key that is cut, one that is coded, all keys.
+    // A truncated key, a base64 key, all keys.
     for said in ["set a", "ms YQ== 1 b\r\nx\r\n", "flush_all\r\n"] {
         one.say(said);
         assert_eq!(one.hear("OK\r\n"), "abc", "{said:?}");
         one.say(" 0 0 1\r\nx\r\nget x\r\n");
         assert_eq!(one.hear("END\r\n"), "", "{said:?}");
     }
-    // A segment that did not pass here.
+    // A segment that did not pass the program.
     let mut one = Connection::open(&mut plane, 2);
     one.say("get x\r\n");
     one.sequence = one.sequence.wrapping_add(9);
     one.say("get x\r\n");
     assert_eq!(one.hear("END\r\n"), "abc");
     assert_eq!(one.hear("END\r\n"), "abc");
-    // It begins anew.
+    // The connection is opened again.
     let mut one = Connection::open(&mut plane, 2);
     one.sequence = 1_000_000;
     let mut syn = one.frame(true).bytes(b"");
@@ -354,11 +354,11 @@ fn what_is_not_known_forgets_everything() {
     one.plane.run(&syn, 1).expect("it runs");
     one.sequence += 1;
     one.say(&set("a"));
-    // The same once more changes nothing.
+    // A retransmitted SYN changes nothing.
     one.plane.run(&syn, 1).expect("it runs");
     assert_eq!(one.hear(STORED), "a");
     one.say(&set("b"));
-    assert_eq!(one.end(), "b", "it ends, and whatever was said is done");
-    assert_eq!(one.hear("END\r\n"), "abc", "nothing is known of it any more");
+    assert_eq!(one.end(), "b", "the connection is closed, so all its writes are done");
+    assert_eq!(one.hear("END\r\n"), "abc", "the connection is forgotten");
     assert_eq!(one.hear(STORED), "abc");
 }

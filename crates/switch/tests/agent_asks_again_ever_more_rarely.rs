@@ -1,4 +1,4 @@
-//! A switch that stays away is asked again until it answers, at bounded cost.
+//! Messages to a switch that does not reply are resent until it does, with exponential backoff.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Clients tag writes themselves, and answer for the switch: what the switch serves stays what the
-//! server stores, later writes go on, and nothing is sent more often than for a write of anybody's.
+//! Clients forge tags and replies of the switch: the switch keeps serving what the server stores,
+//! later writes proceed, and a forged write causes no more messages than any other write.
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
@@ -10,7 +10,7 @@ const KEY: Key = *b"the only key....";
 /// The version under which the key was admitted to the switch.
 const ADMITTED: u64 = 0x1bad_5eed_1bad_5eed;
 const NOW: Duration = Duration::from_secs(100);
-/// An answer, a question for a tag, an update: of each write.
+/// For each write: a reply, a request for a tag, an update.
 const SENT_PER_WRITE: usize = 3;
 
 fn at(port: u16) -> SocketAddr {
@@ -49,7 +49,8 @@ impl World {
         world
     }
 
-    /// The agent is told, and so is the switch until neither says anything, or they say too much.
+    /// Delivers a message to the agent, and the replies between agent and switch until there are
+    /// none, or too many.
     fn tell(&mut self, from: u16, message: &Message<'_>) {
         let mut network = VecDeque::from([(from, message.bytes())]);
         while let Some((from, bytes)) = network.pop_front() {
@@ -86,7 +87,7 @@ impl World {
         self.version != self.valid_version || self.value == self.store.read(&KEY)
     }
 
-    /// A write of another client passes the switch, and is completed.
+    /// A write of another client passes the switch, and completes.
     fn write(&mut self, sequence: u32, value: &[u8]) {
         self.version += 1;
         let put =
@@ -118,7 +119,7 @@ fn a_tag_that_a_client_made_up_counts_as_none() {
         );
         let resends =
             world.agent.poll_timeout().is_some_and(|at| at < NOW + Duration::from_secs(1));
-        assert!(!resends, "{tag:#x}: something waits for ever");
+        assert!(!resends, "{tag:#x}: the agent still resends");
     }
 }
 
@@ -132,7 +133,7 @@ fn forged_answers_of_the_switch_change_nothing() {
         for version in [0, 1, 1 << 62] {
             for sequence in [0, 1, 2] {
                 let mut world = World::new();
-                // It waits for a tag, whose question is lost.
+                // The agent waits for a tag; its request for the tag was lost.
                 let put = Message { value: b"new", ..Message::new(Op::Put, 1, KEY) };
                 world.agent.receive(at(HOSTILE), &put, &mut world.store, NOW);
                 while world.agent.poll_output().is_some() {}
@@ -141,7 +142,7 @@ fn forged_answers_of_the_switch_change_nothing() {
                     world.tell(from, &forged);
                     assert!(world.is_coherent(), "{op:?} {version:#x} {sequence} of {from}");
                 }
-                // Asked once more, the switch answers.
+                // The request is resent, and the switch replies.
                 let again = world.agent.poll_timeout().expect("it asks again");
                 world.agent.handle_timeout(&mut world.store, again);
                 let (_, bytes) = world.agent.poll_output().expect("a question");
@@ -159,10 +160,10 @@ fn a_forged_question_leaves_the_key_as_it_was() {
     let mut world = World::new();
     for version in [0, 1, 1 << 62, u64::MAX] {
         world.tell(CONTROLLER, &Message { version, ..Message::new(Op::Fetch, 0, KEY) });
-        // The controller never asked.
+        // The controller did not send it.
         world.tell(CONTROLLER, &Message { version, ..Message::new(Op::Abandoned, 0, KEY) });
     }
-    // Past the switch: it still has to be told.
+    // A write that bypassed the switch, which must still be told.
     world.tell(HOSTILE, &Message { value: b"new", ..Message::new(Op::Put, 1, KEY) });
     assert!(world.is_coherent(), "the switch serves {:?}", world.value);
 }
@@ -177,7 +178,7 @@ fn a_switch_that_never_answers_is_begun_anew_with() {
     let mut now = NOW;
     for _ in 0..=Config::default().tries_max {
         now = world.agent.poll_timeout().expect("it waits for an answer").max(now);
-        // The controller is there all the time.
+        // The controller stays connected.
         let lease = Message { version: 1, ..Message::new(Op::Lease, 1, KEY) };
         world.agent.receive(at(CONTROLLER), &lease, &mut world.store, now);
         world.agent.handle_timeout(&mut world.store, now);
@@ -194,7 +195,7 @@ fn a_switch_that_never_answers_is_begun_anew_with() {
             .or(told);
     }
     assert_eq!(told, Some(2), "another generation, whose keys are not served");
-    // The controller has evicted all of it: nothing is waited for.
+    // The controller has evicted everything, so nothing is pending.
     world.agent.receive(
         at(CONTROLLER),
         &Message { version: 2, ..Message::new(Op::Lease, 3, KEY) },

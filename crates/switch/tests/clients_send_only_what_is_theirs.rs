@@ -1,5 +1,5 @@
-//! Every operation through the real program, from either side: what a client may not say does not
-//! get through.
+//! Every operation through the real program, from both sides: the program drops messages that a
+//! client may not send.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -34,7 +34,7 @@ fn forged(plane: &DataPlane) -> u64 {
 fn nothing_but_reads_and_writes_comes_in_where_clients_are() {
     let Some(mut plane) = data_plane(small()) else { return };
     come_from(&plane, Side::Clients);
-    // By its own address, and by a server's.
+    // From its own address, and from a server's.
     for source in [CLIENT, SERVER] {
         for to in [SERVER, SWITCH] {
             for op in Op::ALL.iter().filter(|op| op.sender() != Party::Client) {
@@ -69,7 +69,7 @@ fn agents_are_heard_from_the_side_of_servers_and_the_switch_is_not() {
         };
         assert_eq!(verdict, expected, "{op:?}");
     }
-    // A sender that does not know the entry's versions cannot invalidate it either.
+    // A sender that does not know the entry's version cannot invalidate it either.
     for version in [0, 1, ADMITTED + 1, 1 << 62, u64::MAX] {
         cache(&mut plane, 1, b"value");
         plane.entries[1].version.store(1 << 50, Relaxed);

@@ -1,4 +1,4 @@
-//! The controller by itself: what it is told, what it wants done.
+//! The controller alone: events in, commands out.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 use std::{net::SocketAddr, time::Duration};
@@ -67,7 +67,7 @@ fn sent(command: &Command) -> Option<Message<'_>> {
     }
 }
 
-/// Both sides know each other.
+/// The agent has granted its lease to the controller.
 fn granted(controller: &mut Controller) {
     let key = Key {
         name: name(99),
@@ -117,7 +117,7 @@ fn a_hot_key_is_fetched_admitted_filled_and_told() {
     assert_eq!(sent(&done[2]).map(|said| said.op), Some(Op::Installed));
     let again = fetched(&mut controller, 1, version);
     assert_eq!(again.len(), 1);
-    assert_eq!(sent(&again[0]).map(|said| said.op), Some(Op::Installed), "told once more");
+    assert_eq!(sent(&again[0]).map(|said| said.op), Some(Op::Installed), "announced once more");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_hot_key_replaces_a_colder_one_whose_place_then_rests() {
     let done = commands(&mut controller);
     let Command::Evict(evicted, _) = done[0] else { panic!("{done:?}") };
     let Command::Admit(admitted, ..) = done[1] else { panic!("{done:?}") };
-    assert_ne!(evicted, admitted, "a processor may still be looking at it");
+    assert_ne!(evicted, admitted, "a processor may still be reading it");
     controller.step(Event::Period, &COLD, NOW);
     controller.step(hot(41, Protocol::Memcache, 500), &COLD, NOW);
     assert!(
@@ -262,7 +262,7 @@ fn values_of_different_size_share_rows() {
     assert_eq!(sent(done.last().expect("an answer")).map(|said| said.op), Some(Op::Abandoned));
 }
 
-/// Clients may request keys of any address, whether there is a server or not.
+/// Clients may request keys of any address, with or without a server.
 #[test]
 fn servers_that_do_not_answer_take_no_place_from_those_that_do() {
     let mut controller = small();

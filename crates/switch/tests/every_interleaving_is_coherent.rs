@@ -1,13 +1,13 @@
-//! The per-key protocol, model-checked: every order in which packets between clients, switch,
-//! controller and agent may arrive, be lost or come twice, with keys inserted and evicted, leases
-//! ending and the agent restarting, as far as the budgets below go.
+//! The per-key protocol, model-checked: packets between clients, switch, controller and agent are
+//! reordered, lost and duplicated, while keys are inserted and evicted, leases expire and the agent
+//! restarts, in every order within the budgets below.
 //!
 //! The agent is the real one. Switch and controller are models of `bpf/netcache.h` and
-//! `controller.rs`, one key wide (`interleaving/`). Checked in every state: the value that the
-//! switch may serve is the value that the server stores, whatever an attacker that is none of them
-//! sends, under any of their addresses. After a write that bypasses the agent, of which the agent
-//! learns later, this holds again once the agent has learned of it and waits for nothing; and the
-//! served value is never older than an acknowledged write.
+//! `controller.rs` for one key (`interleaving/`). Checked in every state: the value that the switch
+//! may serve is the value that the server stores, whatever an outside attacker sends from any of
+//! their addresses. After a write that bypasses the agent, this holds again once the agent has
+//! learned of the write and has nothing pending; and the served value is never older than an
+//! acknowledged write.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 #[expect(unreachable_pub, reason = "a part of this test")]
@@ -29,7 +29,7 @@ fn explore(budgets: Budgets, broken: Broken, states_max: usize) -> Result<usize,
         let mut next_layer = Vec::new();
         for (way, state) in layer {
             for (what, mut next) in state.steps(broken) {
-                // Statistics tell no two states apart.
+                // States that differ only in statistics are the same.
                 let mut hasher = DefaultHasher::new();
                 next.agent.forget_statistics();
                 next.hash(&mut hasher);
@@ -99,17 +99,17 @@ fn leases_and_restarts() {
     holds(Budgets { writes: 1, restarts: 1, repeats: 0, ..SMALL });
 }
 
-/// Of every operation, under every address, on every way.
+/// Messages of every operation, from every address, on every path.
 #[test]
 fn messages_of_a_sender_that_may_send_none() {
     let hostile = Budgets { writes: 1, forgeries: 1, repeats: 0, ..SMALL };
     holds(hostile);
     holds(Budgets { evictions: 1, inserts: 2, ..hostile });
     holds(Budgets { writes: 0, restarts: 1, ..hostile });
-    // The rule of interfaces keeps values of strangers from being served; versions that cannot be
-    // guessed keep it coherent.
+    // The rule for interfaces keeps foreign values from being served; unguessable versions keep the
+    // switch coherent even without the rule.
     let takes_all = Broken { takes_all: true, ..Broken::default() };
-    explore(hostile, takes_all, 5_000_000).expect("what fits is not to be guessed");
+    explore(hostile, takes_all, 5_000_000).expect("valid versions cannot be guessed");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn many_messages_of_a_sender_that_may_send_none() {
 fn everything_at_once() {
     let most = Budgets { evictions: 1, inserts: 2, repeats: 1, losses: 1, resends: 1, ..SMALL };
     holds(most);
-    // With repeats, or with leases, this takes more than 8 GiB.
+    // With duplicates or leases this needs more than 8 GiB.
     holds(Budgets { changes: 1, repeats: 0, ..most });
     holds(Budgets { writes: 2, lapses: 1, restarts: 1, repeats: 0, ..SMALL });
     holds(Budgets { writes: 1, changes: 2, losses: 1, resends: 1, repeats: 0, ..SMALL });

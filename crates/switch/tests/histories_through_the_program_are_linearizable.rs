@@ -1,8 +1,8 @@
-//! Clients, agent and controller around the real program, on a network that loses, repeats and
-//! reorders, while keys are inserted and evicted and controller and agent are killed: the recorded
-//! history must be linearizable.
+//! Clients, agent and controller with the real program, on a network that loses, duplicates and
+//! reorders packets, while keys are inserted and evicted and controller and agent are killed: the
+//! recorded history must be linearizable.
 //!
-//! Everything but the program runs under one seed, on a clock of its own.
+//! Everything except the program is simulated from one seed.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -67,14 +67,14 @@ struct Packet {
     from: SocketAddr,
     to: SocketAddr,
     payload: Vec<u8>,
-    /// Has been through the program.
+    /// The packet has passed the program.
     beyond: bool,
 }
 
 struct Asked {
     sequence: u32,
     key: u32,
-    /// `None` reads.
+    /// `None` for a read.
     value: Option<u64>,
     called: u64,
     resend: Duration,
@@ -98,7 +98,7 @@ struct World {
     done: usize,
     hits: usize,
     faults: bool,
-    /// A fault to be found: the entry is made valid again after every write.
+    /// An injected fault: every write makes the entry valid again.
     broken: bool,
 }
 
@@ -145,7 +145,7 @@ impl World {
             if self.faults && self.random.one_in(15) {
                 continue;
             }
-            // Mostly in order, sometimes far behind.
+            // Mostly in order, sometimes much later.
             let mut late = 20 + self.random.below(60);
             if self.faults && self.random.one_in(6) {
                 late += self.random.below(30_000);
@@ -277,7 +277,7 @@ impl World {
         self.done += 1;
     }
 
-    /// To the next thing that happens, and it.
+    /// Advances to the next event and executes it.
     fn advance(&mut self) {
         let next = self.network.first_key_value().map(|((at, _), _)| *at);
         let soon = self.now + Duration::from_micros(200);
@@ -312,7 +312,7 @@ impl World {
     fn misfortune(&mut self) {
         match self.random.below(4_000) {
             0 => {
-                // Killed and started: the program goes on, then is emptied.
+                // Restarts the controller; the program keeps running and is then emptied.
                 self.controller = controller();
                 self.plane.clear().expect("it is loaded");
             }
@@ -335,7 +335,7 @@ fn checker() -> Option<PathBuf> {
     None
 }
 
-/// Whether the history of one seed is linearizable, and how many operations and hits it has.
+/// Whether the history of a seed is linearizable, and its numbers of operations and hits.
 fn history(seed: u64, operations: usize, broken: bool) -> Option<(bool, usize, usize)> {
     let checker = checker()?;
     let mut world = World::new(seed, broken)?;
@@ -343,7 +343,7 @@ fn history(seed: u64, operations: usize, broken: bool) -> Option<(bool, usize, u
         world.advance();
         world.misfortune();
     }
-    // Writes that were not answered may have been applied.
+    // Writes without a reply may have been applied.
     for (number, asked) in world.clients.iter().enumerate() {
         if let Some(Asked { key, value: Some(value), called, .. }) = asked {
             let (op, value) =

@@ -1,5 +1,5 @@
-//! The golden vectors of `policy::hotkey`, counted by the kernel: sketch, filter, samples and
-//! reports agree bit for bit.
+//! The golden vectors of `policy::hotkey` in the kernel: sketch, filter, samples and reports are
+//! bit-identical.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -17,7 +17,7 @@ use wire::memcache::frame::Frame as Datagram;
 
 const GOLDEN: &str = include_str!("../../policy/testdata/hotkey-golden.txt");
 
-/// Every processor samples from a state of its own; the first has the seed.
+/// Each processor has its own sampling state; only that of the first has the seed.
 fn stay_on_the_first_processor() {
     let mut first = CpuSet::new();
     first.set(0);
@@ -36,7 +36,7 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
     })
 }
 
-/// Asks memcached's way for `key:<number>`; whether it was reported.
+/// Requests `key:<number>` by a memcached get; returns whether the key was reported.
 fn is_reported(plane: &mut DataPlane, key: &str) -> bool {
     let server = Frame { destination: support::at("10.0.0.2:11211"), ..to_server() };
     let said = format!("get {key}\r\n");
@@ -83,7 +83,7 @@ fn hashes_of_golden_keys_reach_the_same_counters() {
         let pairs = fields[1].as_bytes().chunks_exact(2);
         let byte = |pair: &[u8]| number(&format!("0x{}", String::from_utf8_lossy(pair))) as u8;
         let key: Vec<u8> = pairs.map(byte).collect();
-        // Only what memcached takes for a key can be asked for.
+        // Only valid keys of memcached can be requested.
         if fields[1] == "-" || key.len() > 250 || key.iter().any(|byte| *byte <= b' ') {
             continue;
         }

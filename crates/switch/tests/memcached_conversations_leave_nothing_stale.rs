@@ -1,8 +1,8 @@
-//! Random conversations with a slow memcached, through the real programs: commands are pipelined,
-//! cut anywhere and repeated, answers too, values look like either, and the cache asks for keys at
-//! any time, whatever it is told. No client is served a value that was replaced by a write whose
-//! answer has left. Where all writes have answers, and the cache asks only when it may, no client
-//! is served a replaced value at all.
+//! Random conversations with a slow memcached, through the real programs: requests are pipelined,
+//! segmented anywhere and retransmitted, and so are replies; values look like commands or replies,
+//! and the cache requests keys at any time. No client is served a value that was replaced by a
+//! write whose reply has left. If all writes have replies, and the cache requests keys only when it
+//! may, no client is served a replaced value at all.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -28,10 +28,10 @@ const KEYS: usize = 3;
 const CONNECTIONS: u16 = 3;
 const STEPS: u32 = 1_500;
 const MISLEADING: u32 = 7;
-/// Commands of a connection on their way, where all that is written is known: fewer than are
-/// remembered.
+/// Maximum number of requests in flight on a connection where all written keys are known: fewer
+/// than are remembered.
 const ON_THEIR_WAY_MAX: usize = 12;
-/// Whatever has to pass before a key is asked for has passed.
+/// After every delay before a key may be requested.
 const LATER: Duration = Duration::from_secs(1 << 32);
 
 struct Random(SplitMix64);
@@ -42,7 +42,7 @@ impl Random {
     }
 }
 
-/// A command on its way.
+/// A request in flight.
 struct Asked {
     /// Its end in the bytes sent by the client.
     end: usize,
@@ -50,16 +50,16 @@ struct Asked {
     write: Option<(usize, u32)>,
     /// Key that is read.
     read: Option<usize>,
-    /// By a meta get: its value and the end of its line are the answer.
+    /// A meta get: its reply is the value and the end of its line.
     is_meta: bool,
     answer: &'static str,
 }
 
-/// A command that was carried out.
+/// An executed request.
 struct Done {
     /// The end of its answer in the bytes sent by the server.
     end: usize,
-    /// Which write of which key it was.
+    /// The written key, and the number of the write among those of the key.
     write: Option<(usize, usize)>,
 }
 
@@ -71,11 +71,11 @@ struct Connection {
     answers: Vec<u8>,
     left: usize,
     done: VecDeque<Done>,
-    /// Done, without an answer of their own that has left.
+    /// Executed writes without a reply of their own that has left.
     quiet: Vec<(usize, usize)>,
-    /// The end of the last answer that was sent completely.
+    /// The end of the last reply that was sent completely.
     told: usize,
-    /// Segments that may come again: where they begin and end.
+    /// Start and end of segments that may be retransmitted.
     segments: Vec<(usize, usize)>,
     answered: Vec<(usize, usize)>,
 }
@@ -84,7 +84,7 @@ struct Connection {
 #[derive(Default)]
 struct History {
     values: Vec<u32>,
-    /// The last write that some client has seen.
+    /// The last write whose value a client has received.
     told: usize,
 }
 
@@ -94,16 +94,16 @@ struct World<'a> {
     connections: Vec<Connection>,
     keys: Vec<History>,
     written: u32,
-    /// Everything can be counted.
+    /// All requests can be counted.
     is_clear: bool,
-    /// Every write has an answer, and none is cut: the cache asks when it may.
+    /// Every write has a reply, and none is split: the cache requests keys only when it may.
     is_known: bool,
-    /// Questions under way: key, version, epoch, and what the server said.
+    /// Requests of the cache in flight: key, version, epoch, and the server's value.
     questions: Vec<(usize, u64, u64, u32)>,
     hits: u32,
 }
 
-/// Values say what answers say, and one in `MISLEADING` what commands do.
+/// The values look like replies, one in `MISLEADING` like commands.
 fn text_of(number: u32) -> String {
     let looks = ["", "\r\nSTORED", "\r\nEND\r\nSTORED", "\r\nVALUE k1 0 9"];
     let misleads = if number.is_multiple_of(MISLEADING) { "\r\nset k0 0 0 1" } else { "" };
@@ -123,7 +123,7 @@ impl<'a> World<'a> {
     fn new(plane: &'a mut DataPlane, seed: u64) -> Self {
         plane.clear().expect("it is cleared");
         plane.forget_connections();
-        // The program comes while connections wait, or has been there for long.
+        // The program is attached while connections wait, or was attached long ago.
         let is_late = (seed / 2).is_multiple_of(2);
         plane.shared().watched_ns.store(u64::from(!is_late), Relaxed);
         for number in 0..KEYS {
@@ -174,7 +174,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A client asks for something more, before it has its answers or not.
+    /// A client sends another request, perhaps before the reply to the last.
     fn say(&mut self, number: usize) {
         let one = &self.connections[number];
         if self.is_known && one.asked.len() + one.done.len() >= ON_THEIR_WAY_MAX {
@@ -219,14 +219,14 @@ impl<'a> World<'a> {
         one.asked.push_back(Asked { end: one.said.len(), write, read, is_meta, answer });
     }
 
-    /// A segment passes, or one that did before.
+    /// A segment passes, or is retransmitted.
     fn pass(&mut self, number: usize) {
         let one = &mut self.connections[number];
         let again = self.random.below(6) == 0 && !one.segments.is_empty();
         let (from, to) = if again {
             one.segments[self.random.below(one.segments.len())]
         } else {
-            // Whole, most of the time.
+            // Usually the rest of the output.
             let left = one.said.len() - one.passed;
             let is_cut = !self.is_known && self.random.below(3) == 0;
             let bytes = if is_cut { self.random.below(left + 1) } else { left };
@@ -240,7 +240,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The server gets round to the next command of a connection.
+    /// The server executes the next request of a connection.
     fn carry_out(&mut self, number: usize) {
         let one = &mut self.connections[number];
         let Some(asked) = one.asked.pop_front_if(|asked| asked.end <= one.passed) else { return };
@@ -261,7 +261,7 @@ impl<'a> World<'a> {
         one.done.push_back(Done { end: one.answers.len(), write });
     }
 
-    /// Some of what the server said leaves, or what did before.
+    /// A segment of the server's replies leaves, or is retransmitted.
     fn leave(&mut self, number: usize) {
         let one = &mut self.connections[number];
         let again = self.random.below(6) == 0 && !one.answered.is_empty();
@@ -282,7 +282,7 @@ impl<'a> World<'a> {
         }
         one.answered.push((from, to));
         one.left = to;
-        // A quiet write is known to be done by what is said after it.
+        // A reply shows that the quiet writes before it are done.
         while let Some(done) = one.done.pop_front_if(|done| done.end <= to) {
             one.quiet.extend(done.write);
             if done.end > one.told {
@@ -294,7 +294,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The controller asks, and is answered at once, whatever is on its way.
+    /// The controller requests a key and gets the reply at once, whatever is in flight.
     fn ask(&mut self) {
         let key = self.random.below(KEYS);
         if self.is_known && !matches!(self.plane.asking(key as u32, LATER), Asking::Now { .. }) {
@@ -304,7 +304,7 @@ impl<'a> World<'a> {
         let epoch = self.plane.shared().epoch.load(Relaxed);
         let value = *self.keys[key].values.last().expect("there is one");
         self.questions.push((key, version, epoch, value));
-        // It takes its time, too, but not often.
+        // Occasionally the server delays this reply, too.
         if self.random.below(4) > 0 {
             self.fill();
         }

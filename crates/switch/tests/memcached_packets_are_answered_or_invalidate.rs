@@ -1,4 +1,4 @@
-//! Tables of memcached's packets through the real program.
+//! Packets of memcached through the real program, as tables.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -37,7 +37,7 @@ fn item(text: &str) -> Item {
     Item { flags: 5, lives_s: None, value: text.into() }
 }
 
-/// Caches a key's answers in two entries, from `number` on.
+/// Caches a key's replies to get and meta get in two entries, from `number` on.
 fn cache(plane: &mut DataPlane, number: u32, key: &str, text: &str) {
     let (get, meta_get) = (named(plane, SERVER, key, false), named(plane, SERVER, key, true));
     cache_text(plane, number, &get, &item(text).get_text(key.as_bytes()));
@@ -120,7 +120,7 @@ fn what_the_server_must_answer_passes() {
     ] {
         assert_eq!(ask(&mut plane, &udp(), said.as_bytes()), None, "{said:?}");
         if said.starts_with("mg a") {
-            // Taken for a touch.
+            // Parsed as a touch.
             cache(&mut plane, 0, "a", "1");
         }
     }
@@ -151,9 +151,9 @@ fn what_has_ended_is_replaced_by_what_lives() {
     let (version, _) = plane.version(0).expect("an entry");
     let epoch = plane.shared().epoch.load(Relaxed);
     let text = item("2").get_text(b"a");
-    assert!(!plane.fill(0, version, &Value { epoch, ..value(&text) }), "it lives");
+    assert!(!plane.fill(0, version, &Value { epoch, ..value(&text) }), "the entry has not expired");
     plane.entries[0].expires_ns.store(1, Relaxed);
-    assert!(plane.fill(0, version, &Value { epoch, ..value(&text) }), "it has ended");
+    assert!(plane.fill(0, version, &Value { epoch, ..value(&text) }), "the entry has expired");
     let served = ask(&mut plane, &udp(), b"get a\r\n").expect("it is served");
     assert_eq!(served, [&text[..], b"END\r\n"].concat());
 }
@@ -173,10 +173,11 @@ fn a_fill_of_what_was_read_before_a_write_is_refused() {
     assert!(is_served(&mut plane, "a"));
 }
 
-/// Of the next segment: none of them was here before.
+/// Sequence number of the next segment: no segment is a retransmission.
 static SEQUENCE: AtomicU32 = AtomicU32::new(1);
 
-/// Both protocols' answers of all keys, which were cached afresh.
+/// Caches all keys in both protocols, runs the segment, and returns the keys that are no longer
+/// served.
 fn forgotten(
     plane: &mut DataPlane,
     keys: &[&str],
@@ -204,7 +205,7 @@ fn forgotten(
 }
 
 fn expected(keys: &[&str], payload: &[u8]) -> BTreeSet<String> {
-    // A segment longer than any network's.
+    // A segment longer than any network's MTU.
     if payload.len() > 2048 {
         return keys.iter().map(|key| (*key).to_owned()).collect();
     }
@@ -249,7 +250,7 @@ fn every_command_that_changes_a_key_invalidates_it() {
             let gone = forgotten(&mut plane, &keys, &from, &payload);
             assert_eq!(gone, BTreeSet::from(["a".to_owned()]), "{payload:?}");
         }
-        // Split anywhere, between the two segments it must be gone.
+        // Split anywhere: the key must be dropped by one of the two segments.
         for cut in 1..said.len() {
             let gone = forgotten(&mut plane, &keys, &tcp(), &said.as_bytes()[..cut]);
             let late = forgotten(&mut plane, &keys, &tcp(), &said.as_bytes()[cut..]);
@@ -269,14 +270,14 @@ fn every_command_that_changes_a_key_invalidates_it() {
 fn a_line_that_is_cut_is_not_finished_by_the_packet_before() {
     let Some(mut plane) = data_plane(small()) else { return };
     let keys = ["a", "b"];
-    // Longer than what `forgotten` asks, which would cover the packet before.
+    // Longer than the requests of `forgotten`, which would overwrite the packet before.
     let cut = b"gat 1000000000000000000000000000000 ";
     let before = format!("{}\n", "x".repeat(cut.len()));
     assert!(forgotten(&mut plane, &keys, &tcp(), before.as_bytes()).is_empty());
     assert_eq!(forgotten(&mut plane, &keys, &tcp(), cut).len(), 2);
 }
 
-/// Between two segments of a write any time may pass, in which its key was read and cached again.
+/// Between two segments of a write, its key may have been read and cached again.
 #[test]
 fn a_write_that_comes_slowly_invalidates_with_each_segment() {
     let Some(mut plane) = data_plane(small()) else { return };
@@ -298,10 +299,10 @@ fn a_write_that_comes_slowly_invalidates_with_each_segment() {
             assert!(forgotten(&mut plane, &keys, &tcp(), read.as_bytes()).is_empty(), "{read:?}");
         }
     }
-    // Once a command was read whole again, only what it names.
+    // After a complete request was parsed, only the keys that are named are dropped.
     assert_eq!(forgotten(&mut plane, &keys, &tcp(), b"set a 0 0 99\r\n"), a);
     assert_eq!(forgotten(&mut plane, &keys, &tcp(), b"the value"), a);
-    // Longer than is read.
+    // Longer than the parsed length.
     assert_eq!(forgotten(&mut plane, &keys, &tcp(), &[b'x'; 2100]).len(), 2);
     assert_eq!(forgotten(&mut plane, &keys, &tcp(), b"\r\n").len(), 2);
 }
@@ -381,7 +382,7 @@ fn the_parser_agrees_with_the_codec_on_whatever_comes() {
             prop_assume!(payload.first() != Some(&0x80) && !payload.is_empty());
             let mut plane = plane.borrow_mut();
             let gone = forgotten(&mut plane, &keys, &tcp(), &payload);
-            // Whatever it waits for is another matter.
+            // Resets what the connection waits for.
             end(&mut plane, &tcp());
             prop_assert_eq!(gone, expected(&keys, &payload), "{}", payload.escape_ascii());
             Ok(())

@@ -1,4 +1,4 @@
-//! Tables of packets through the real program: description, packet in, verdict, packet out.
+//! Packets through the real program, as tables: description, packet in, verdict, packet out.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -13,14 +13,14 @@ use switch::{
 };
 use wire::netcache::{Flags, Message, Op};
 
-/// The reply in a frame, all checksums verified, and that it goes back where it came from.
+/// The reply in a frame; verifies all checksums, and that it returns to the sender.
 fn reply(plane: &mut DataPlane, from: &Frame, payload: &[u8]) -> (Message<'static>, Vec<u8>) {
     let outcome = plane.run(&from.bytes(payload), 1).expect("it runs");
     assert_eq!(outcome.verdict, TRANSMIT);
     let (back, payload) = Frame::read(&outcome.frame).expect("well-formed");
     assert_eq!((back.source, back.destination), (from.destination, from.source));
     assert_eq!(back.vlans, from.vlans);
-    assert_eq!(outcome.frame[..6], from.bytes(b"")[6..12], "stations");
+    assert_eq!(outcome.frame[..6], from.bytes(b"")[6..12], "MAC addresses");
     let value = payload[32..].to_vec();
     let header: &'static [u8] = payload[..32].to_vec().leak();
     (Message::decode(header).expect("a message"), value)
@@ -121,7 +121,7 @@ fn a_write_is_tagged_and_only_its_own_value_is_served_again() {
         let put = Message { value: b"new!!", ..Message::new(op, 9, name(1)) };
         let outcome = plane.run(&to_server().bytes(&put.bytes()), 1).expect("it runs");
         assert_eq!(outcome.verdict, PASS);
-        // The checksum was not touched and is right.
+        // The checksum was not updated and is still correct.
         let (frame, payload) = Frame::read(&outcome.frame).expect("well-formed");
         assert_eq!(frame, to_server());
         let message = Message::decode(&payload).expect("a message");

@@ -1,7 +1,7 @@
-//! Mutated packets through the real program: every answer is well-formed and is the server's;
-//! everything else passes byte for byte, or is dropped where the protocol says so; packets that no
-//! sender on that side may send change nothing. The same source is also compiled for this machine,
-//! where sanitizers check every access.
+//! Mutated packets through the real program: every reply is well-formed and equals the server's;
+//! all other packets pass byte for byte, or are dropped where the protocol requires it; packets
+//! that may not be sent on a side change nothing. The same source is also compiled natively with
+//! sanitizers, which check every access.
 //!
 //! A failure prints the frame; frames that failed once belong into [`REGRESSIONS`].
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
@@ -28,13 +28,13 @@ use wire::{
 
 const MEMCACHED: &str = "10.0.0.2:11211";
 const ITEMS: [(&str, &str); 3] = [("a", "1"), ("bb", "two"), ("key:12345", "the third value")];
-/// Places of the items, behind those of NetCache's keys.
+/// First number of the entries for memcached's items, after those of NetCache's keys.
 const FIRST: u32 = 16;
 const MUTANTS: u32 = 30_000;
 /// The version under which everything is cached.
 const ADMITTED: u64 = 100;
 
-/// Frames a mutation found once, in hexadecimal.
+/// Frames of former failures, in hexadecimal.
 const REGRESSIONS: [&str; 0] = [];
 
 struct Random(SplitMix64);
@@ -50,7 +50,7 @@ impl Random {
     }
 }
 
-/// Everything cached as before the first packet.
+/// Caches everything as before the first packet.
 fn fill(plane: &mut DataPlane) {
     for number in 0..4 {
         cache(plane, number, format!("value {number}").as_bytes());
@@ -66,7 +66,7 @@ fn fill(plane: &mut DataPlane) {
     }
 }
 
-/// The answer of a memcached with [`ITEMS`] to the gets that the cache may answer.
+/// The reply of a memcached with [`ITEMS`] to the gets that the cache may answer.
 fn memcached_says(text: &[u8]) -> Option<Vec<u8>> {
     let item = |key: &[u8]| {
         let (_, value) = ITEMS.iter().find(|(known, _)| known.as_bytes() == key)?;
@@ -83,7 +83,7 @@ fn memcached_says(text: &[u8]) -> Option<Vec<u8>> {
     Some(item(line.strip_prefix(b"mg ")?.strip_suffix(b" v")?)?.meta_text())
 }
 
-/// Whether a message may come in on that side at all.
+/// Whether a message may enter on that side.
 fn may_come(op: Op, side: Side) -> bool {
     match op.sender() {
         Party::Client => true,
@@ -93,7 +93,7 @@ fn may_come(op: Op, side: Side) -> bool {
 }
 
 fn is_right(frame: &[u8], side: Side, verdict: u32, out: &[u8]) -> Result<(), String> {
-    // Checksums of requests are the card's business; here they only have to be there to be read.
+    // Checksums of requests are verified by the network card; here they only have to be present.
     let read = |bytes: &[u8]| Frame::read_unchecked(bytes);
     if verdict == PASS {
         let (before, after) = (read(frame).ok(), read(out).ok());
@@ -155,7 +155,7 @@ fn is_right(frame: &[u8], side: Side, verdict: u32, out: &[u8]) -> Result<(), St
 
 const SIDES: [Side; 2] = [Side::Clients, Side::Servers];
 
-/// Whether the frame carries a message that may not come in there.
+/// Whether the frame contains a message that may not enter on that side.
 fn is_misplaced(frame: &[u8], side: Side) -> bool {
     let Ok((carrier, payload)) = Frame::read_unchecked(frame) else { return false };
     let is_netcache = carrier.destination.port() == at(NETCACHE).port();
@@ -222,7 +222,7 @@ fn mutate(frame: &mut Vec<u8>, random: &mut Random) {
             }
         }
     }
-    // Lengths that agree get a mutant past the first checks.
+    // With consistent lengths, a mutant passes the first checks.
     if random.below(4) > 0 && frame.get(12..14) == Some(&[8, 0]) && frame.len() >= 42 {
         let ip = (frame.len() - 14) as u16;
         frame[16..18].copy_from_slice(&ip.to_be_bytes());
@@ -280,7 +280,7 @@ fn natively(seed: u32, mutants: u32) {
     let program = directory.join("native");
     let built = Command::new("cc")
         .args(["-std=gnu11", "-O1", "-g", "-w", "-fsanitize=address,undefined"])
-        // The kernel's machine reads words from any address.
+        // The virtual machine of the kernel allows unaligned reads.
         .args(["-fno-sanitize=alignment", "-fno-sanitize-recover=all"])
         .args(["-I", env!("OUT_DIR")])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/bpf/native.c"))

@@ -1,4 +1,4 @@
-//! The program of a gateway, and that of a server which machines leave.
+//! The programs of a gateway and of a server that machines leave.
 
 #[path = "support/v2p.rs"]
 mod v2p;

@@ -1,4 +1,5 @@
-//! By a table: what a SwitchV2P switch lets pass unchanged, and what it drops and counts.
+//! A table of packets that a SwitchV2P switch passes unchanged, and of those that it drops and
+//! counts.
 
 #[path = "support/v2p.rs"]
 mod v2p;
@@ -30,7 +31,7 @@ fn valid(tags: Option<Tags>) -> Vec<u8> {
     packet.frame(VXLAN)
 }
 
-/// The valid frame with these bytes from an offset on.
+/// The valid frame, overwritten with `bytes` at this offset.
 fn with(at: usize, bytes: &[u8]) -> Vec<u8> {
     let mut frame = valid(None);
     frame[at..at + bytes.len()].copy_from_slice(bytes);
@@ -61,7 +62,7 @@ fn tor() -> Option<Plane> {
     plane(config(Role::Tor, 16, PAPER))
 }
 
-/// The verdict, whether the frame is as it was, and which counters were raised.
+/// The verdict, whether the frame is unchanged, and the counters that increased.
 fn run(plane: &mut Plane, frame: &[u8]) -> (u32, bool, Vec<&'static str>) {
     let before = plane.counts().expect("counters");
     let passed = plane.run(frame, 1).expect("it runs");

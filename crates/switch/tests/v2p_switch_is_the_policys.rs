@@ -1,5 +1,5 @@
 //! Random sequences of packets through the program in the kernel and through `policy::v2p::Switch`:
-//! after every step the packet, what is sent besides, every line of the cache and every access bit
+//! after every step the packet, the generated packets, every line of the cache and every access bit
 //! are equal, for all roles, rules and quirks.
 
 #[path = "support/v2p.rs"]
@@ -80,14 +80,14 @@ impl Random {
     }
 }
 
-/// The program and the policy, side by side.
+/// The program and the policy.
 struct Both {
     kernel: Plane,
     policy: policy::Switch,
     config: Switch,
 }
 
-/// What a switch sees of a packet besides its header.
+/// The input of a switch besides a packet's header.
 struct Sent {
     packet: Tunnelled,
     from: From,
@@ -145,7 +145,7 @@ impl Both {
         }
     }
 
-    /// One packet through both.
+    /// Runs one packet through both.
     fn step(&mut self, sent: &Sent) {
         match sent.from {
             From::Fabric => self.kernel.remove_interface(v2p::INTERFACE).expect("known"),
@@ -191,7 +191,7 @@ impl Both {
         self.kernel.counts().expect("counters")
     }
 
-    /// What is sent besides: unless it is for this switch.
+    /// Compares the generated packet, unless it is for this switch.
     fn same_note(&self, sent: &Sent, emit: Option<Emit>, passed: &Passed) {
         let note = passed.note.map(|note| (note.invalidation, note.mapping, note.destination));
         let expected = match emit {
@@ -213,8 +213,7 @@ impl Both {
         let mut tags = Tags {
             hit: header.hit,
             entry: header.tag.is_some().then(|| (header.tag.vip.into(), address(header.tag.pip))),
-            // Where one tag carries both, the policy leaves the mark behind when it takes the
-            // entry.
+            // If one tag carries both, the policy drops the mark when it takes the entry.
             promotion: header.promotion && header.tag.is_some(),
             misdelivered_from: Some(header.misdelivered_from).filter(|pip| *pip != 0).map(address),
             returned: false,
@@ -249,7 +248,7 @@ impl Both {
         assert_eq!(found, expected);
     }
 
-    /// A learning or invalidation packet through both.
+    /// Runs a learning or invalidation packet through both.
     fn control(&mut self, control: Control) {
         self.kernel.remove_interface(v2p::INTERFACE).expect("known");
         let passed = self.kernel.run(&control.frame(), 1).expect("it runs");
@@ -266,7 +265,7 @@ impl Both {
         };
         assert_eq!(passed.verdict == DROP, arrives);
         if !arrives {
-            assert_eq!(Packet::read(&passed.frame), Ok(Packet::Control(control)), "as it came");
+            assert_eq!(Packet::read(&passed.frame), Ok(Packet::Control(control)), "unchanged");
         }
         self.same_cache();
     }
@@ -294,11 +293,11 @@ fn random_packet(random: &mut Random, is_tor: bool) -> Sent {
     let promotion = tags.entry.is_some() && random.one_in(2);
     match from {
         From::Server(server) if random.one_in(2) => {
-            // A new one, without anything.
+            // A new packet, without tags.
             packet.outer.0 = server;
         }
         From::Server(server) => {
-            // Sent back: with the hit tag it came with, or none.
+            // Returned by the server: with the hit tag that it arrived with, or without.
             let returned = packet.outer.0 == server || random.one_in(2);
             let keeps = returned || random.one_in(2);
             packet.tags = keeps.then_some(Tags { hit: tags.hit, returned, ..Tags::default() });

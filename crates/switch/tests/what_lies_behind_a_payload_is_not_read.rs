@@ -1,5 +1,5 @@
-//! A packet means the same whatever an earlier one left in the program's memory, and whatever pads
-//! the frame behind it.
+//! A packet has the same result whatever an earlier packet left in the program's memory, and
+//! whatever padding follows it in the frame.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 mod support;
@@ -22,7 +22,7 @@ use wire::{
 
 const KEYS: [&str; 3] = ["a", "bb", "k2345678"];
 
-/// Every processor has its own memory of earlier packets.
+/// Each processor has its own memory of earlier packets.
 fn stay_on_the_first_processor() {
     let mut first = CpuSet::new();
     first.set(0);
@@ -41,7 +41,7 @@ fn cache_all(plane: &mut DataPlane) {
     }
 }
 
-/// Returns the result of a frame after `before`: verdict, frame, and the keys that are forgotten.
+/// Runs a frame after `before`; returns the verdict, the frame, and the dropped keys.
 fn outcome(plane: &mut DataPlane, before: &[u8], frame: &[u8]) -> (u32, Vec<u8>, Vec<u64>) {
     let earlier = Frame { transport: Transport::Tcp, ..udp(40_999) };
     plane.run(&earlier.bytes(before), 1).expect("it runs");

@@ -32,7 +32,7 @@ impl State {
                 }
                 self.send(from, End::Agent, &on);
             }
-            // If this end accepts it at all.
+            // Forwarded only if the switch accepts it on this side.
             Op::PutCached | Op::DeleteCached => self.send(from, End::Agent, message),
             Op::Update | Op::Invalidate if from != End::Agent => {}
             Op::Update => {
@@ -64,7 +64,7 @@ impl State {
                 }
                 self.send(End::Switch, End::Agent, &ack);
             }
-            // An answer to the sender that used its address.
+            // A reply to the attacker that used this address.
             _ => {}
         }
     }

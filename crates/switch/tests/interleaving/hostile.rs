@@ -5,20 +5,20 @@ use wire::netcache::{Flags, Message, Op, Party};
 
 use super::{Broken, End, KEY, Packet, State};
 
-/// The hostile client, by its own address.
+/// The attacker's own address.
 const HOSTILE: End = End::Client(99);
 /// Versions that the attacker guesses. The real ones are random, and it cannot read the network.
 const GUESSES: [u64; 2] = [1, 1 << 62];
 const SEQUENCE: u32 = 1;
 
-/// The place where a forged message enters.
+/// Where a forged message enters the network.
 #[derive(Debug, Clone, Copy)]
 enum Way {
-    /// Past the switch, or in a packet that the program does not read.
+    /// Bypasses the switch, or is in a packet that the program does not parse.
     ToAgent,
-    /// At the clients' interface.
+    /// On the clients' interface.
     FromClients,
-    /// At the servers' one.
+    /// On the servers' interface.
     FromServers,
     ToController,
 }
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// Every operation; those that say yes or no, both.
+/// Every operation, with both values of a boolean reply.
 fn forgeries() -> impl Iterator<Item = (Op, Flags)> {
     let yes = Flags::FOUND.with(Flags::STORED, true).with(Flags::CACHED, true);
     Op::ALL.iter().flat_map(move |op| {

@@ -1,4 +1,4 @@
-//! One key's protocol: its state, and whether it is right.
+//! The state of the protocol for one key, and its invariants.
 
 mod delivery;
 mod hostile;
@@ -11,7 +11,7 @@ use stored::Stored;
 use switch::agent::{Agent, Config, Store};
 use wire::netcache::{Key, Message, Op};
 
-/// The sequence of the requests for the lease, which cannot be guessed.
+/// Sequence number of the lease requests, which cannot be guessed.
 const ASKED: u32 = 0x7a31_5c0d;
 const KEY: Key = *b"the only key....";
 
@@ -38,7 +38,7 @@ struct Packet {
     from: End,
     to: End,
     bytes: Vec<u8>,
-    /// Promises made before the agent's last lapse are over.
+    /// Leases granted before the agent's last restart have expired.
     promise: u8,
 }
 
@@ -54,7 +54,7 @@ struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Budgets {
     pub writes: u8,
-    /// Around the agent.
+    /// Writes that bypass the agent.
     pub changes: u8,
     pub losses: u8,
     pub repeats: u8,
@@ -63,28 +63,28 @@ pub struct Budgets {
     pub resends: u8,
     pub lapses: u8,
     pub restarts: u8,
-    /// Messages of an attacker.
+    /// Messages of the attacker.
     pub forgeries: u8,
 }
 
-/// Faults that are built in to see them found.
+/// Faults that can be injected, to show that they are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Broken {
     /// An update makes the entry valid whatever its version.
     pub any_update: bool,
     /// The switch does not tag writes.
     pub no_tags: bool,
-    /// A late value is installed although its fetch was given up.
+    /// A late value is installed although its fetch was abandoned.
     pub late_install: bool,
-    /// The controller keeps its entries when the agent is a new one.
+    /// The controller keeps its entries when the agent has restarted.
     pub keeps_entries: bool,
-    /// The agent hears of what was written around it only while it waits for nothing.
+    /// The agent learns of writes that bypassed it only while nothing is pending.
     pub hears_when_idle: bool,
-    /// The agent believes any tag that is larger than what it knows.
+    /// The agent accepts any tag larger than the last one.
     pub believes_tags: bool,
-    /// The switch takes messages that are not their senders' to send.
+    /// The switch accepts messages that their senders may not send.
     pub takes_all: bool,
-    /// The attacker reads the network, too.
+    /// The attacker can also read the network.
     pub readable: bool,
 }
 
@@ -99,12 +99,12 @@ pub struct State {
     promise: u8,
     pending: Option<u64>,
     generation: u64,
-    /// The number of versions drawn until now.
+    /// Number of versions that were drawn.
     versions: u64,
     network: Vec<Packet>,
     now: Duration,
     budgets: Budgets,
-    /// Whether leases are looked at: they never end where nothing can go wrong with them.
+    /// Whether leases can expire; they never do where this cannot cause a fault.
     leases: bool,
 }
 
@@ -125,7 +125,7 @@ impl State {
             leases: budgets.lapses + budgets.restarts > 0,
             budgets,
         };
-        // The controller and the agent know each other already.
+        // The controller and the agent have exchanged leases.
         let hello = Message { version: 1, ..Message::new(Op::Lease, 0, [0; 16]) };
         state.agent.receive(at(End::Controller), &hello, &mut state.store, state.now);
         while state.agent.poll_output().is_some() {}
@@ -142,7 +142,7 @@ impl State {
     fn flush_agent(&mut self) {
         while let Some((to, bytes)) = self.agent.poll_output() {
             let ends = [End::Switch, End::Controller];
-            // Answers to clients change nothing any more.
+            // Replies to clients change no state.
             if let Some(end) = ends.into_iter().find(|end| at(*end) == to) {
                 let message = Message::decode(&bytes).expect("our own");
                 self.send(End::Agent, end, &message);
@@ -150,7 +150,7 @@ impl State {
         }
     }
 
-    /// Whether the agent waits for no answer: all it does by itself is far away.
+    /// Whether nothing is pending at the agent: its timers are far away.
     fn is_idle(&self) -> bool {
         self.agent.poll_timeout().is_none_or(|at| at > self.now + Config::default().resend_max)
     }
@@ -159,7 +159,7 @@ impl State {
         match &self.entry {
             Some(entry) if self.lease && entry.version == entry.valid_version => {
                 let settled = !self.unheard && self.is_idle();
-                // An agent that began anew since knows of nothing until its lease is asked for.
+                // A restarted agent knows of nothing until its lease is requested.
                 let may_be_old = !settled || self.leases;
                 entry.value == self.store.read(&KEY) || may_be_old && self.store.was(&entry.value)
             }
@@ -176,7 +176,7 @@ fn agent(secret: u64, now: Duration, broken: Broken) -> Agent {
     Agent::new(config, at(End::Controller), at(End::Switch), secret, now)
 }
 
-/// The versions that keys enter under: in no order, and far from each other.
+/// The versions of admitted keys: unordered, and far from each other.
 fn drawn(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2
 }

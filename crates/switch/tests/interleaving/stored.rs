@@ -30,7 +30,7 @@ impl Store for Stored {
 }
 
 impl Stored {
-    /// A write that the agent does not see.
+    /// A write that bypasses the agent.
     pub(super) fn around(&mut self, value: &[u8]) {
         if self.since_answer.is_empty() {
             self.since_answer.push(None);
@@ -39,7 +39,7 @@ impl Stored {
         self.since_answer.push(Some(value.to_vec()));
     }
 
-    /// Whether it was the value at some time since the newest answered write.
+    /// Whether `value` was stored at some time since the newest acknowledged write.
     pub(super) fn was(&self, value: &Option<Vec<u8>>) -> bool {
         self.since_answer.contains(value) || (self.since_answer.is_empty() && value.is_none())
     }

@@ -1,10 +1,10 @@
-//! A program that is loaded into the kernel, or the reason why it is not.
+//! A program that is loaded into the kernel; a test is skipped without one.
 #![allow(clippy::print_stdout, reason = "a test says what it skips")]
 
 use std::fmt::{Debug, Display};
 
-/// `None`, with the reason printed, where there is no compiler or no right to load programs. A
-/// machine of CI has both.
+/// `None`, with the reason printed, without a compiler or without the right to load programs. CI
+/// has both.
 pub(crate) fn loaded<T, E: Debug + Display>(
     object: Option<&[u8]>,
     load: impl FnOnce() -> Result<T, E>,

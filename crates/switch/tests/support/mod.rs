@@ -1,4 +1,4 @@
-//! A data plane to try packets on, or the reason why there is none.
+//! A data plane for tests; a test is skipped without one.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 mod loaded;
@@ -26,7 +26,8 @@ pub(crate) fn data_plane(config: Config) -> Option<DataPlane> {
     Some(plane)
 }
 
-/// On which side packets come in from now on: without a network, they do at the loopback interface.
+/// Sets the side on which packets come in: without a network, they come in at the loopback
+/// interface.
 pub(crate) fn come_from(plane: &DataPlane, side: Side) {
     plane.take_side(1, side).expect("there is room");
 }
@@ -62,7 +63,7 @@ pub(crate) const FLAGS: usize = 14 + 20 + 13;
 pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
 
-/// The server of that connection ends it.
+/// The server of this connection closes it.
 pub(crate) fn end(plane: &mut DataPlane, connection: &Frame) {
     let (source, destination) = (connection.destination, connection.source);
     let mut frame = Frame { source, destination, ..connection.clone() }.bytes(b"");
@@ -70,7 +71,7 @@ pub(crate) fn end(plane: &mut DataPlane, connection: &Frame) {
     plane.leave(&frame).expect("it runs");
 }
 
-/// Caches `key:number` in the place of the same number, under version 100.
+/// Caches `key:number` in the entry of this number, under version 100.
 pub(crate) fn cache(plane: &mut DataPlane, number: u32, bytes: &[u8]) {
     cache_at(plane, number, bytes, SERVER);
 }

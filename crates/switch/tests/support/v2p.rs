@@ -1,4 +1,4 @@
-//! A SwitchV2P switch to try packets on, in a small made-up fabric.
+//! A SwitchV2P switch for tests, in a small synthetic fabric.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 #[path = "loaded.rs"]
@@ -17,7 +17,7 @@ use switch::{
     },
 };
 
-/// A packet that runs without a network comes in at the loopback interface.
+/// Without a network, packets come in at the loopback interface.
 pub(crate) const INTERFACE: u32 = 1;
 pub(crate) const ID: u16 = 7;
 pub(crate) const VXLAN: Encapsulation = Encapsulation::Vxlan(42);
@@ -26,7 +26,7 @@ pub(crate) const ROLES: [Role; 5] =
 
 pub(crate) const PAPER: Rules = Rules::full(1.0, 12_000, Quirks::all(false));
 
-/// Server `host` of `rack`; racks 0 and 1 are the switch's pod, rack 0 its own.
+/// Server `host` of `rack`; racks 0 and 1 are in the switch's pod, and rack 0 is its own.
 pub(crate) fn server(rack: u8, host: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, rack / 2, rack, host + 1)
 }
@@ -60,7 +60,7 @@ pub(crate) fn plane(config: Switch) -> Option<Plane> {
     Some(plane)
 }
 
-/// From now on packets come from this server or gateway of the rack.
+/// From now on, packets come from this server or gateway of the rack.
 pub(crate) fn attach(plane: &mut Plane, address: Ipv4Addr, is_gateway: bool) {
     plane.add_host(Host { address, interface: INTERFACE, is_gateway }).expect("there is room");
 }

@@ -1,4 +1,4 @@
-//! Keys of a memcached that are cached, and which of them a write has left.
+//! Cached keys of a memcached, and which of them a write has dropped.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,7 +21,7 @@ pub(crate) fn set(key: &str) -> String {
     format!("set {key} 0 0 1\r\nx\r\n")
 }
 
-/// Caches all keys afresh: what is read while a write waits may be old.
+/// Caches all keys again: a value that is read while a write is unanswered may be old.
 pub(crate) fn cache(plane: &mut DataPlane) {
     for (number, key) in KEYS.iter().enumerate() {
         let item = Item { flags: 0, lives_s: None, value: b"old".to_vec() };
@@ -30,7 +30,7 @@ pub(crate) fn cache(plane: &mut DataPlane) {
     }
 }
 
-/// A key of the memcached at `server`: what a get of it asks for, or a meta get.
+/// The cache key of `key` at `server`, for a get or a meta get.
 pub(crate) fn named(plane: &DataPlane, server: &str, key: &str, meta: bool) -> Key {
     Key {
         name: name::memcache(key.as_bytes(), at(server), meta, plane.config().seed),
@@ -41,14 +41,14 @@ pub(crate) fn named(plane: &DataPlane, server: &str, key: &str, meta: bool) -> K
     }
 }
 
-/// Caches the answer `text` in this place, under version 100.
+/// Caches the reply `text` in this entry, under version 100.
 pub(crate) fn cache_text(plane: &mut DataPlane, place: u32, key: &Key, text: &[u8]) {
     assert!(plane.admit(place, key, Room { place, bitmap: 0 }, 100), "there is room");
     let epoch = plane.shared().epoch.load(Relaxed);
     assert!(plane.fill(place, 100, &Value { epoch, ..value(text) }));
 }
 
-/// Which of them are not served.
+/// The keys that are not served.
 pub(crate) fn gone(plane: &mut DataPlane) -> String {
     let is_served = |plane: &mut DataPlane, key: &str| {
         let get = Datagram::whole(1, format!("get {key}\r\n").as_bytes()).bytes();
