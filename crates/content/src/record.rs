@@ -312,7 +312,7 @@ mod tests {
             assert!(Record::decode(&bytes.slice(..length)).is_err(), "{length} bytes are a record");
         }
         let mut old = entry();
-        // Longer than its field: the maximum age.
+        // Exceeds its field: stored as the maximum age.
         old.initial_age = Duration::from_secs(1 << 33);
         let Ok(Record::Entry(read)) = Record::decode(&Record::Entry(old).encode().into()) else {
             panic!("no entry")

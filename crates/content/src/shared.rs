@@ -119,7 +119,8 @@ mod tests {
         Receiver::new(headers(lines))
     }
 
-    /// Fresh for a minute, and usable for an hour if the origin fails; varies by language.
+    /// Fresh for a minute, and usable for an hour after a failure of the origin; varies by
+    /// language.
     fn entry() -> Arc<Entry> {
         let response =
             headers(&["cache-control: max-age=60, stale-if-error=3600", "vary: accept-language"]);
@@ -137,7 +138,7 @@ mod tests {
             matches!(stored().to_waiting(&de, NOW), Waited::Shared(one) if one.body == "hallo")
         );
         assert_eq!(stored().to_waiting(&en, NOW), Waited::Asks(None));
-        // It may be confirmed for this client.
+        // The entry may be revalidated for this client.
         assert_eq!(stored().to_waiting(&insists, NOW), Waited::Asks(Some(entry())));
         assert_eq!(Outcome::NotShared.to_waiting(&de, NOW), Waited::Asks(None));
     }

@@ -1,6 +1,6 @@
-//! What a stored response answers, by RFC 9110 and RFC 9111: conditions, ranges, headers after a
-//! 304, headers that are never stored, credentials, clocks. The cases are those of the public
-//! collection of tests for HTTP caches that need no connection.
+//! Responses from stored responses by RFC 9110 and RFC 9111: conditions, ranges, headers after a
+//! 304, headers that are never stored, credentials, clocks. The cases are those of the public test
+//! suite for HTTP caches that need no connection.
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +12,7 @@ const NOW: Duration = Duration::from_secs(784_111_777);
 const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// One header a line; a byte of the text is a byte of the value (ISO 8859-1).
+/// One header per line; a byte of the text is a byte of the value (ISO 8859-1).
 fn headers(lines: &str) -> HeaderMap {
     let mut map = HeaderMap::new();
     for line in lines.lines().map(|line| line.replace("{now}", AT)) {
@@ -112,7 +112,7 @@ fn conditions_and_ranges() {
         if (released.status.as_u16(), &*released.body) != (*status, body.as_bytes()) {
             failed.push(format!("{name}: {released:?}"));
         }
-        // RFC 9110 §8.6: a length is that of the body that is sent, or is not stated.
+        // RFC 9110 §8.6: `content-length` is that of the body that is sent, or absent.
         let stated = released.headers.get("content-length").map(HeaderValue::as_bytes);
         let length = released.body.len().to_string();
         if stated.is_some_and(|stated| stated != length.as_bytes()) {
@@ -148,7 +148,7 @@ fn what_has_no_body_states_no_length_and_an_error_is_not_subject_to_conditions()
     }
 }
 
-/// RFC 9110 §14.2: of `HEAD` no part is asked for.
+/// RFC 9110 §14.2: a range does not apply to `HEAD`.
 #[test]
 fn a_head_is_about_the_whole() {
     let asked = headers("range: bytes=0-1\nif-range: \"a\"\naccept: b");
@@ -162,7 +162,7 @@ fn a_head_is_about_the_whole() {
     }
 }
 
-/// Header, its value in the stored response, its value in a 304, and what is sent later.
+/// Header, its value in the stored response, its value in a 304, and its value in later responses.
 const UPDATES: &[(&str, &str, &str, &str)] = &[
     ("x-new", "", "b", "b"),
     ("x-old", "a", "", "a"),
@@ -180,7 +180,7 @@ const UPDATES: &[(&str, &str, &str, &str)] = &[
     ("content-length", "10", "9", "10"),
     ("content-encoding", "gzip", "br", "gzip"),
     ("content-type", "text/plain", "text/css", "text/plain"),
-    // Of one client, or of one connection.
+    // Headers of one client, or of one connection.
     ("set-cookie", "", "a=b", ""),
     ("proxy-authentication-info", "", "b", ""),
     ("connection", "", "close", ""),
@@ -210,7 +210,7 @@ fn a_304_updates_what_is_stored() {
     }
 }
 
-/// RFC 9111 §3.1, and whether the response is stored without the header.
+/// RFC 9111 §3.1: header, and whether the response is stored without the header.
 #[test]
 fn headers_of_one_connection_are_not_stored() {
     for name in [
@@ -249,7 +249,7 @@ fn credentials() {
         let line = format!("cache-control: {said}");
         let entry = admit("authorization: Basic eA==", 200, &line);
         assert_eq!(entry.is_ok(), is_stored, "{said}");
-        // A 304 to a request with credentials says as much as a 200.
+        // A 304 to a request with credentials needs the same directives as a 200.
         let entry = admit("", 200, "cache-control: max-age=1\netag: \"a\"").expect("stored");
         let asked = receiver("authorization: Basic eA==");
         let refreshed = entry.refreshed(&asked, &headers(&line), NOW, NOW);
@@ -257,7 +257,7 @@ fn credentials() {
     }
 }
 
-/// Statuses, and whether a response that says for how long is stored, and one that does not.
+/// Status, and whether a response is stored with an explicit lifetime, and without one.
 #[test]
 fn statuses() {
     let (said, guessed) =
@@ -280,7 +280,7 @@ fn nothing_is_fresh_that_comes_from_the_future() {
     let (hour, anyone) = (60 * MINUTE, receiver(""));
     let entry = page("cache-control: stale-if-error=86400, stale-while-revalidate=86400");
     let released = |ground, now| entry.release(&anyone, ground, now).is_ok();
-    // Clocks of two edges differ a little.
+    // The clocks of two edges differ a little.
     assert!(released(Ground::Stored, NOW - Duration::from_secs(1)));
     for back in [Duration::from_secs(2), hour, 24 * hour, NOW] {
         for ground in [Ground::Stored, Ground::OriginFailed] {
@@ -293,7 +293,7 @@ fn nothing_is_fresh_that_comes_from_the_future() {
     assert!(released(Ground::Stored, NOW + hour - MINUTE));
 }
 
-/// Times and lifetimes at their ends: nothing overflows, and what is stored is read as it was.
+/// Extreme times and lifetimes: nothing overflows, and a record is read as it was written.
 #[test]
 fn no_time_is_too_long() {
     let longest = "18446744073709551615";
@@ -340,7 +340,7 @@ fn no_time_is_too_long() {
     }
 }
 
-/// The record counts them in 16 bits.
+/// The record counts the headers in 16 bits.
 #[test]
 fn what_varies_by_very_much_is_not_stored() {
     let vary = |names: usize| {

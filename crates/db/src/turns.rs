@@ -99,7 +99,7 @@ mod tests {
         let [first, second, third] =
             [(); 3].map(|()| clients.enter(String::new(), String::new(), 0, |_| Box::new(|| {})));
         assert!(turns.may_begin());
-        // However much a single one needs.
+        // A single command may exceed the limit.
         turns.keep(100, MAX);
         assert!(!turns.may_begin());
         [&first, &second, &third].into_iter().for_each(|client| turns.join(client, MAX));
@@ -109,7 +109,8 @@ mod tests {
         assert!(first.is_ready() && !second.is_ready() && !turns.may_begin());
         turns.keep(5, MAX);
         turns.leave(&first, MAX);
-        // It uses too much: the next command waits for it, and new ones wait for all of them.
+        // The first command exceeds the limit: the next one waits for it, and new ones wait for
+        // both.
         assert!(!second.is_ready());
         // A disconnected client does not block the queue.
         turns.leave(&second, MAX);
@@ -117,7 +118,7 @@ mod tests {
         assert!(third.is_ready() && !turns.may_begin());
         turns.leave(&third, MAX);
         assert!(turns.may_begin());
-        // The last one had released its bytes before this one queued.
+        // The last command had released its bytes before this one queued.
         turns.join(&first, MAX);
         assert!(first.is_ready());
     }

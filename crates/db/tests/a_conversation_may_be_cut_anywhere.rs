@@ -1,5 +1,5 @@
-//! What a client sends may arrive in any parts: the replies are the same, and what does not fit is
-//! executed once there is room.
+//! A client's input may arrive in any chunks: the replies are the same, and requests beyond the
+//! output limit are executed once there is room.
 
 #[expect(dead_code, reason = "shared by several tests")]
 mod machine;
@@ -13,7 +13,7 @@ use db::{
 use machine::{Machine, Setup};
 use store::elastic::Sync;
 
-/// A client of a database of its own.
+/// A client with a database of its own.
 struct Client {
     machine: Machine,
     conversation: Conversation,
@@ -50,7 +50,7 @@ impl Client {
         }
     }
 
-    /// Takes all that was said to it.
+    /// Takes all output.
     fn hear(&mut self) -> Vec<u8> {
         let released = self.conversation.release(|_, _| Ok::<_, ()>(true));
         let (output, end) = released.expect("no failure");

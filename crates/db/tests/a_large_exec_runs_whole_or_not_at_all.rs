@@ -1,5 +1,5 @@
-//! EXEC runs all its commands, or is refused before the first of them: however much it writes, the
-//! log of a shard does not run out of room halfway.
+//! EXEC executes all its commands, or is refused before the first of them: the log of a shard never
+//! runs out of space halfway, however much EXEC writes.
 
 #[path = "commands/exercise.rs"]
 #[expect(dead_code, reason = "shared by several tests")]
@@ -100,7 +100,7 @@ fn values_that_the_database_holds() {
         let command: Vec<String> = command.split(' ').map(word).collect();
         let answer = database.transact(count, |_| command.clone());
         let refused = answer.starts_with("-EXECABORT");
-        // PERSIST would change nothing; a bound does not know.
+        // PERSIST would change nothing here, but the bound assumes that it does.
         assert!(refused, "{command:?}: {}", &answer[..answer.len().min(200)]);
         assert_eq!(database.ask(&[b"strlen", b"key"]), format!(":{VALUE_BYTES}\r\n"));
     }

@@ -1,4 +1,4 @@
-//! RANDOMKEY inside MULTI: each draws for itself, also in one transaction.
+//! Each RANDOMKEY draws its own key, also in one transaction.
 
 #[expect(dead_code, reason = "shared by several tests")]
 mod machine;

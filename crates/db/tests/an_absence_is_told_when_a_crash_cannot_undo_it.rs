@@ -1,5 +1,5 @@
-//! With `always`, a client hears that a key is absent only once a crash cannot bring it back,
-//! whichever client removed it or said when it ends.
+//! With `always`, the reply that a key is absent is sent only after its removal or expiry is
+//! durable, whichever client removed it or set its expiry.
 
 #[expect(dead_code, reason = "shared by several tests")]
 mod machine;
@@ -16,7 +16,7 @@ fn say(client: &mut Client, machine: &Machine, command: &str) {
     }
 }
 
-/// `one` is said by a client, and some time later `other` by another.
+/// One client sends `one`, and some time later another client sends `other`.
 fn is_kept_back(one: &str, other: &str) {
     let setup = Setup { shards: 1, memory_bytes: 256 << 20, sync: Sync::Always, seed: 1 };
     let mut machine = Machine::new(setup);

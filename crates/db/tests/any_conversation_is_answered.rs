@@ -1,5 +1,5 @@
-//! Conversations made of the words commands are made of, in any order: nothing panics, and what is
-//! answered is whole replies.
+//! Random sequences of the words of commands: nothing panics, and the output consists of whole
+//! replies.
 
 #[path = "commands/exercise.rs"]
 mod exercise;
@@ -95,7 +95,7 @@ const WORDS: &[&str] = &[
     "skip",
 ];
 
-/// Numbers from one seed.
+/// Random numbers from one seed.
 struct Numbers(SplitMix64);
 
 impl Numbers {

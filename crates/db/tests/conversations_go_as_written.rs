@@ -1,4 +1,4 @@
-//! Input of clients and expected output, as data: `testdata/conversations/`.
+//! Scripted input of clients and expected output: `testdata/conversations/`.
 
 #[path = "conversation/harness.rs"]
 mod conversation;

@@ -1,4 +1,4 @@
-//! Name, arity, key positions, flags and categories of a command are defined once, in `wire`: a
+//! Name, arity, key positions, flags and categories of a command are defined once, in `wire`; a
 //! cache and an agent use the same rows as the database.
 
 use db::{ROWS, row::Row};

@@ -1,7 +1,7 @@
-//! Thousands of random steps from one seed: clients, disks, expiry, budgets of memory, restarts and
-//! power failures, against a plain map as the oracle.
+//! Thousands of random steps from one seed: clients, disks, expiry, memory budgets, restarts and
+//! power failures, compared with a map as the oracle.
 //!
-//! `ENROUTE_SEEDS=n` runs that many seeds instead of the usual; `ENROUTE_SEED=n` one.
+//! `ENROUTE_SEEDS=n` runs n seeds instead of the default number; `ENROUTE_SEED=n` runs one seed.
 
 mod machine;
 #[path = "simulation/model.rs"]
@@ -35,8 +35,8 @@ fn every_simulated_answer_is_that_of_a_map() {
             Err(_) => panic!("seed {seed} fails: run it alone with ENROUTE_SEED={seed}"),
         }
     }
-    // One in which nothing waits for the disk, and nothing survives a power failure, proves
-    // nothing.
+    // Without waits for the disk, and without data that survives a power failure, the simulation
+    // proves nothing.
     let seeds = (seeds.end - seeds.start) as usize;
     let counts = format!(
         "{answers} answers, {waits} waits, {recovered} recovered, {large} large and {refused} refused \

@@ -14,9 +14,9 @@ use store::{
     elastic::{Config, Elastic, Error, Fetch, Position, Sync},
 };
 
-/// Longer than what a disk writes as one.
+/// Longer than what a disk writes atomically.
 const VALUE_BYTES: usize = 3_000;
-/// Device calls of a restart at which a second crash comes.
+/// Range of device calls after the restart within which the second crash occurs.
 const CALLS_TO_OPEN: u64 = 20;
 /// Longer than all arguments of a transaction that changes parts of them.
 const LONG_BYTES: usize = 5_000;
@@ -28,7 +28,7 @@ fn words(words: &[&[u8]]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.to_vec()).collect()
 }
 
-/// Gives both keys a number; removes a third key now and then.
+/// Sets both keys to a number; occasionally removes a third key.
 fn whole_values(number: u64) -> Commands {
     let mut value = number.to_le_bytes().to_vec();
     value.resize(VALUE_BYTES, number as u8);
@@ -39,7 +39,7 @@ fn whole_values(number: u64) -> Commands {
     vec![words(&[b"set", b"one", &value]), third, words(&[b"set", b"other", &value])]
 }
 
-/// Writes a number into the long values of both keys, and copies one to a third or removes that.
+/// Writes a number into the long values of both keys; copies one to a third key, or removes that.
 fn parts_of_values(number: u64) -> Commands {
     let written = |key: &[u8]| words(&[b"setrange", key, b"0", &number.to_le_bytes()]);
     let third = match number % 3 {
@@ -55,14 +55,14 @@ fn parts_of_values(number: u64) -> Commands {
     vec![written(b"one"), third, written(b"other")]
 }
 
-/// Every other transaction removes all keys, by each of `flushes`, among its writes.
+/// Every other transaction also removes all keys, by each of `flushes`, between its writes.
 fn around(flushes: &[&str], number: u64) -> Commands {
     let set = |key: &[u8], number: u64| {
         let mut value = number.to_le_bytes().to_vec();
         value.resize(VALUE_BYTES, number as u8);
         words(&[b"set", key, &value])
     };
-    // What is written before all keys are removed never counts.
+    // Writes before the removal of all keys have no effect.
     let mut commands = vec![set(b"one", 0), set(b"third", 0)];
     if number.is_multiple_of(2) {
         commands.clear();
@@ -90,8 +90,8 @@ fn crash_at(call: u64) -> Faults {
     Faults { crash_at: Some(call), ..Faults::default() }
 }
 
-/// Executes the commands for every number in turn, each in a transaction, until the device stops,
-/// `crash` calls after it was opened; returns the last number that a client was told is safe.
+/// Executes the commands for each number, each in a transaction, until the device stops, `crash`
+/// calls after it was opened; returns the last number that a client knew to be durable.
 fn count_up(device: &SimulatedDevice, crash: u64, commands: impl Fn(u64) -> Commands) -> u64 {
     let shards = Cells(vec![RefCell::new(Shard::new("shard-000", open(device).expect("opens")))]);
     device.set_faults(crash_at(device.calls() + crash));
@@ -122,7 +122,7 @@ fn count_up(device: &SimulatedDevice, crash: u64, commands: impl Fn(u64) -> Comm
     safe(&ends, &shards)
 }
 
-/// How many of the transactions that end there are safe.
+/// The number of transactions that end at `ends` and are durable.
 fn safe(ends: &[Position], shards: &Cells) -> u64 {
     let durable = shards.0[0].borrow().store.durable_up_to();
     ends.iter().filter(|end| **end <= durable).count() as u64
@@ -154,15 +154,15 @@ fn held(store: &mut Elastic, device: &SimulatedDevice, key: &[u8]) -> Option<u64
     }
 }
 
-/// The device calls at which a crash comes, counted from when the store was opened.
+/// The device calls after opening at which a crash occurs.
 const CRASHES: std::ops::Range<u64> = 1..100;
 
-/// Crashes at every device call while `commands` are executed, and at one of the restart after it.
+/// Crashes at every device call while `commands` are executed, and at one of the following restart.
 fn crash(commands: impl Fn(u64) -> Commands) {
     crash_within(commands, |one| one.unwrap_or(0));
 }
 
-/// The same; `number` says which transaction was the last by the number that a key holds.
+/// As `crash`; `number` maps the value of a key to the number of the last transaction.
 fn crash_within(commands: impl Fn(u64) -> Commands, number: impl Fn(Option<u64>) -> u64) {
     let mut found = BTreeMap::new();
     for (seed, crash) in (0..2).flat_map(|seed| CRASHES.map(move |crash| (seed, crash))) {
@@ -211,6 +211,6 @@ fn exec_that_only_removes_all_keys_is_recovered_whole_or_not_at_all() {
         let flush = vec![words(&[b"flushall"])];
         if number.is_multiple_of(2) { flush } else { whole_values(number) }
     };
-    // What holds nothing may be after any of them that removes all.
+    // An empty database may be the result of any transaction that removes all keys.
     crash_within(commands, |one| one.unwrap_or(u64::MAX));
 }

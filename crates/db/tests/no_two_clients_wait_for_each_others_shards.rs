@@ -1,6 +1,6 @@
-//! Commands of several shards, run by a model of threads (shuttle) in orders drawn at random: no
-//! two clients wait for each other's shards, what one command writes no other sees in part, and a
-//! client that waits for the disk hears of it.
+//! Commands that use several shards, in random thread schedules (shuttle): no deadlock between
+//! clients, no partial writes visible to other clients, and a client that waits for the disk is
+//! woken.
 
 #[path = "commands/exercise.rs"]
 #[expect(dead_code, reason = "shared by several tests")]
@@ -21,13 +21,13 @@ use store::{
 };
 
 const SHARDS: usize = 3;
-/// In different shards.
+/// Keys in different shards.
 const KEYS: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
-/// Number of orders tried, unless `ORDERS` sets it.
+/// Number of schedules, unless `ORDERS` sets it.
 const ORDERS: usize = 1_000;
-/// The same where each begins with a store that is filled.
+/// Number of schedules of tests that begin with a filled store.
 const ORDERS_FILLED: usize = 60;
-/// Of these, half change threads so often at most, where it is drawn.
+/// In half of the schedules threads switch at most this often.
 const CHANGES: usize = 3;
 
 /// Shards behind the model's locks.
@@ -45,7 +45,7 @@ impl Shards for Locks {
     }
 }
 
-/// Something to wait for, with others.
+/// A counter with a condition variable that threads wait for.
 #[derive(Default)]
 struct Bell(Mutex<u64>, Condvar);
 
@@ -55,7 +55,7 @@ impl Bell {
         self.1.notify_all();
     }
 
-    /// Waits until something is so; it rings when that may be.
+    /// Waits until `is_done` is true; rechecks on each ring.
     fn wait_until(&self, mut is_done: impl FnMut() -> bool) {
         let mut rung = self.0.lock().expect("not poisoned");
         while !is_done() {
@@ -88,8 +88,7 @@ impl Machine {
         Self { locks, devices, server }
     }
 
-    /// Carries out one thing that a shard asks of its disk, as the program does: the lock is given
-    /// up for it.
+    /// Executes one disk operation of a shard as the product does: without holding the lock.
     fn serve_disk(&self, index: usize) -> bool {
         let Some(command) = self.locks.lock(index).store.poll_device(NOW) else { return false };
         let completion = carry_out(&self.devices[index], &command);
@@ -116,7 +115,7 @@ impl Machine {
         Session::new(client, &self.server)
     }
 
-    /// Executes a command to its end; `disk` is rung whenever it waits for one.
+    /// Executes a command to its end; rings `disk` whenever the command waits for the disk.
     fn execute(&self, session: &mut Session, bell: &Bell, disk: &Bell, args: &[&[u8]]) -> Vec<u8> {
         let mut out = Vec::new();
         loop {
@@ -188,7 +187,7 @@ fn nor_for_a_disk_that_has_answered() {
     check(ORDERS_FILLED, || {
         let machine = Arc::new(Machine::new());
         let disk = Arc::new(Bell::default());
-        // Values that memory does not hold.
+        // Values that memory cannot hold.
         let value = vec![b'v'; 4_000];
         {
             let bell = Arc::new(Bell::default());
@@ -222,7 +221,7 @@ fn nor_for_a_disk_that_has_answered() {
                 })
             })
             .collect();
-        // The thread of the disk.
+        // The disk thread.
         loop {
             let seen = *disk.0.lock().expect("not poisoned");
             while (0..SHARDS).any(|index| machine.serve_disk(index)) {}

@@ -195,7 +195,7 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
-    /// Every command below `command` that is shown, with its path.
+    /// Calls `each` for every visible command below `command`, with its path.
     fn walk(command: &clap::Command, path: &str, each: &mut impl FnMut(&str, &str)) {
         for subcommand in command.get_subcommands().filter(|command| !command.is_hide_set()) {
             let path = format!("{path} {}", subcommand.get_name());

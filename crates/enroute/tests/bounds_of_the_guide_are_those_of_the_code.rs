@@ -1,6 +1,6 @@
-//! The guide states in one table what can be stale, for how long and why
-//! (`docs/guide/bounds.md`), and how much an unknown client may send. Each number that is a
-//! constant of the program stands there and in the code: change both together.
+//! One table of the guide states what can be stale, for how long and why (`docs/guide/bounds.md`),
+//! and another page how much an unauthenticated client may send. Each number that is a constant of
+//! the program is compared with the code: change both together.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 const BOUNDS: &str = "docs/guide/bounds.md";
 const CONFIGURATION: &str = "docs/guide/configuration.md";
 
-/// A page, what it states, a source file, and the line in it that makes it so.
+/// A page, text that it must contain, a source file, and the line in it that sets the number.
 #[rustfmt::skip]
 const NUMBERS: &[(&str, &str, &str, &str)] = &[
     // Cache.
@@ -31,7 +31,7 @@ const NUMBERS: &[(&str, &str, &str, &str)] = &[
     (BOUNDS, "| 10 s after three ordinary responses", "crates/content/src/marks.rs", "KEPT_FOR: Duration = Duration::from_secs(10);"),
     (BOUNDS, "| 10 s after three ordinary responses", "crates/content/src/marks.rs", "MARKED_AFTER: u8 = 3;"),
     (BOUNDS, "never, unless 65,536 others are outstanding", "crates/content/src/owed.rs", "OWED_MAX: usize = 1 << 16;"),
-    // Data plane. 64 questions, the pause doubled from 5 to 160 ms, are 9.6 s.
+    // Data plane. 64 attempts, with an interval that doubles from 5 to 160 ms, take 9.6 s.
     (BOUNDS, "| 50 ms, what the agent waits for the disk", "crates/enroute/src/switch/agent.rs", "WAIT: Duration = Duration::from_millis(50);"),
     (BOUNDS, "each message that is lost adds 5 to 160 ms", "crates/switch/src/agent/config.rs", "resend: Duration::from_millis(5),"),
     (BOUNDS, "each message that is lost adds 5 to 160 ms", "crates/switch/src/agent/config.rs", "resend_max: Duration::from_millis(160),"),
@@ -76,7 +76,7 @@ fn bounds_of_the_guide_are_those_of_the_code() {
     assert!(wrong.is_empty(), "change both, and this list:\n{}", wrong.join("\n"));
 }
 
-/// Rows say what, for how long, and why.
+/// The columns of a row: what, for how long, and why.
 #[test]
 fn every_row_states_how_long_and_why() {
     let page = read(BOUNDS);
@@ -90,7 +90,7 @@ fn every_row_states_how_long_and_why() {
     assert!(count > 60, "only {count} rows");
 }
 
-/// The guides of single services refer to the table, and have none of their own.
+/// The guides of single services refer to the table and have none of their own.
 #[test]
 fn there_is_one_table() {
     for entry in fs::read_dir(root().join("docs/guide")).expect("the guide").flatten() {

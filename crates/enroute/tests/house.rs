@@ -1,6 +1,6 @@
-//! Ratchets for sizes, for the places of event loops and scripts, and for prose. If a size exceeds
-//! its ceiling, look for a part to move to another crate; raise a ceiling only with a reason in the
-//! commit.
+//! Limits on sizes, on the places of event loops and scripts, and on wording. If a size exceeds its
+//! ceiling, look for a part to move to another crate; raise a ceiling only with a reason in the
+//! commit message.
 
 use std::{
     ffi::OsStr,
@@ -39,7 +39,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
 /// Lines of code of `enroute`, which is wiring: product code without blank lines and comments.
 const WIRING_LINES_MAX: usize = 15_000;
 
-/// Columns of a comment, as `max_width` of rustfmt is for code.
+/// Maximum width of a comment in columns, equal to `max_width` of rustfmt.
 const COMMENT_COLUMNS_MAX: usize = 100;
 
 /// Words for persons, used of machines, and vague words for time; CONTRIBUTING.md states the style.
@@ -58,7 +58,7 @@ const WORDS: [&str; 12] = [
     "whom",
 ];
 
-/// Epoll is used by crate `reactor`, and where its documentation says why
+/// Files that use epoll: crate `reactor`, and those for which its documentation gives the reason
 /// (`crates/reactor/src/lib.rs`).
 const EPOLL: &[&str] = &[
     "crates/bench/src/load.rs",
@@ -125,7 +125,7 @@ fn machines_are_not_called_persons() {
     for path in sources.filter(|path| !is_test(path)).chain(files(&root(), &["md"])) {
         let text = read(&path);
         for line in product(&text) {
-            // The user of this name on Unix.
+            // The Unix user `nobody`.
             let line = line.replace("\"nobody\"", "");
             for word in words_in(&line) {
                 wrong.push(format!("{}: \"{word}\" in: {}", name(&path), line.trim()));
@@ -202,8 +202,8 @@ fn children(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// Files of the repository below a directory whose names end so; not what builds and tools made,
-/// nor recorded results.
+/// Files of the repository below a directory with these extensions, without build products and
+/// recorded results.
 fn files(directory: &Path, endings: &[&str]) -> Vec<PathBuf> {
     const LEFT_OUT: [&str; 5] = ["artifacts", "corpus", "node_modules", "results", "target"];
     let mut found = Vec::new();
@@ -249,12 +249,12 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"))
 }
 
-/// Whether a file has nothing but tests.
+/// Whether a file contains only tests.
 fn is_test(path: &Path) -> bool {
     path.components().any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "tests.rs")))
 }
 
-/// The lines that are not of an item for tests.
+/// The lines that do not belong to test items.
 fn product(text: &str) -> Vec<&str> {
     let mut kept = Vec::new();
     let mut lines = text.lines();
@@ -298,8 +298,8 @@ fn indented(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The first line of each function and how many lines follow it before its closing brace. As
-/// rustfmt sets it, the brace stands below the first word.
+/// The first line of each function and the number of lines up to its closing brace, which rustfmt
+/// indents like the first line.
 fn functions(text: &str) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let begins = |at: &usize| is_function(lines[*at].trim_start());

@@ -1,11 +1,11 @@
-//! The tiers of ARCHITECTURE.md, held against what cargo says.
+//! Compares the tiers of ARCHITECTURE.md with `cargo metadata`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     process::Command,
 };
 
-/// Crate, and which of ours it may import.
+/// Each crate, and the crates of this repository that it may import.
 const TABLE: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("policy", &[]),
@@ -47,7 +47,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
-    // Beside the tiers: it runs the binary.
+    // Outside of the tiers: it runs the binary.
     ("bench", &[]),
 ];
 
@@ -73,7 +73,7 @@ fn crates_import_only_what_the_table_allows() {
     assert_eq!(imports.len(), TABLE.len(), "a crate of the table is gone");
 }
 
-/// For each crate of the workspace, which others of it it depends on outside its tests.
+/// For each crate of the workspace, the workspace crates that it depends on outside its tests.
 fn imports(metadata: &serde_json::Value) -> BTreeMap<String, BTreeSet<String>> {
     let packages = metadata["packages"].as_array().expect("packages");
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,8 +1,8 @@
-//! Queues for the disk and what workers hear of durability, run by a model of threads (shuttle): in
-//! orders drawn at random every thread that has something to do does it. One that sleeps over it
-//! stops the model, which says so and how to do the same again (`shuttle::replay`).
+//! The disk queues, and the notification of workers about durability, in random thread schedules
+//! (shuttle): every thread with pending work runs. A missed wake-up stops the model, which prints
+//! how to repeat the schedule (`shuttle::replay`).
 
-// The same files as in the program, with the model's locks.
+// The files of the product, compiled with shuttle's locks.
 #[path = "../src/database/durable.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod durable;
@@ -55,7 +55,7 @@ fn a_worker_that_holds_answers_hears_that_they_are_durable() {
                 thread::spawn(move || {
                     let mut notes = Vec::new();
                     for position in 1..=WRITES {
-                        // A round of a worker's loop, until the answer has left.
+                        // Iterations of a worker's loop, until the reply has been sent.
                         loop {
                             durable.hold(worker, true);
                             if durable.is_durable(0, Position(position)) {
@@ -74,8 +74,8 @@ fn a_worker_that_holds_answers_hears_that_they_are_durable() {
     });
 }
 
-/// Two threads serve a queue. What one adds while it serves, both do side by side: neither piece
-/// ends before the other has begun. And when the queue ends, all that was in it is done.
+/// Two threads serve a queue. An item that is added while they serve runs concurrently: neither
+/// item ends before the other has begun. When the queue is closed, all its items are done.
 #[test]
 fn threads_of_a_queue_do_all_there_is_side_by_side() {
     check(|| {

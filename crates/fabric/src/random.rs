@@ -110,7 +110,7 @@ fn square(a: &Matrix, m: u64) -> Matrix {
 mod tests {
     use super::*;
 
-    /// A stream's numbers are the recurrences', step by step.
+    /// Skipping gives the same numbers as the recurrences, step by step.
     #[test]
     fn skipping_is_drawing() {
         let (mut skipped, mut drawn) = (Stream::new(0, 0), Stream::new(0, 0));

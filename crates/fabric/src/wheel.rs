@@ -218,8 +218,8 @@ impl Wheel {
 mod tests {
     use super::*;
 
-    /// A port becomes free in the very nanosecond in which a packet came for it: what its last
-    /// packet's end set earlier happens before what else is left of that nanosecond.
+    /// A port becomes free in the same nanosecond in which a packet arrives for it: the event of
+    /// the previous packet was scheduled first and precedes the other events of that nanosecond.
     #[test]
     fn what_is_set_for_now_comes_in_its_order() {
         let mut wheel = Wheel::new();

@@ -1,4 +1,4 @@
-//! Table 4 of the paper as the authors' simulator gives it: 64 senders, one machine that moves.
+//! Table 4 of the paper, with the results of the authors' simulator: 64 senders, one VM that moves.
 
 use fabric::{
     Config, Metrics, Migration, Model, Scheme, Simulation, Transport, topology::*, workload::Flow,
@@ -8,7 +8,7 @@ const SENDERS: u32 = 64;
 const DATAGRAMS: u64 = 1_000;
 const MOVING: u32 = 5_200;
 
-/// The incast trace: one datagram a microsecond from the first machine of each of 64 servers.
+/// The incast trace: one datagram per microsecond from the first VM of each of 64 servers.
 fn incast() -> Vec<Flow> {
     let sender = |server: u32| {
         (0..DATAGRAMS).map(move |tick| Flow {
@@ -60,7 +60,7 @@ fn without_random_draws_every_count_matches() {
     within("first packets", hosts.first_packet_latency_ns_mean(), 7_309.0, 0.000_1);
 }
 
-/// Draws are the reference's too: what a row of its table prints.
+/// A row of the reference's table; the random draws are the reference's too.
 #[derive(Debug, PartialEq)]
 struct Row {
     gateway_packets: u64,
@@ -69,10 +69,10 @@ struct Row {
     misdelivered: u64,
     invalidation_packets: u64,
     learning_packets: u64,
-    /// Thousandths.
+    /// In thousandths.
     hops: u64,
     first_packet_ns: u64,
-    /// At cores, spines, ToRs.
+    /// At cores, spines and ToRs.
     hits: [u64; 3],
 }
 

@@ -1,5 +1,5 @@
-//! The first 20,000 flows of the Hadoop trace at 50 %, against the authors' simulator. Needs the
-//! trace, which is not part of this repository: skipped without it.
+//! The first 20,000 flows of the Hadoop trace at 50 %, compared with the authors' simulator.
+//! Skipped without the trace, which is not part of this repository.
 
 use std::{io::Read, path::Path};
 
@@ -40,7 +40,8 @@ const ROWS: &[(&str, [f64; 6])] = &[
     ("gwcache", [3_710_307.0, 464_879.0, 242_790.0, 48_763.0, 19_894.0, 8.422]),
     ("locallearning", [3_813_022.0, 2_693_517.0, 496_780.0, 52_129.0, 44_015.0, 8.484]),
     ("switchv2p", [3_818_548.0, 231_040.0, 172_890.0, 52_145.0, 13_624.0, 5.073]),
-    // Two flows, whose repeated SYNs come after their connections, make four fifths of this FCT.
+    // Four fifths of this FCT come from two flows whose repeated SYNs arrive after their
+    // connections.
     ("bluebird", [3_966_219.0, 0.0, 16_667_860.0, 359_513.0, 95_540.0, 4.675]),
 ];
 
@@ -74,7 +75,7 @@ fn check(scheme: &str, expected: [f64; 6], m: &Metrics) {
         ("hops", m.packet_hops_mean(), hops, 0.000_5),
     ];
     for (what, got, expected, printed) in figures {
-        // Somewhere among millions of packets these two part from the reference.
+        // Among millions of packets these two schemes diverge from the reference.
         let share = if ["switchv2p", "bluebird"].contains(&scheme) { 0.015 } else { 0.0 };
         let tolerance = expected * share + printed;
         assert!((got - expected).abs() <= tolerance, "{scheme}: {what} {got}, expected {expected}");
@@ -88,7 +89,7 @@ fn direct_matches() {
     check(scheme, expected, &run(scheme, flows));
 }
 
-/// Packets sent in the first thousand flows, all the reference says of them.
+/// Packets sent in the first thousand flows; the reference reports no more for them.
 #[test]
 fn a_thousand_flows_send_as_many_packets() {
     let Some(mut flows) = flows() else { return };

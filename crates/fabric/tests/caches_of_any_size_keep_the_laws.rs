@@ -1,5 +1,5 @@
-//! From no cache at all to more lines than addresses, every scheme delivers everything in both
-//! models; with none, those that need caches send as NoCache does.
+//! From no cache to more lines than addresses, every scheme delivers everything in both models;
+//! without lines, schemes that need caches send as NoCache does.
 
 use fabric::{
     Config, Metrics, Model, Scheme, Simulation, Transport,
@@ -14,7 +14,7 @@ fn topology() -> Topology {
     Topology::fat_tree(2, 2, 2, 2, 4, gateways).with_vms_per_server(4)
 }
 
-/// Every machine to every other one, some twice.
+/// A flow from every VM to every other, some twice.
 fn flows() -> Vec<Flow> {
     let flow = |id: u32| Flow {
         source: id * 7 % VMS,
@@ -93,7 +93,7 @@ fn memory_by_role_goes_where_it_is_said() {
     assert!(hits(8..12) > 0, "ToRs");
 }
 
-/// Servers learn from what they receive (published): one-way senders receive nothing.
+/// Servers learn from received packets, as published: one-way senders receive nothing.
 #[test]
 fn one_way_datagrams_teach_ondemand_nothing() {
     let one_way: Vec<Flow> = (0..200)

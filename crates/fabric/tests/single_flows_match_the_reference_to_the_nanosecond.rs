@@ -1,4 +1,4 @@
-//! One flow alone in FT8-10K, against the authors' simulator: times and packet counts exactly.
+//! A single flow in FT8-10K, compared with the authors' simulator: equal times and packet counts.
 
 use fabric::{Config, Metrics, Model, Scheme, Simulation, topology::Topology, workload::Flow};
 
@@ -62,8 +62,8 @@ fn single_flows_match_the_reference_to_the_nanosecond() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Three learning packets, drawn as the reference draws them, tell the sender's ToR of the
-/// receiver.
+/// Three learning packets, drawn as in the reference, teach the sender's ToR the receiver's
+/// location.
 #[test]
 fn switchv2p_hits_where_the_reference_does() {
     let metrics = run("switchv2p", 2, 600_000, 5_000);

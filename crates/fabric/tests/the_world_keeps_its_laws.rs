@@ -71,7 +71,7 @@ fn every_scheme_delivers_everything_in_both_models_whatever_the_slices() {
 
 #[test]
 fn a_datagram_to_its_own_server_never_leaves_it() {
-    // Machines 0 to 3 are one server's; the reference's stack hands such packets up at once.
+    // VMs 0 to 3 are on one server; the reference's stack delivers such packets locally.
     let flow = |id, destination, start_ns| Flow { source: 0, destination, start_ns, id, bytes: 64 };
     for scheme in Scheme::all() {
         let flows = vec![flow(1, 3, 1_000), flow(2, 2, 2_000)];
@@ -86,7 +86,7 @@ fn a_datagram_to_its_own_server_never_leaves_it() {
     }
 }
 
-/// Means over flows leave out those of which nothing arrived; a flow is complete if nothing is
+/// Means over flows exclude those without any arrival; a flow is complete if no datagram is
 /// missing.
 #[test]
 fn a_flow_that_loses_datagrams_is_not_complete() {
@@ -104,13 +104,13 @@ fn a_flow_that_loses_datagrams_is_not_complete() {
     assert!((metrics.flow_completion_ns_mean() - mean_ns).abs() < 1e-9);
 }
 
-/// The cost of OnDemand's first packet from a server's cache, 40 µs, is not paid by one that stays.
+/// OnDemand's 40 µs for the first packet from a server's cache are not paid by a local packet.
 #[test]
 fn a_packet_to_its_own_server_pays_nothing() {
     let flow =
         |id, source, destination, start_ns| Flow { source, destination, start_ns, id, bytes: 64 };
-    // The first two teach machine 0's server where machines 3, its own, and 60 are; the third need
-    // not ask, the fourth goes out and pays.
+    // The first two teach the server of VM 0 the locations of VM 3, its own, and VM 60; the third
+    // needs no query, the fourth leaves the server and pays.
     let flows = vec![
         flow(1, 3, 0, 1_000),
         flow(2, 60, 0, 2_000),

@@ -131,6 +131,6 @@ fn a_refused_table_leaves_no_routing_behind_unless_it_was_there() {
     assert_eq!(routing_after_a_refused_plan(""), (String::new(), String::new()));
     let rule = "32765:\tfrom all fwmark 0x656e lookup 25966\n";
     let (rules, routes) = routing_after_a_refused_plan(rule);
-    assert_eq!(rules, rule, "one rule, as before");
+    assert_eq!(rules, rule, "the rule of before is kept");
     assert!(!routes.is_empty());
 }

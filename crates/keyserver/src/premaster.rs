@@ -120,8 +120,8 @@ mod tests {
     fn every_fault_gives_the_bytes_that_stand_in() {
         let random = [5; 48];
         assert_eq!(unpad(&block(), Choice::from(0), &random), random, "not decrypted");
-        // Every byte outside of the secret but the filling has one right value; the filling has one
-        // wrong one; of the secret, the version.
+        // Every byte outside of the secret and the padding has one valid value; the padding has one
+        // invalid value; of the secret, the version is checked.
         for at in 0..210 {
             let mut changed = block();
             changed[at] = if (2..207).contains(&at) { 0 } else { changed[at] ^ 1 };

@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use crate::key;
 
-    /// Records by name. Its replies are there at once.
+    /// Records by name. Replies are immediate.
     #[derive(Default)]
     struct Records(RefCell<BTreeMap<Vec<u8>, Vec<u8>>>);
 
@@ -268,7 +268,7 @@ mod tests {
     fn now<T>(future: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(outcome) => outcome,
-            Poll::Pending => panic!("its replies are there at once"),
+            Poll::Pending => panic!("the replies are immediate"),
         }
     }
 

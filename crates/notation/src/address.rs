@@ -368,7 +368,7 @@ mod tests {
         assert_eq!((set.replica_set.as_deref(), set.secondary), (Some("rs"), false));
         let shown = "mongodb://b.example:27017,a:1/?replicaSet=rs&tls=true";
         assert_eq!((address.to_string().as_str(), address.tls.is_some()), (shown, true));
-        // Whatever order its members are listed in, and whichever of them is used.
+        // Independent of the order of the members and of the one in use.
         let (other, set) = read("mongodb://a:1,b.example/?replicaSet=rs&readPreference=secondary");
         assert_eq!((other.host_port == address.host_port, set.secondary), (true, true));
         assert!(other.to_string().ends_with("/?replicaSet=rs&readPreference=secondary"));

@@ -48,7 +48,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A directory in the layout of the system, with these files.
+    /// A directory in the layout of the cgroup file systems, with these files.
     struct Shown(PathBuf);
 
     impl Shown {
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(shown.limit("0::/system.slice\n"), Some(1024 * MIB));
         assert_eq!(shown.limit("0::/system.slice/other.service\n"), Some(256 * MIB));
         assert_eq!(shown.limit("0::/user.slice\n"), None);
-        // The path of the group on the host, which is not visible inside the container.
+        // The path of the group on the host, which is not visible in the container.
         assert_eq!(shown.limit("0::/system.slice/gone.scope\n"), Some(1024 * MIB));
         assert_eq!(shown.limit("0::/\n"), None);
         assert_eq!(shown.limit("nonsense"), None);

@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// What a name server says to the question.
+    /// The reply of a name server to `question`.
     fn answer(question: &[u8], hosts: u16) -> Vec<u8> {
         let asked = Packet::parse(question).expect("a question");
         let mut reply = Packet::new_reply(asked.id());
@@ -211,7 +211,7 @@ mod tests {
             loop {
                 let (length, client) = socket.recv_from(&mut bytes).await.expect("a question");
                 let mut reply = answer(&bytes[..length], hosts);
-                // Something that answers another question comes first.
+                // A reply with another ID arrives first.
                 let stray = [&[!reply[0], reply[1]], &reply[2..40]].concat();
                 socket.send_to(&stray, client).await.expect("sent");
                 let is_long = reply.len() > DATAGRAM_BYTES;
@@ -232,7 +232,7 @@ mod tests {
             }
         };
         let ask = async {
-            // The first refuses.
+            // The first server is unreachable.
             let servers = ["127.0.0.1:1".parse().expect("an address"), server];
             let texts = look_up(&servers, "set.example", TYPE::TXT).await.expect("records");
             assert_eq!(texts, ["replicaSet=rs"]);
@@ -240,7 +240,7 @@ mod tests {
             assert_eq!((found.len(), found[7].as_str()), (40, "member.set.example:7"));
         };
         tokio::select! {
-            () = serve => unreachable!("it serves for ever"),
+            () = serve => unreachable!("it serves forever"),
             () = ask => {}
         }
     }

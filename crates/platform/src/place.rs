@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Each address is the epoch in which it is valid.
+    /// Each test address is the number of the epoch in which it is valid.
     #[test]
     fn an_address_is_never_given_with_the_epoch_of_the_next() {
         let place = Place::new(Some("0".to_owned()));

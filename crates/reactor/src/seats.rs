@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(seats.leave(first), None);
         assert_eq!(seats.get(second), Some(&'c'));
         let called = seats.take_called();
-        assert!(called.iter().all(|&token| seats.get(token).is_none()), "its turn went with it");
+        assert!(called.iter().all(|&token| seats.get(token).is_none()), "its turn is gone");
         assert_eq!((seats.get(other), seats.is_empty()), (Some(&'b'), false));
     }
 

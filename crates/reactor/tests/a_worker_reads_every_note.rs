@@ -1,9 +1,8 @@
-//! The inbox, run by a model of threads (shuttle) in orders drawn at random: every note is read,
-//! once. A worker that sleeps over a note stops the model, which prints how to repeat the run
-//! (`shuttle::replay`).
+//! The inbox in random thread schedules (shuttle): every note is read once. A missed wake-up stops
+//! the model, which prints how to repeat the schedule (`shuttle::replay`).
 
 mod model;
-// The same file as in the program, with the model's locks.
+// The file of the product, compiled with shuttle's locks.
 #[path = "../src/inbox/notes.rs"]
 #[allow(dead_code, unreachable_pub, missing_docs)]
 mod notes;

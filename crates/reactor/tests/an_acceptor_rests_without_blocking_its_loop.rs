@@ -1,7 +1,7 @@
-//! An acceptor that finds no descriptor left returns at once and says when to try again; what waits
-//! is accepted when there is a descriptor, although no further event comes.
+//! Without a free descriptor, the acceptor returns at once with the time of its next attempt. A
+//! pending connection is accepted once there is a descriptor, although no further event arrives.
 //!
-//! The only test of its process, whose limit of open files it lowers.
+//! It is the only test in its process, whose limit of open files it lowers.
 
 use std::{
     net::{TcpListener, TcpStream},
@@ -11,7 +11,7 @@ use std::{
 use reactor::{Acceptor, Events, Reactor};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Longer than anything here takes: only something broken waits this long.
+/// A bound that is reached only if the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -35,9 +35,9 @@ fn an_acceptor_rests_without_blocking_its_loop() {
     setrlimit(Resource::Nofile, limit).expect("a limit");
     let mut accepted = Vec::new();
     while accepted.len() < clients.len() {
-        // No event comes: the clients connected before.
+        // No event arrives: the clients connected before.
         reactor.wait(&mut events, acceptor.patience()).expect("a wait");
         accepted.extend(std::iter::from_fn(|| acceptor.accept()));
     }
-    assert!(acceptor.patience().is_none(), "the next thing to come is an event");
+    assert!(acceptor.patience().is_none(), "the next wait is for an event");
 }

@@ -1,6 +1,6 @@
-//! One read of an encrypted connection takes all that has arrived, as far as the buffer has room,
-//! not the 4 KiB that rustls reads by itself. No byte is lost between two reads, and a record that
-//! is incomplete is counted.
+//! One read of an encrypted connection returns everything that has arrived, up to the size of the
+//! buffer, instead of the 4 KiB that rustls reads at once. No byte is lost between two reads, and
+//! an incomplete record is accounted for.
 
 use std::{
     env, fs,
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
 
-/// A certificate and its key; none without openssl.
+/// A certificate and its key; `None` without openssl.
 fn certificate(name: &str) -> Option<(CertificateDer<'static>, PrivateKeyDer<'static>)> {
     let directory = env::temp_dir().join(format!("enroute-{name}-{}", process::id()));
     fs::create_dir_all(&directory).expect("a directory");
@@ -75,7 +75,7 @@ fn ends(name: &str) -> Option<(Client, Channel, TcpStream, Reactor)> {
     Some((client, Channel::new(socket, Some(tls.into())), arrived, reactor))
 }
 
-/// Reads until `done`, which gets how much one read has brought, or none yet.
+/// Reads until `done` is true, which receives the length of each read; `None` if nothing was read.
 fn read_until(
     channel: &mut Channel,
     reactor: &Reactor,
@@ -111,7 +111,7 @@ fn all_that_has_arrived_is_read_at_once() {
         let Some(data) = data else { return false };
         longest = longest.max(data.len());
         heard.extend_from_slice(data);
-        // The next read finds as much as fits in the buffers of the system, or all that is left.
+        // The next read returns what fits in the socket buffers, or all the rest.
         let (mut peeked, mut before) = (vec![0; 64 << 10], usize::MAX);
         while let Ok(count) = arrived.peek(&mut peeked)
             && count != before

@@ -1,4 +1,4 @@
-//! A relay that was stopped or dropped leaves no thread and no descriptor.
+//! A relay that was stopped or dropped leaves no thread and no descriptor open.
 
 use std::fs::read_dir;
 use std::io::{Read, Write};
@@ -30,11 +30,11 @@ fn stopped_relay_leaves_nothing_behind() {
         } else {
             drop(relay);
         }
-        // Both ends learn that the path is gone.
+        // Both ends see the connection closed.
         assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
         assert_eq!(server.read(&mut [0; 1]).unwrap(), 0);
     }
-    // A thread that was joined is in the kernel's list for a moment longer.
+    // A joined thread stays in the kernel's list for a moment.
     let stopped = Instant::now();
     while threads_and_descriptors() != before {
         assert!(stopped.elapsed() < PATIENCE, "{:?}, not {before:?}", threads_and_descriptors());

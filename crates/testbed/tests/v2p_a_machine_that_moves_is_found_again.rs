@@ -1,5 +1,5 @@
-//! A machine moves while switches have its old place: each datagram arrives, switches forget the
-//! old place, and no more datagrams are misdelivered than in the simulator.
+//! A VM moves while switches have cached its old location: every datagram arrives, the switches
+//! drop the old location, and no more datagrams are misdelivered than in the simulator.
 #![allow(clippy::print_stdout, reason = "a test says what it saw")]
 
 mod v2p_support;
@@ -8,14 +8,14 @@ use fabric::{Migration, Model, workload::Flow};
 use testbed::v2p::{Tunnel, probe::Probe};
 use v2p_support::{APART_NS, MACHINES_PER_SERVER, probed, simulated, sum, tree};
 
-/// On the third server, and where it moves: another pod.
+/// The VM starts on the third server, and moves to another pod.
 const MACHINE: u32 = 7;
 const TO_SERVER: u32 = 11;
-/// From each sender before the move, and after it.
+/// Datagrams from each sender before and after the move.
 const BEFORE: u32 = 3;
 const AFTER: u32 = 5;
 
-/// One machine of each server that never has the machine, in turn.
+/// Flows from one VM on each server that never hosts the moving VM, in turn.
 fn flows() -> (Vec<Flow>, u64) {
     let senders: Vec<u32> = (0..tree().servers())
         .filter(|server| *server != MACHINE / MACHINES_PER_SERVER && *server != TO_SERVER)
@@ -57,7 +57,7 @@ fn moves(tunnel: Tunnel) {
     assert!(misdelivered <= 2 * senders, "each sender learns of it");
     assert!(misdelivered.abs_diff(expected.misdelivered) <= senders);
 
-    // Once more from each: nothing leads to the old place.
+    // Another datagram from each sender: none goes to the old location.
     for flow in flows.iter().take(senders as usize) {
         probe.send(&testbed, flow.source, flow.destination, flow.id + 1_000).expect("it arrives");
     }

@@ -1,5 +1,5 @@
-//! Servers send to a machine while it moves: each datagram arrives at its old or its new place.
-//! None goes to and fro between the old server and a gateway until its time to live is over.
+//! Servers send to a VM while it moves: every datagram arrives at the old or the new location. None
+//! loops between the old server and a gateway until its TTL expires.
 
 mod v2p_support;
 

@@ -1,7 +1,7 @@
 //! The same datagrams, one at a time, through switches in network namespaces and through the
-//! simulator: every switch sees the same packets and has the same hits, and as many learning
-//! packets are sent. Where ECMP has a choice the kernel's hash takes other paths than the
-//! simulator's, so totals agree within bounds.
+//! simulator: every switch has the same packets and hits, and the number of learning packets is the
+//! same. With ECMP the kernel's hash chooses other paths than the simulator's, so totals agree
+//! within bounds.
 #![allow(clippy::print_stdout, reason = "a test says what it saw")]
 
 mod v2p_support;
@@ -12,8 +12,8 @@ use rand_pcg::Pcg64Mcg;
 use testbed::v2p::{Tunnel, counter, probe::Probe};
 use v2p_support::{APART_NS, MACHINES_PER_SERVER, ft4, probed, simulated, sum, tree};
 
-/// Datagrams between machines of different servers; a few machines are popular. Machine 0 has
-/// address 0 in the simulator, which reads as none.
+/// Datagrams between VMs of different servers; a few VMs are popular. VM 0 is left out, because its
+/// address 0 in the simulator means none.
 fn datagrams(number: u32, seed: u64) -> Vec<Flow> {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let vms = tree().vms();
@@ -76,7 +76,7 @@ fn by_the_authors_code() {
     compare(Model::published(), Tunnel::Vxlan, 400);
 }
 
-/// Share of the simulator's number by which the live one may differ.
+/// Maximum relative difference from the simulator's number.
 const BOUND: f64 = 0.2;
 
 #[test]

@@ -1,5 +1,5 @@
-//! TCP streams and echoed datagrams between machines, through a fat tree of 20 switches with ECMP,
-//! in VXLAN and in IP-in-IP.
+//! TCP streams and echoed datagrams between VMs, through a fat tree of 20 switches with ECMP, in
+//! VXLAN and in IP-in-IP.
 
 mod v2p_support;
 

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_that_of_the_sign_test() {
-        // Tables of the binomial distribution: values that the interval leaves out at each end.
+        // Tables of the binomial distribution: number of values outside the interval at each end.
         let known = [(5, None), (6, Some(0)), (8, Some(0)), (9, Some(1)), (12, Some(2))];
         for (count, left_out) in known {
             assert_eq!(rank(count), left_out, "{count}");

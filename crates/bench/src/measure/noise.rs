@@ -97,17 +97,16 @@ mod tests {
             (within(&waits, ms(1_000), load, share).as_secs_f64() * 1e3).round()
         };
         assert_eq!(wait(&[], 0.7, 0.99), 0.0);
-        // An idle machine: 10 of 1,000 moments are in the gap, and half of those wait for at least
-        // 5 ms.
+        // An idle machine: 10 of 1,000 times are in the gap, and half of those requests wait for at
+        // least 5 ms.
         assert_eq!(wait(&[(100, 10)], 0.0, 0.99), 0.0);
         assert_eq!(wait(&[(100, 10)], 0.0, 0.995), 5.0);
-        // At half load it takes 20 ms until the queue is empty, and in 10 of those the wait is at
+        // At half load the queue is empty after 20 ms, and requests in 10 ms of those wait for at
         // least 5 ms.
         assert_eq!(wait(&[(100, 10)], 0.5, 0.99), 5.0);
-        // The second gap comes before the first is made up for: 10 and 5 ms are left when 10 ms are
-        // over.
+        // The second gap begins before the queue of the first is empty.
         assert_eq!(wait(&[(100, 10), (110, 10)], 0.5, 0.99), 10.0);
-        // A stall at the end is cut off.
+        // A stall at the end of the measurement is cut off.
         assert_eq!(wait(&[(995, 10)], 0.5, 0.995), 0.0);
     }
 }

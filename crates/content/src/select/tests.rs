@@ -1,4 +1,4 @@
-//! Conditions and ranges (RFC 9110 §13 and §14) as a table.
+//! Conditions and ranges (RFC 9110 §13 and §14), as a table.
 
 use http::{StatusCode, header};
 
@@ -13,7 +13,7 @@ fn what_a_condition_or_a_range_comes_to() {
         "content-type: text/plain",
         "date: Sun, 06 Nov 1994 08:49:38 GMT",
     ];
-    // Request, status, body of ten bytes.
+    // Request headers, status, range of a body of ten bytes.
     let table: &[(&[&str], u16, std::ops::Range<usize>)] = &[
         (&[], 200, 0..10),
         (&["if-none-match: \"abc\""], 304, 0..0),
@@ -50,7 +50,7 @@ fn what_a_condition_or_a_range_comes_to() {
         let selected = select(&headers(request), StatusCode::OK, headers(&stored), 10);
         assert_eq!((selected.status.as_u16(), &selected.body), (*status, body), "{request:?}");
     }
-    // A weak tag never matches strongly, not even an equal tag.
+    // A weak tag never matches in a strong comparison, not even an equal tag.
     let weak = headers(&["etag: W/\"abc\""]);
     let selected = select(&headers(&["if-match: W/\"abc\""]), StatusCode::OK, weak, 10);
     assert_eq!(selected.status, StatusCode::PRECONDITION_FAILED);

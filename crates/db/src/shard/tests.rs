@@ -14,7 +14,7 @@ fn finish(shard: &mut Shard, device: &SimulatedDevice) {
     }
 }
 
-/// Returns the position that an answer to reading `key` has to wait for.
+/// Returns the position that the reply to a read of `key` waits for.
 fn reads(shard: &mut Shard, key: &StoredKey) -> Position {
     shard.written = Position::default();
     shard.read(key, NOW);
@@ -34,18 +34,18 @@ fn what_is_read_is_durable_before_it_is_told() {
         shard.write(&key, value, None, 1, NOW).expect("written");
         let written = shard.written;
         assert_eq!(reads(&mut shard, &key), written, "another client would see it too early");
-        assert_eq!(reads(&mut shard, &other), none, "nothing was said of this one");
+        assert_eq!(reads(&mut shard, &other), none, "no reply mentioned this key");
         finish(&mut shard, &device);
         assert_eq!(reads(&mut shard, &key), none);
     }
     shard.load(&key, true, 1, NOW);
     assert!(shard.remove(&key, 1, NOW).expect("removed"));
     let removed = shard.written;
-    assert_eq!(reads(&mut shard, &key), removed, "that it is gone is not safe either");
+    assert_eq!(reads(&mut shard, &key), removed, "its removal is not durable either");
     finish(&mut shard, &device);
     assert_eq!(reads(&mut shard, &key), none);
 
-    // Data present at the start is durable, and the other modes promise nothing.
+    // Data present at startup is durable, and the other modes do not wait.
     let mut shard = Shard::new("shard", open());
     shard.load(&other, true, 1, NOW);
     shard.write(&other, b"value", None, 1, NOW).expect("written");

@@ -1,5 +1,5 @@
-//! Any bytes as a client's whole conversation with the database: nothing panics, and what is
-//! answered is whole replies. Shared by tests and the fuzz target.
+//! Any bytes as the input of a client: nothing panics, and the output consists of whole replies.
+//! Shared by tests and the fuzz target.
 
 use std::{cell::RefCell, collections::BTreeMap, io, ops::DerefMut, time::Duration};
 
@@ -60,11 +60,11 @@ impl Shards for Cells {
     }
 }
 
-/// Requests executed as what a client sent together.
+/// Number of requests that are executed as one batch.
 const BATCH: usize = 4;
 pub(crate) const NOW: Duration = Duration::from_secs(1_700_000_000);
 
-/// Lets a client say `bytes`; returns how many commands it gave.
+/// Executes `bytes` as the input of a client; returns the number of commands.
 pub(crate) fn exercise(bytes: &[u8]) -> usize {
     let mut commands = 0;
     let devices: Vec<SimulatedDevice> =

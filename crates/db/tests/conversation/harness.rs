@@ -1,8 +1,8 @@
-//! Conversations as data: input of clients, and expected output to each.
+//! Runs conversations: scripts of the input of clients, and of the expected output to each.
 //!
-//! One step a line; a line that begins with a blank continues the one before; `#` begins a comment.
-//! Steps name their client by a number behind them; without one it is the first. How requests and
-//! replies are written, `notation.rs` says.
+//! One step per line. A line that begins with a blank continues the line before; `#` begins a
+//! comment. A number after the step's name selects a client; the default is the first.
+//! `notation.rs` of `wire` defines the notation of requests and replies.
 //!
 //! ```text
 //! config disk=shown sync=always     first line: settings of the database
@@ -18,11 +18,11 @@
 //! restart | crash                   the process restarts, after a clean stop or a power failure
 //! ```
 //!
-//! The disk does what it is asked for at once, unless the conversation says `config disk=shown`.
+//! The disk executes its operations at once, unless the conversation has `config disk=shown`.
 //!
-//! Unexpected output fails the test at the next step. Every conversation is held with one shard and
-//! with three, each command alone and as the first of all that the client has sent; at its end
-//! nothing may wait.
+//! Unexpected output fails the test at the next step. Every conversation runs with one shard and
+//! with three, with each command alone and with all of the client's input at once. At its end no
+//! client may wait.
 
 #[path = "../../../wire/tests/conversation/steps.rs"]
 mod steps;
@@ -37,10 +37,10 @@ use crate::{
 };
 use steps::steps;
 
-/// Portions after which a command has to be answered.
+/// Number of turns within which a command must be answered.
 const TURNS_MAX: usize = 10_000;
 
-/// Holds every conversation.
+/// Runs every conversation.
 pub(crate) fn hold_all() {
     let ways = [
         ("on one shard", (1, false)),
@@ -83,7 +83,7 @@ fn hold(name: &str, text: &str, shards: usize, ahead: bool) {
 struct Play {
     machine: Machine,
     clients: BTreeMap<u64, Client>,
-    /// Delays of answers that no step has checked.
+    /// Delays of replies that no step has checked.
     pauses: BTreeMap<u64, Duration>,
     ahead: bool,
     polite: bool,
@@ -112,7 +112,7 @@ impl Play {
                 assert_eq!(pause, Some(duration(rest)), "{}", self.place);
             }
             "waits" => {
-                assert!(self.client(number).is_busy(), "{}: it does not wait", self.place);
+                assert!(self.client(number).is_busy(), "{}: the client does not wait", self.place);
             }
             "disk" => {
                 self.machine.rest();
@@ -125,7 +125,7 @@ impl Play {
                 self.go_on();
             }
             "closes" => {
-                assert!(self.client(number).session.is_closing(), "{}: it stays", self.place);
+                assert!(self.client(number).session.is_closing(), "{}: it stays open", self.place);
             }
             "gone" => {
                 let client = self.clients.remove(&number).expect("it is there");
@@ -143,7 +143,7 @@ impl Play {
         self.clients.entry(number).or_insert_with(|| self.machine.client())
     }
 
-    /// Lets every client give what it can, and hear what others have to tell it.
+    /// Runs every client until none can continue.
     fn go_on(&mut self) {
         let mut turns = 0;
         loop {
@@ -168,7 +168,7 @@ impl Play {
                 return;
             }
             turns += 1;
-            assert!(turns < TURNS_MAX, "{}: a client waits without an end", self.place);
+            assert!(turns < TURNS_MAX, "{}: a client waits forever", self.place);
         }
     }
 
@@ -184,7 +184,7 @@ impl Play {
                 client.turn(&self.machine, false);
                 self.machine.rest();
                 turns += 1;
-                assert!(turns < TURNS_MAX, "{}: it cannot be filled", self.place);
+                assert!(turns < TURNS_MAX, "{}: the keys cannot be stored", self.place);
             }
         }
         client.leave(&self.machine);
@@ -210,7 +210,7 @@ impl Play {
             let heard = client.heard(&self.machine).escape_ascii().to_string();
             assert!(heard.is_empty(), "before {}\nnot expected by {number}: {heard}", self.place);
         }
-        assert!(self.pauses.is_empty(), "before {}\nkept back: {:?}", self.place, self.pauses);
+        assert!(self.pauses.is_empty(), "before {}\ndelayed: {:?}", self.place, self.pauses);
     }
 
     fn end(&mut self) {

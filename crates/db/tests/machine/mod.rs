@@ -1,5 +1,5 @@
-//! A database without threads, sockets or clock: shards on simulated disks, and clients that give
-//! commands when they are told to. Shared by tests.
+//! A database without threads, sockets or clock: shards on simulated disks, and clients that
+//! execute commands in turns. Shared by tests.
 
 use std::{
     cell::{RefCell, RefMut},
@@ -20,12 +20,12 @@ use store::{
 };
 use wire::resp::{Limits, request};
 
-/// The shards' divisor of the budget for the whole process.
+/// Divisor of the process's memory budget for the shards.
 const SHARDS_SHARE: u64 = 16;
-/// Turns in which a disk has to come to rest, and a client to be answered.
+/// Number of turns within which a disk must become idle, and a client must be answered.
 const TURNS_MAX: usize = 100_000;
 
-/// A process that has a file of users and nothing else.
+/// A host that has a file of users and nothing else.
 #[derive(Default)]
 struct Process {
     users: Mutex<Option<String>>,
@@ -63,7 +63,7 @@ impl Host for Process {
     }
 }
 
-/// Shards of a single thread.
+/// The shards of a single thread.
 pub(crate) struct Cells(Vec<RefCell<Shard>>);
 
 impl Shards for Cells {
@@ -119,8 +119,7 @@ impl Machine {
         }
     }
 
-    /// Has one thing carried out that the disk of shard `index` was asked for; false if it was
-    /// asked for nothing.
+    /// Executes one pending disk operation of shard `index`; false if there is none.
     pub(crate) fn serve_disk(&self, index: usize) -> bool {
         let mut shard = self.shards.lock(index);
         let Some(command) = shard.poll_device(self.now) else { return false };
@@ -135,7 +134,7 @@ impl Machine {
         true
     }
 
-    /// Does a portion of what time asks of shard `index`; true while there is more.
+    /// Runs a portion of the upkeep of shard `index`; true while there is more.
     pub(crate) fn look_after(&self, index: usize) -> bool {
         let (more, notices) = {
             let mut shard = self.shards.lock(index);
@@ -146,7 +145,7 @@ impl Machine {
         more
     }
 
-    /// Lets everything come to rest: nothing is asked of a disk, and no time asks for more.
+    /// Runs disks and upkeep until nothing is pending.
     pub(crate) fn rest(&self) {
         for _ in 0..TURNS_MAX {
             let busy = (0..self.setup.shards)
@@ -159,19 +158,19 @@ impl Machine {
         panic!("the device does not become idle");
     }
 
-    /// Ends the process as it should, and starts it again.
+    /// Stops the process cleanly and starts it again.
     pub(crate) fn restart(&mut self) {
         for index in 0..self.setup.shards {
             self.shards.lock(index).store.close();
             let is_closed = || self.shards.lock(index).store.is_closed();
             while !is_closed() {
-                assert!(self.serve_disk(index), "it closes without an end");
+                assert!(self.serve_disk(index), "it never closes");
             }
         }
         (self.shards, self.server) = start(&self.setup, &self.devices, self.now);
     }
 
-    /// The machine loses its power: what was not made safe may be lost.
+    /// A power failure: data that is not durable may be lost.
     pub(crate) fn crash(&mut self) {
         self.devices.iter().for_each(|device| device.restart(Faults::default()));
         (self.shards, self.server) = start(&self.setup, &self.devices, self.now);
@@ -181,17 +180,17 @@ impl Machine {
         self.setup.shards
     }
 
-    /// Has everything written made safe, whatever `sync` says.
+    /// Makes everything durable, whatever `sync` is.
     pub(crate) fn flush(&self) {
         for index in 0..self.setup.shards {
             let position = self.shards.lock(index).store.flush();
             while self.shards.lock(index).store.durable_up_to() < position {
-                assert!(self.serve_disk(index), "it is never safe");
+                assert!(self.serve_disk(index), "it is never durable");
             }
         }
     }
 
-    /// At rest each shard has its part of the budget asked for last, and holds no more.
+    /// Asserts that each idle shard has its latest part of the budget and does not exceed it.
     pub(crate) fn check_memory(&self) {
         let process = self.server.parameters.memory_bytes.load(Relaxed);
         let part = self.server.host.memory_for_shards(process) as usize / self.setup.shards;
@@ -220,18 +219,18 @@ fn start(setup: &Setup, devices: &[SimulatedDevice], now: Duration) -> (Cells, S
     (shards, Server::new(&ROWS, Box::new(host), parameters, setup.seed, now))
 }
 
-/// An answer that must not leave before what it says is durable.
+/// A reply that must not be sent before its write is durable.
 struct Hold {
-    /// Its start, counted from the first byte ever.
+    /// Offset of its first byte in the output since the start.
     start: u64,
     shard: usize,
     position: Position,
 }
 
-/// A client and what the program keeps for it.
+/// A client and its session.
 pub(crate) struct Client {
     pub(crate) session: Session,
-    /// Requests sent and not completed.
+    /// Requests that were sent and are not complete.
     given: VecDeque<Vec<Vec<u8>>>,
     output: Vec<u8>,
     holds: VecDeque<Hold>,
@@ -242,18 +241,18 @@ pub(crate) struct Client {
 /// The result of a client's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// It has nothing left to say.
+    /// No request is left.
     Idle,
-    /// One command was answered; that is to be sent after this time.
+    /// One command was answered; the reply is due after this time.
     Answered(Duration),
-    /// Its command waits for the disk, or for others.
+    /// Its command waits for the disk, or for other clients.
     Waits,
-    /// Its command was done in part.
+    /// Its command was executed in part.
     Again,
 }
 
 impl Client {
-    /// It sends these bytes: whole requests.
+    /// Sends `bytes`, which are whole requests.
     pub(crate) fn say(&mut self, mut bytes: &[u8]) {
         while let Some((request, taken)) =
             request::decode(bytes, &Limits::default()).expect("well-formed")
@@ -264,7 +263,7 @@ impl Client {
         assert!(bytes.is_empty(), "a part of a request");
     }
 
-    /// The command that it gives next.
+    /// The next command.
     pub(crate) fn next(&self) -> Option<&[Vec<u8>]> {
         self.given.front().map(Vec::as_slice)
     }
@@ -290,7 +289,8 @@ impl Client {
         !self.given.is_empty()
     }
 
-    /// Does its next command, or a portion of it; with `ahead`, as the first of all it has sent.
+    /// Executes its next command, or a portion of it; with `ahead`, with the rest of the input
+    /// after it.
     pub(crate) fn turn(&mut self, machine: &Machine, ahead: bool) -> Turn {
         if !self.session.client().is_ready() {
             return Turn::Waits;
@@ -334,7 +334,7 @@ impl Client {
         Turn::Answered(pause)
     }
 
-    /// Returns the output that may have been sent to it and was not taken yet.
+    /// The output that may have been sent and was not taken yet.
     pub(crate) fn heard(&mut self, machine: &Machine) -> &[u8] {
         while self.holds.front().is_some_and(|hold| machine.is_durable(hold)) {
             self.holds.pop_front();
@@ -351,7 +351,7 @@ impl Client {
         self.past += count as u64;
     }
 
-    /// It goes away.
+    /// Disconnects.
     pub(crate) fn leave(mut self, machine: &Machine) {
         self.session.close(&machine.server, &machine.shards);
     }

@@ -1,4 +1,4 @@
-//! The oracle: the database as a map, and what a client is answered from it.
+//! The oracle: the database as a map, and the expected replies.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ pub(crate) type Words = Vec<Vec<u8>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) value: Vec<u8>,
-    /// Milliseconds since the Unix epoch.
+    /// Expiry in milliseconds since the Unix epoch.
     pub(crate) ends: Option<u64>,
-    /// Another one after every write.
+    /// A version that changes with every write.
     version: u64,
 }
 
@@ -58,7 +58,7 @@ impl Model {
         self.keys.get(name).map(|held| (held.value.clone(), held.ends))
     }
 
-    /// The key holds this from now on.
+    /// Sets the value of the key.
     pub(crate) fn set(&mut self, name: Name, held: Option<(Vec<u8>, Option<u64>)>) {
         self.versions += 1;
         self.touched.push(name.clone());
@@ -77,7 +77,7 @@ impl Model {
         own.map(|((_, key), _)| key.clone()).collect()
     }
 
-    /// Does a command of a client, and says what it has to be answered.
+    /// Executes a client's command; returns the expected reply.
     pub(crate) fn answer(&mut self, talk: &mut Talk, words: &[Vec<u8>], now_ms: u64) -> Answer {
         self.now_ms = now_ms;
         let verb = words[0].as_slice();
@@ -90,7 +90,7 @@ impl Model {
         match verb {
             b"KEYS" => Answer::InAnyOrder(self.names(talk.database, now_ms)),
             b"RANDOMKEY" => Answer::OneOf(self.names(talk.database, now_ms)),
-            // Keys that have ended count until that is noticed.
+            // Expired keys count until their expiry is noticed.
             b"DBSIZE" => {
                 let all = self.keys.keys().filter(|(at, _)| *at == talk.database).count();
                 Answer::Between(self.names(talk.database, now_ms).len(), all)

@@ -1,4 +1,4 @@
-//! Clients, disks and time in an order that one seed decides.
+//! Clients, disks and time, in an order drawn from one seed.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,17 +12,17 @@ use crate::{
 };
 
 const CLIENTS: usize = 4;
-/// Commands that a client sends at once.
+/// Number of commands that a client sends at once.
 const PIPELINE: usize = 4;
-/// Transactions of no more commands are never refused for what they write: a segment has room for
-/// that many of the longest values.
+/// Transactions of up to this many commands are never refused for their size: a segment has room
+/// for that many of the longest values.
 const NEVER_REFUSED: usize = 3;
-/// Larger ones are executed, too; a segment has room for this many short values.
+/// Size of larger transactions; a segment has room for this many short values.
 const LARGE: usize = 10;
-/// Databases in use; keys of each.
+/// Number of databases, and of keys in each.
 const DATABASES: u8 = 3;
 const KEYS: usize = 60;
-/// Turns after which a command has to be answered.
+/// Number of turns within which a command must be answered.
 const TURNS_MAX: usize = 200_000;
 
 /// Counters that show that a run was not idle.
@@ -31,24 +31,24 @@ pub(crate) struct Seen {
     pub(crate) answers: usize,
     /// Commands that waited for the disk.
     pub(crate) waits: usize,
-    /// Keys read back after the power had failed.
+    /// Keys read back after a power failure.
     pub(crate) recovered: usize,
-    /// Large transactions that were executed, and ones that were refused for their size.
+    /// Large transactions that were executed, and those that were refused for their size.
     pub(crate) large: usize,
     pub(crate) refused: usize,
 }
 
-/// A value and when it ends; `None` for no key.
+/// A value and its expiry; `None` if the key is absent.
 type State = Option<(Vec<u8>, Option<u64>)>;
 
-/// A key's states since it was last known for sure; each with its number in the order of all.
+/// The states of a key since its last known one, each with the number of its change.
 type States = Vec<(u64, State)>;
 
 /// A client, and its replies that are not delivered yet.
 struct Seat {
     client: Client,
     talk: Talk,
-    /// It is in a transaction after what it said.
+    /// Its last command leaves it in a transaction.
     queues: bool,
     /// Ends of the replies, and their content: the keys read, and the number of the last change.
     told: Vec<(u64, Vec<Name>, u64)>,
@@ -60,13 +60,13 @@ pub(crate) struct World {
     model: Model,
     seats: Vec<Seat>,
     history: BTreeMap<Name, States>,
-    /// Of each key, the change that a client knows to be safe.
+    /// For each key, the latest change that a client knows to be durable.
     safe: BTreeMap<Name, u64>,
     changes: u64,
     seen: Seen,
 }
 
-/// Runs the world of `seed`; panics where it is not as it must be.
+/// Runs the simulation of `seed`; panics if a reply or the final state is wrong.
 pub(crate) fn run(seed: u64, steps: usize) -> Seen {
     let mut random = Random::new(seed);
     let setup = Setup {
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// One client gives its next command, or waits.
+    /// One client executes its next command, or waits.
     fn turn(&mut self, at: usize) {
         if !self.seats[at].client.is_busy() {
             let mut bytes = Vec::new();
@@ -150,10 +150,10 @@ impl World {
                 self.machine.look_after(shard);
             }
         }
-        panic!("a command has no end");
+        panic!("a command never ends");
     }
 
-    /// One client's next command is given once; true if that was answered, as the model says.
+    /// Executes a client's next command once; true if it was answered, as the model expects.
     fn give(&mut self, at: usize) -> bool {
         let ahead = self.random.one_in(2);
         let Seat { client, talk, .. } = &mut self.seats[at];
@@ -194,7 +194,7 @@ impl World {
         true
     }
 
-    /// Notes what the model has changed; returns what was looked at.
+    /// Records the model's changes; returns the keys that were accessed.
     fn note(&mut self) -> Vec<Name> {
         let mut touched = std::mem::take(&mut self.model.touched);
         touched.sort();
@@ -210,7 +210,7 @@ impl World {
         touched
     }
 
-    /// Delivered replies are durable, if every write must be.
+    /// Checks that delivered replies are durable, if every write must be.
     fn hear(&mut self, at: usize) {
         let Seat { client, told, .. } = &mut self.seats[at];
         let count = client.heard(&self.machine).len();
@@ -229,7 +229,7 @@ impl World {
         }
     }
 
-    /// All requests are answered and all replies delivered.
+    /// Waits until all requests are answered and all replies delivered.
     fn finish(&mut self) {
         for at in 0..CLIENTS {
             let mut turns = 0;
@@ -237,17 +237,17 @@ impl World {
                 self.turn(at);
                 self.machine.rest();
                 turns += 1;
-                assert!(turns < TURNS_MAX, "a client waits without an end");
+                assert!(turns < TURNS_MAX, "a client waits forever");
             }
         }
         self.machine.flush();
         (0..CLIENTS).for_each(|at| self.hear(at));
-        assert!(self.seats.iter().all(|seat| seat.told.is_empty()), "an answer is kept back");
+        assert!(self.seats.iter().all(|seat| seat.told.is_empty()), "a reply is still delayed");
         self.machine.rest();
         self.machine.check_memory();
     }
 
-    /// The process ends and begins again, and nothing has changed.
+    /// Restarts the process, which must change nothing.
     fn restart(&mut self) {
         self.machine.restart();
         self.sit_down();
@@ -257,7 +257,7 @@ impl World {
         }
     }
 
-    /// The power fails: what a client knew to be safe is there, and of what came later any part.
+    /// A power failure: what a client knew to be durable is present, and any part of later writes.
     fn crash(&mut self) {
         (0..CLIENTS).for_each(|at| self.hear(at));
         self.machine.crash();
@@ -293,7 +293,7 @@ impl World {
         self.model.held(name, now_ms).map(|held| (held.value.clone(), held.ends))
     }
 
-    /// Reads every known key, by a client without concurrent ones.
+    /// Reads every known key, with no other client active.
     fn read_all(&mut self) -> Vec<(Name, State)> {
         let names: Vec<Name> = self.history.keys().cloned().collect();
         let word = |text: &str| text.as_bytes().to_vec();
@@ -316,7 +316,7 @@ impl World {
         names.into_iter().map(read).collect()
     }
 
-    /// Returns the reply to a client of its own.
+    /// The reply to a new client.
     fn ask(&self, commands: &[Words]) -> Vec<u8> {
         let mut client = self.machine.client();
         let mut bytes = Vec::new();
@@ -331,7 +331,7 @@ impl World {
             client.turn(&self.machine, false);
             self.machine.rest();
         }
-        panic!("a command has no end");
+        panic!("a command never ends");
     }
 
     fn command(&mut self) -> Words {
@@ -379,7 +379,7 @@ impl World {
     }
 }
 
-/// Returns whether it is executed in portions, so that other clients see a part of it.
+/// Whether the command runs in portions, so that other clients see a part of it.
 fn walks(words: &[Vec<u8>]) -> bool {
     matches!(words[0].as_slice(), b"KEYS" | b"RANDOMKEY" | b"DBSIZE" | b"FLUSHDB")
 }

@@ -283,7 +283,7 @@ fn check_flows(config: &Config, topology: &Topology, flows: &[Flow]) -> Result<(
 mod tests {
     use super::*;
 
-    /// A run that has begun, of one flow.
+    /// A simulation of one flow that has begun.
     fn begun() -> World<NoCache> {
         let config = Config::default();
         let topology = Topology::ft8_10k();

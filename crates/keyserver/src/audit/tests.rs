@@ -34,7 +34,7 @@ fn an_untouched_log_verifies_over_several_files() {
     verify(&mut read, &first).unwrap();
     verify(&mut read, &second).unwrap();
     assert_eq!(read, written);
-    // A later file alone verifies too; in the wrong place it does not.
+    // A later file verifies alone too, but not in another position.
     verify(&mut Chain::default(), &second).unwrap();
     assert!(verify(&mut read.clone(), &second).is_err());
     let last = second.split_inclusive(|byte| *byte == b'\n').next_back().unwrap();
@@ -50,7 +50,7 @@ fn every_changed_bit_is_found() {
         for bit in 0..8 {
             let mut changed = whole.clone();
             changed[at] ^= 1 << bit;
-            // The chain value of a line may be in upper case: it is equivalent.
+            // The chain value of a line may be in upper case.
             if changed.eq_ignore_ascii_case(&whole) && bit == 5 && is_in_chain(&whole, at) {
                 continue;
             }
@@ -79,7 +79,7 @@ fn removed_repeated_and_reordered_lines_are_found() {
         swapped.swap(at, at + 1);
         assert!(verify(&mut Chain::default(), &swapped.concat()).is_err(), "line {at} later");
     }
-    // A cut at the end of a line shows only in count and head; elsewhere in the chain.
+    // A truncation at a line end shows only in count and head; elsewhere the chain shows it.
     let mut cut = Chain::default();
     verify(&mut cut, &lines[..4].concat()).unwrap();
     assert_eq!(cut.count, 4);
@@ -96,7 +96,7 @@ fn what_an_edge_says_cannot_forge_a_line() {
     verify(&mut Chain::default(), &log).unwrap();
 }
 
-/// Each line is right in itself and bound to the one before, and between them a number is missing.
+/// Each line is valid and linked to the previous one, but one number is missing.
 #[test]
 fn lines_are_numbered_without_a_gap() {
     let mut chain = Chain::default();
@@ -107,7 +107,7 @@ fn lines_are_numbered_without_a_gap() {
     assert!(error.to_string().contains("number 3"), "{error}");
 }
 
-/// A forger can make a single line consistent; the next line then is not.
+/// A forger can make one line consistent; the next line then is not.
 #[test]
 fn a_forged_line_breaks_the_chain_behind_it() {
     let mut chain = Chain::default();
@@ -123,7 +123,7 @@ fn a_forged_line_breaks_the_chain_behind_it() {
     assert_eq!(honest.len(), forged.len());
 }
 
-/// The disk takes the first line and a part of the second; then the file is moved away.
+/// The disk accepts the first line and a part of the second; then the file is renamed.
 #[test]
 fn lines_that_were_not_written_continue_in_the_next_file() {
     let mut chain = Chain::default();

@@ -87,7 +87,7 @@ fn a_point_off_the_curve_is_refused() {
     assert_eq!(key.perform(&operation).unwrap_err(), Refusal::Malformed);
 }
 
-/// Encrypts a whole block with the public key, as an attacker may.
+/// Encrypts a whole block with the public key, as an attacker can.
 fn encrypt_block(key: &SigningKey, block: &[u8]) -> Vec<u8> {
     crate::raw_rsa::encrypt_for_tests(&key.public_key().unwrap(), block)
 }
@@ -100,7 +100,7 @@ fn block(secret: &[u8]) -> Vec<u8> {
     block
 }
 
-/// Cipher texts like Bleichenbacher's: what is wrong with each block, and the block.
+/// Ciphertexts as in Bleichenbacher's attack: the fault of each block, and the block.
 pub(crate) fn faults() -> Vec<(&'static str, Vec<u8>)> {
     let secret = [&[3, 3][..], &[8; 46]].concat();
     let good = block(&secret);
@@ -133,8 +133,8 @@ fn an_rsa_answer_does_not_tell_good_padding_from_bad() {
     let mut answers = vec![secret.clone()];
     for (fault, block) in faults() {
         let encrypted = encrypt_block(&key, &block);
-        // The answer looks like a valid one: of the same length and version, the same each time,
-        // and unlike any other.
+        // The answer looks like a valid one: it has the same length and version, is the same each
+        // time, and differs from any other.
         let answer = ask(encrypted.clone());
         assert_eq!((answer.len(), &answer[..2]), (PREMASTER_BYTES, &[3, 3][..]), "{fault}");
         assert_eq!(ask(encrypted), answer, "{fault}: asked again");
@@ -146,14 +146,15 @@ fn an_rsa_answer_does_not_tell_good_padding_from_bad() {
             assert!(alike < 8, "{alike} bytes of two answers are alike");
         }
     }
-    // Not below the modulus: the library fails, the answer is of the same kind.
+    // An input that is not below the modulus: the library fails, and the answer is still of this
+    // form.
     assert_eq!(ask(vec![0xff; 256]).len(), PREMASTER_BYTES);
     // Lengths are public.
     let short = Operation::Premaster { encrypted: vec![1; 257] };
     assert_eq!(key.perform(&short).unwrap_err(), Refusal::Malformed);
 }
 
-/// The library's own padding, as real clients use it.
+/// PKCS #1 padding of the library, as real clients use it.
 #[test]
 fn a_client_s_premaster_is_found() {
     let key = key(KeyKind::Rsa);

@@ -34,7 +34,7 @@ fn a_record_opens_and_shows_nothing() {
     assert_eq!(key.id(), id);
     assert!(key.is_for("www.example.org") && key.is_for("a.example.com") && !key.is_for("b.org"));
     for window in der.windows(8) {
-        assert!(!record.windows(8).any(|found| found == window), "key bytes lie open");
+        assert!(!record.windows(8).any(|found| found == window), "key bytes are visible");
     }
     assert_eq!(id_of(name(id).as_bytes()), Some(id));
 }
@@ -58,13 +58,13 @@ fn a_record_opens_under_no_other_name_and_no_other_kek() {
     let keyring = Keyring::parse(OLD).unwrap();
     let (id, record, _) = sealed(&keyring);
     let (other, ..) = sealed(&keyring);
-    // The seal contains the owner; if the seal were wrong, the key would differ.
+    // The owner is authenticated by the seal, and selects the key.
     let error = open(other, &record, &keyring).unwrap_err().to_string();
     assert!(error.contains("was changed since it was sealed"), "{error}");
     assert!(open(id, &record, &Keyring::parse(NEW).unwrap()).is_err());
 }
 
-/// Sealed as `id`'s by a mistake: a key never answers to another's name.
+/// Sealed for `id` by mistake: a key is never used under another name.
 #[test]
 fn a_record_with_another_key_in_it_is_not_opened() {
     let keyring = Keyring::parse(OLD).unwrap();

@@ -1,13 +1,13 @@
-//! A model of threads for the code that wakes sleeping threads: locks and atomics of `shuttle`
-//! under the names of the program's, and an event that threads wait for. Files of the program that
-//! take theirs from `super::sync` run with these.
+//! Random thread schedules for the code that wakes sleeping threads: locks and atomics of `shuttle`
+//! under the names of the product's, and an event that threads wait for. Files of the product that
+//! import from `super::sync` are compiled with these.
 //!
-//! A missed wake-up shows once in millions of operations, and never under a debugger. So there is
-//! one inbox (`reactor/src/inbox/notes.rs`), one queue (`database/queue.rs`) and one place for what
-//! is durable (`database/durable.rs`), and each runs under the model. It runs one thread at a time,
-//! in orders drawn at random, half of them with few switches of threads, and prints how to repeat a
-//! run. Orderings weaker than `SeqCst` are not explored. `loom` was rejected: it treats `SeqCst` as
-//! release and acquire, and so reports correct code.
+//! A missed wake-up occurs once in millions of operations, and never under a debugger. Therefore
+//! there is one inbox (`reactor/src/inbox/notes.rs`), one queue (`database/queue.rs`) and one place
+//! for the durable position (`database/durable.rs`), and each is tested here. The model runs one
+//! thread at a time in a random schedule, half of them with few context switches, and prints how to
+//! repeat a run. Orderings weaker than `SeqCst` are not explored. `loom` was rejected: it treats
+//! `SeqCst` as release and acquire, and therefore reports correct code.
 
 #![allow(dead_code, unused_imports)]
 
@@ -21,7 +21,7 @@ pub(crate) mod sync {
     #[derive(Default)]
     pub(crate) struct Mutex<T>(model::Mutex<T>);
 
-    /// There but while its condition is waited for.
+    /// `None` only while its condition is waited for.
     pub(crate) struct Guard<'a, T>(Option<model::MutexGuard<'a, T>>);
 
     impl<T> Mutex<T> {
@@ -71,8 +71,7 @@ pub(crate) mod sync {
     }
 }
 
-/// An event that is watched edge-triggered: a thread that waits is woken once for any number of
-/// raises.
+/// An edge-triggered event: a waiting thread is woken once for any number of raises.
 #[derive(Default)]
 pub(crate) struct Edge {
     raised: sync::Mutex<bool>,
@@ -94,13 +93,13 @@ impl Edge {
     }
 }
 
-/// Number of orders, unless `ORDERS` sets it.
+/// Number of schedules, unless `ORDERS` sets it.
 const ORDERS: usize = 3_000;
-/// In half of them threads change at most this often, at moments drawn from the seed: this finds
-/// what needs an unlikely order.
+/// In half of the schedules threads switch at most this often, at times drawn from the seed: this
+/// finds faults that need an unlikely order.
 const CHANGES: usize = 3;
 
-/// Runs the threads of `model` one at a time, in many orders.
+/// Runs the threads of `model` one at a time, in many schedules.
 pub(crate) fn check(model: impl Fn() + Send + Sync + Clone + 'static) {
     let orders = std::env::var("ORDERS").ok().and_then(|orders| orders.parse().ok());
     let orders = orders.unwrap_or(ORDERS) / 2;

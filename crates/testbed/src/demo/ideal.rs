@@ -21,7 +21,7 @@ mod tests {
 
     #[test]
     fn first_reads_and_what_does_not_fit_take_a_round_trip() {
-        // 100 first reads and 100 others of 100 keys, half of which fit; hits take 1 ms.
+        // 100 first reads and 100 repeated reads of 100 keys, half of which fit; hits take 1 ms.
         let summary = Summary { reads: 200, hit_p50_ms: 1.0, ..Summary::default() };
         assert!((mean_ms(50, 100, &summary) - (150.0 * 164.0 + 50.0) / 200.0).abs() < 1e-9);
         assert!((mean_ms(0, 100, &summary) - 164.0).abs() < 1e-9);

@@ -271,7 +271,7 @@ impl Clients {
 mod tests {
     use super::*;
 
-    /// Simulates servers of a given total rate, of which the hottest receives a given share.
+    /// Simulates servers with a given total rate, of which the hottest receives a given share.
     fn held(all: f64, hottest: f64, seconds: usize) -> Vec<Second> {
         let (mut rate, mut windows) = (Rate::new(all * FIRST), Vec::new());
         for window in 0..seconds * 10 {
@@ -309,7 +309,7 @@ mod tests {
         while clients.windows.last().is_none_or(|window| window.asked == 0) {
             clients.window(10_000.0);
         }
-        assert!(clients.windows.len() > 3, "a window that is over was asked in");
+        assert!(clients.windows.len() > 3, "queries were sent in a window that is over");
     }
 
     #[test]

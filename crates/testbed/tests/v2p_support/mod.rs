@@ -1,4 +1,4 @@
-//! A small tree of live switches, and the same simulated.
+//! A small tree of live switches, and its simulation.
 #![allow(dead_code, clippy::print_stdout, reason = "not every test uses all of it")]
 
 use fabric::{
@@ -15,13 +15,13 @@ use testbed::v2p::{
 };
 
 pub(crate) const MACHINES_PER_SERVER: u32 = 3;
-/// Lines of each cache: a power of two, and fewer than machines.
+/// Lines of each cache: a power of two, less than the number of VMs.
 pub(crate) const ENTRIES: u32 = 4;
-/// Long after the datagram before it and what that caused.
+/// Interval between datagrams, long enough for all effects of the previous one.
 pub(crate) const APART_NS: u64 = 1_000_000;
 
-/// 13 switches of all roles: 4 pods of 2 racks and one spine, under one core. One path leads from
-/// each host to each other, so that no hash decides.
+/// 13 switches of all roles: 4 pods of 2 racks and one spine, and one core. There is one path
+/// between any two hosts, so that no hash decides.
 pub(crate) fn tree() -> Topology {
     let gateways = [0, 7].map(|rack| GatewayRack { rack, gateways: 1 }).to_vec();
     Topology::fat_tree(4, 2, 2, 1, 1, gateways).with_vms_per_server(MACHINES_PER_SERVER)
@@ -53,13 +53,13 @@ pub(crate) fn simulated(
     run.metrics().clone()
 }
 
-/// `None`, with the reason printed, where there is no compiler or no right to load programs. A
-/// machine of CI has both.
+/// `None`, with the reason printed, without a compiler or without the right to load programs. CI
+/// has both.
 pub(crate) fn live(topology: Topology, tunnel: Tunnel, model: Model) -> Option<Testbed> {
     built(topology, tunnel, Overlay::Device, model)
 }
 
-/// The same for probes only: the kernel needs no tunnel device.
+/// As `live`, for probes only: the kernel needs no tunnel device.
 pub(crate) fn probed(topology: Topology, tunnel: Tunnel, model: Model) -> Option<Testbed> {
     built(topology, tunnel, Overlay::Probes, model)
 }

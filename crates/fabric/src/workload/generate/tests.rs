@@ -1,4 +1,4 @@
-//! Each workload against the statistics that the paper states.
+//! Compares each workload with the statistics that its paper states.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ fn draw(generator: Generator, topology: &Topology) -> Workload {
     generator.draw(topology, 1.0, SEED).unwrap()
 }
 
-/// Counts the flows to each VM; the datagrams of one flow count once.
+/// The number of flows to each VM; all datagrams of a flow count once.
 fn destinations(flows: &[Flow]) -> HashMap<u32, u32> {
     let mut seen: Vec<(u32, u32)> = flows.iter().map(|flow| (flow.id, flow.destination)).collect();
     seen.sort_unstable();

@@ -13,7 +13,7 @@ fn on(topology: &Topology, cache_entries: u64) -> Controller {
     Controller::new(topology, &config, 150.0)
 }
 
-/// Returns the saving of a choice of stores.
+/// The saving of a choice of stores.
 fn saved(program: &Program, stores: &[usize]) -> f64 {
     (0..program.demands)
         .map(|demand| {
@@ -26,7 +26,7 @@ fn saved(program: &Program, stores: &[usize]) -> f64 {
         .sum()
 }
 
-/// The best of all choices, one by one.
+/// The optimum, found by exhaustive search.
 fn best(program: &Program) -> f64 {
     let fits = |stores: &[usize]| {
         program.capacities.iter().all(|(switch, &capacity)| {
@@ -44,12 +44,12 @@ fn best(program: &Program) -> f64 {
 
 #[test]
 fn a_mapping_that_all_senders_want_is_kept_near_them() {
-    // Two racks of pod 0 send to a VM of pod 7 by one spine: ToRs 48 and 49, spine 16.
+    // Two racks of pod 0 send to a VM of pod 7 through one spine: ToRs 48 and 49, spine 16.
     let way = |source: u32, _| if source < 320 { vec![48, 16, 0] } else { vec![49, 16, 0] };
     let program = controller(1).program(&[(0, 10_239, 0, 5), (320, 10_239, 0, 5)], way);
     assert_eq!((program.demands, program.stores.len()), (2, 4));
     let expected = best(&program);
-    // A hit at the ToR passes 5 switches; the gateway, 3 + 40 + 1 + 2.
+    // With a hit at the ToR a packet passes 5 switches; through the gateway it is 3 + 40 + 1 + 2.
     assert!((expected - 10.0 * (46.0 - 5.0)).abs() < 1e-9, "{expected}");
 }
 

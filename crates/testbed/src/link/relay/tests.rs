@@ -25,7 +25,7 @@ fn pair(origin: &TcpListener, relay: &RelayHandle) -> (TcpStream, TcpStream) {
     (client, server)
 }
 
-/// Answers each byte on each connection with itself.
+/// Echoes each byte on each connection.
 fn echo(origin: TcpListener) {
     thread::spawn(move || {
         for stream in origin.incoming() {
@@ -101,7 +101,7 @@ fn order_and_bytes_survive_jitter_loss_and_rate() {
             delay: 2 * MS,
             jitter: MS,
             // The stream has 1,400 segments. Which of them are lost depends on how the sockets
-            // split the stream, but some are.
+            // split the stream; some always are.
             loss: 0.02,
             bits_per_second: Some(200_000_000),
             ..PathConfig::default()
@@ -180,7 +180,7 @@ fn a_cut_stalls_and_restore_resumes() {
     client.write_all(b", behind").unwrap();
     let delivered = relay.stats().up.bytes;
     server.set_read_timeout(Some(50 * MS)).unwrap();
-    // Data that left before the cut may still arrive; after that nothing arrives.
+    // Data that was sent before the cut may still arrive; nothing after it does.
     let mut received = vec![0; (delivered - 6) as usize];
     server.read_exact(&mut received).unwrap();
     let error = server.read(&mut [0; 100]).unwrap_err();
@@ -287,7 +287,7 @@ fn a_reset_passes_a_reader_that_stopped() {
     let (origin, relay) = relay(|config| config.window_bytes = Some(10_000));
     let (mut client, server) = pair(&origin, &relay);
     client.set_nonblocking(true).unwrap();
-    // Until the path is full from end to end.
+    // Until the whole path is full.
     let mut refused = 0;
     while refused < 20 {
         match client.write(&[1; 65_536]) {
