@@ -1,6 +1,6 @@
-//! Requests that the origin refuses, requests that it does not understand, and incomplete requests
-//! do not affect other clients: 500 of 500 stored answers remain. The quarantine is longer than any
-//! test, so that no answer can be back because the quarantine has ended.
+//! Requests that the origin refuses or does not understand, and incomplete requests, do not affect
+//! other clients: 500 of 500 stored answers remain. The quarantine is longer than the test, so that
+//! no answer is stored again because a quarantine has ended.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -14,10 +14,10 @@ use mongodb::options::{ClientOptions, ReadConcern};
 use mongodb::sync::{Client, Collection};
 
 const ITEMS: usize = 500;
-/// Hits are counted one by one, and the end of a lease costs one.
+/// Hits are counted exactly, and each expired lease would cost one.
 const OPTIONS: &str = "[storage]\nquarantine = \"60min\"\nauthorization_lease = \"60min\"\n";
 
-/// A Redis with a cache before it in which every item is stored, and a client that reads them.
+/// A Redis, a cache in which every item is stored, and a client that reads the items.
 fn start() -> Option<(Redis, Cache, Raw)> {
     let redis = Redis::start()?;
     let cache = Cache::start("redis", redis.address(), OPTIONS);
@@ -71,7 +71,7 @@ fn by_what_it_has_no_right_to_and_by_what_does_not_exist() {
     }
 }
 
-/// A user that may read, may neither write nor run code, and has the rights in `more`.
+/// A user that may read but neither write nor run code, plus the rights in `more`.
 fn reading_user(redis: &Redis, cache: &Cache, more: &str) -> Raw {
     let rights = format!("ACL SETUSER bob on >pw ~* +@read{more}");
     Raw::connect(redis.address()).ask(&rights, "+OK\r\n");
@@ -92,7 +92,7 @@ fn by_code_that_it_has_no_right_to_run() {
         assert!(line.starts_with("-NOPERM"), "{script}: {line}");
         assert_eq!(hits(&cache, &mut reader), ITEMS, "after {script}");
     }
-    // Behind what it may not do either, in one go, and whatever it wants to hear.
+    // Pipelined after commands that the user may not run either, in any reply mode.
     let inline = |commands: &[&str]| commands.join("\r\n") + "\r\n";
     for commands in [
         ["MULTI", "EVAL 1 0", "PING"],
@@ -216,7 +216,7 @@ fn of_another_origin() {
 fn longer_than_the_script_runs_that_it_left_behind() {
     let Some((_redis, cache, mut reader)) = start() else { return };
     let mut client = Raw::connect(cache.address());
-    // Unread bytes at its close make the end a reset.
+    // Unread bytes turn the client's close into a reset.
     client.command("PING");
     let busy = "local x = 0 for i = 1, 20000000 do x = x + i end return x";
     client.say(format!("*3\r\n$4\r\nEVAL\r\n${}\r\n{busy}\r\n$1\r\n0\r\n", busy.len()));

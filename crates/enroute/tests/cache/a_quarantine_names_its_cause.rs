@@ -1,6 +1,6 @@
-//! A write whose answer never comes keeps what it touches uncached for a while. Which client and
-//! command did that is in the log, once however often it happens, in `/stats` and beside
-//! `why-not.quarantine`.
+//! Keys that an unanswered write may have changed are not cached for the quarantine. The client and
+//! the command that caused it are logged once, however often it happens, and are in `/stats` next
+//! to `why-not.quarantine`.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use std::thread;
 use crate::support::enroute::{Cache, admin};
 use crate::support::raw::{RIGHTS, Raw};
 
-/// Says that everything is allowed, answers reads, and breaks the connection at a write.
+/// An origin that grants all rights, answers reads, and closes the connection at a write.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -48,7 +48,7 @@ fn a_quarantine_names_its_cause() {
     };
     cache.statistics_once(lost);
     let mut reader = Raw::connect(cache.address());
-    // The first command proves the identity.
+    // The first command makes the cache check the rights.
     for _ in 0..2 {
         reader.ask("GET k", "$1\r\nv\r\n");
     }

@@ -1,6 +1,5 @@
-//! The members of a replica set say which of them is the primary, and the cache follows: nothing
-//! that only the former primary had is served once the next one is used. Drivers stay with the
-//! cache all the time.
+//! The cache follows the primary that the members of a replica set report. Data that only the
+//! former primary had is not served once the next one is used. Drivers stay connected to the cache.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,7 +37,7 @@ fn members(count: usize) -> ReplicaSet {
     set
 }
 
-/// A driver's view of the collection, which also notes the servers that it has opened.
+/// A driver's view of the collection; it also records the servers that the driver has connected to.
 struct Driver {
     users: Collection<Document>,
     opened: Arc<Mutex<BTreeSet<String>>>,
@@ -71,7 +70,7 @@ impl Driver {
         persist("find", || self.users.find_one(doc! { "_id": id }).run()).is_some()
     }
 
-    /// Reads until it is answered without `origin`.
+    /// Reads until the reply comes from storage.
     fn becomes_a_hit(&self, id: &str, origin: &Replica) {
         let started = Instant::now();
         loop {
@@ -110,14 +109,14 @@ fn what_only_the_former_primary_had_is_never_served_by_the_next() {
         set.replicate(0);
         driver.inserts("lost");
         driver.becomes_a_hit("lost", set.member(0));
-        // The first steps down; what the second does not have is undone.
+        // The first member steps down; writes that the second one does not have are rolled back.
         set.elect(1, |_| true);
         enroute.stderr_line(&format!("is {}; before it was {}", set.host(1), set.host(0)));
         assert!(!driver.has("lost") && driver.has("kept"));
         driver.inserts("later");
         assert!(set.member(1).records().len() > set.member(0).records().len());
         driver.becomes_a_hit("later", set.member(1));
-        // The second is killed, and knows nothing of the next election when it is back.
+        // The second member is killed, and returns without knowing of the next election.
         set.member(1).bring_down();
         set.elect(2, |number| number == 0);
         enroute.stderr_line(&format!("is {}; before it was {}", set.host(2), set.host(1)));
@@ -146,7 +145,7 @@ fn members_with_tls_are_followed_by_the_names_in_their_certificates() {
     what_is_lost_is_not_served(&enroute, &mut set, &driver);
 }
 
-/// Fails over from the first member to the second, which lacks what was stored last.
+/// Fails over from the first member to the second, which lacks the latest writes.
 fn what_is_lost_is_not_served(enroute: &Enroute, set: &mut ReplicaSet, driver: &Driver) {
     driver.inserts("lost");
     driver.becomes_a_hit("lost", set.member(0));
@@ -162,7 +161,7 @@ fn records_in_dns_name_the_members() {
     let tls = server(&workshop, "localhost");
     let mut set = ReplicaSet::start_with(2, Some(&tls), named);
     set.elect(0, |_| true);
-    // Not the primary: it is found from the other member.
+    // The seed is not the primary, which is found from this member.
     let (name, port) = set.host(1).split_once(':').expect("a port");
     let hosts = vec![(name.to_owned(), port.parse().expect("a port"))];
     let Some(names) = NameServer::start(hosts, "authSource=admin&replicaSet=rs") else { return };
@@ -199,7 +198,7 @@ fn reads_of_a_secondary_pass_to_one_and_are_not_stored() {
     }
     assert_eq!(driver.opened().len(), 2, "{:?}", driver.opened());
     assert!(!driver.opened().contains(set.host(1)));
-    // A driver that connects directly may read from whatever it is.
+    // A driver with a direct connection may read from any member.
     let first = enroute.listen_address("mongodb").to_string();
     let second = driver.opened().into_iter().find(|address| *address != first).expect("two");
     let url = format!("mongodb://{second}/?directConnection=true");
@@ -210,7 +209,7 @@ fn reads_of_a_secondary_pass_to_one_and_are_not_stored() {
         assert!(persist("find", || direct.find_one(doc! { "_id": "1" }).run()).is_some());
         assert_eq!(set.member(1).reads(), before + 1);
     }
-    // They change places. A write through either listener drops what is stored.
+    // The members swap roles. A write through either listener drops the stored entry.
     set.elect(1, |_| true);
     driver.inserts("2");
     driver.becomes_a_hit("2", set.member(1));
@@ -269,7 +268,7 @@ fn pymongo_reads_what_was_confirmed_through_elections() {
     assert!(ended.status.success(), "{}\n{}", ended.stdout, ended.stderr);
 }
 
-/// Number of writes that were confirmed to the clients.
+/// Number of writes that were acknowledged to the clients.
 fn confirmed(said: &str) -> u64 {
     let line = said.lines().rfind(|line| line.starts_with("confirmed="));
     line.map_or(0, |line| line["confirmed=".len()..].parse().expect("a number"))

@@ -1,5 +1,5 @@
-//! That a Redis key does not exist is answered from storage, until it is written: by another client
-//! of the cache, or around the cache where a feed reports it.
+//! The absence of a Redis key is served from storage until the key is written: by another client of
+//! the cache, or bypassing the cache if a feed reports the write.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;
@@ -8,7 +8,7 @@ use crate::support::raw::Raw;
 
 const ABSENT: &str = "$-1\r\n";
 
-/// Asks until storage answers.
+/// Repeats the read until it is served from storage.
 fn ask_until_hit(cache: &Cache, client: &mut Raw) {
     let hits = cache.hits();
     let started = std::time::Instant::now();
@@ -29,7 +29,7 @@ fn absent_redis_keys_are_hits_until_they_are_written() {
     reader.ask("GET k", "$1\r\nv\r\n");
     writer.ask("DEL k", ":1\r\n");
     ask_until_hit(&cache, &mut reader);
-    // Around the cache.
+    // Bypasses the cache.
     Raw::connect(redis.address()).ask("SET k w", "+OK\r\n");
     let started = std::time::Instant::now();
     loop {

@@ -1,6 +1,6 @@
-//! The admin endpoint answers those that ask for it by address, as localhost, by the machine's name
-//! or one that was configured: not a web page whose author points a name of his own at it (DNS
-//! rebinding).
+//! The admin endpoint accepts requests addressed by IP address, `localhost`, the machine's host
+//! name or a configured name, and refuses others: a web page whose DNS name points to it (DNS
+//! rebinding) gets no answer.
 
 use std::fs;
 
@@ -66,7 +66,7 @@ fn nor_is_the_receiver_that_grants_memory() {
         ask(at, &format!("{head}\r\n\r\n{body}")).status
     };
     assert_eq!(status("Host: evil.example"), 421);
-    // A page of another server sends a form, and need not read the answer.
+    // A page of another server can send a form without reading the answer.
     assert_eq!(status("Host: 127.0.0.1\r\nOrigin: https://evil.example"), 403);
     assert_eq!(fs::read_to_string(&limit).expect("it is there"), "1");
     assert_eq!(status("Host: memory.example:9130"), 200);

@@ -1,4 +1,4 @@
-//! The admin endpoint of the real binary: its counters move as the requests say, in JSON and as
+//! The admin endpoint of the real binary: its counters match the requests, in JSON and as
 //! Prometheus metrics; errors state what is expected; without the option no port is open.
 
 use std::io::Write;
@@ -30,7 +30,7 @@ fn stats(at: SocketAddr) -> Value {
     serde_json::from_str(&answer.body).unwrap()
 }
 
-/// Waits until the statistics are as `right` says.
+/// Waits until `right` is true of the statistics.
 fn stats_become(at: SocketAddr, right: impl Fn(&Value) -> bool) -> Value {
     let started = Instant::now();
     loop {
@@ -189,7 +189,7 @@ fn without_the_option_there_is_no_admin_listener() {
     assert_eq!(listening(asked.process().id()), expected);
 }
 
-/// The TCP ports a process listens on, as the kernel tells.
+/// The TCP ports on which a process listens, as the kernel reports them.
 fn listening(process: u32) -> Vec<u16> {
     let sockets: Vec<String> = fs::read_dir(format!("/proc/{process}/fd"))
         .unwrap()

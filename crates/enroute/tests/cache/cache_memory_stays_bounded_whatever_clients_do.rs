@@ -15,7 +15,7 @@ use flate2::{Compression, write::ZlibEncoder};
 
 const MIB: usize = 1 << 20;
 const MEMORY: usize = 16 * MIB;
-/// As `docs/guide/configuration.md` states it: 96 MiB and a sixteenth of `memory`.
+/// The limit stated in `docs/guide/configuration.md`: `memory` plus a sixteenth of it and 96 MiB.
 const BOUND: usize = MEMORY + MEMORY / 16 + 96 * MIB;
 const OPTIONS: &str = "[storage]\nmemory = \"16MiB\"\n";
 
@@ -25,7 +25,7 @@ fn check(cache: &Cache, attack: &str) {
     assert!(peak <= BOUND, "{attack}: {peak} bytes resident, expected at most {BOUND}");
 }
 
-/// An origin that takes connections and never says or reads anything.
+/// An origin that accepts connections and neither reads nor writes.
 fn silent_origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -60,7 +60,7 @@ fn values_that_are_all_but_whole_and_replies_that_are_not_read() {
     let cache = Cache::start("redis", redis.address(), OPTIONS);
     let mut witness = Raw::connect(cache.address());
     witness.ask("SET small v", "+OK\r\n");
-    // Just short enough to be held until it is whole.
+    // Just short enough to be buffered until it is complete.
     let unfinished = at_once(150, |_| {
         let mut client = Raw::connect(cache.address());
         client.ask("PING", "+PONG\r\n");
@@ -78,7 +78,7 @@ fn values_that_are_all_but_whole_and_replies_that_are_not_read() {
     drop(unfinished);
 
     let value = "v".repeat(1_000_000);
-    // While what those clients kept is still counted, the next large client is closed.
+    // While the buffers of those clients are still counted, the next large client is closed.
     let began = Instant::now();
     let stored = || {
         let client = redis::Client::open(format!("redis://{}", cache.address())).expect("a URL");

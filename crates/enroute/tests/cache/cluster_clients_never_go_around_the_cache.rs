@@ -1,5 +1,5 @@
-//! Three listeners before a Redis Cluster of three nodes: a cluster client that knows one of them
-//! finds all of them and none of the nodes, and stays right while slots move.
+//! Three listeners in front of a Redis Cluster of three nodes: a cluster client that knows one
+//! listener discovers all three and no node, also while slots move.
 
 use std::process::Command;
 
@@ -57,7 +57,7 @@ fn a_node_without_listener_is_named_once() {
     assert_eq!(log.matches(&stranger).count(), 1, "{log}");
 }
 
-/// A client that still asks the old owner is told what the new owner has.
+/// A client that still asks the old owner is redirected, and gets the value of the new owner.
 fn a_slot_moves(nodes: &[Redis], cache: &Cache) {
     let (key, slot) = ("foo", 12182);
     let mut clients: Vec<Raw> = cache.addresses().iter().map(|at| Raw::connect(*at)).collect();
@@ -72,7 +72,7 @@ fn a_slot_moves(nodes: &[Redis], cache: &Cache) {
     let moved = ask(&mut clients[other], &format!("STRLEN {key}"));
     assert_eq!(moved, format!("-MOVED {slot} {}\r\n", cache.addresses()[owner]));
 
-    // Node to node, unseen by the cache.
+    // Node to node, bypassing the cache.
     let mut direct: Vec<Raw> = nodes.iter().map(|node| Raw::connect(node.address())).collect();
     let ids: Vec<String> = direct.iter_mut().map(node_id).collect();
     direct[other].ask(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", ids[owner]), "+OK\r\n");

@@ -1,4 +1,4 @@
-//! `enroute config check` says where each kind of mistake is, and what to write instead.
+//! `enroute config check` reports the position of each kind of mistake, and what to write instead.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! A demonstration that is killed takes the processes it started with it.
+//! When a demonstration is killed, the processes that it started end too.
 
 use std::{
     fs,
@@ -19,7 +19,7 @@ fn children(parent: u32) -> Vec<u32> {
     text.expect("it runs").split_whitespace().map(|id| id.parse().expect("a number")).collect()
 }
 
-/// Whether a process still runs; one that has ended may wait to be collected.
+/// Whether a process is running; a zombie is not.
 fn runs(process: u32) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat"));
     stat.is_ok_and(|stat| !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z')))

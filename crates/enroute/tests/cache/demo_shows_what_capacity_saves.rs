@@ -1,4 +1,5 @@
-//! The real binary's `demo`: what fits is answered nearby, and Ctrl-C ends it with what was read.
+//! The `demo` of the real binary: keys that fit are served from storage, and Ctrl-C ends it with
+//! results.
 
 use std::process::Command;
 
@@ -21,7 +22,7 @@ fn number(row: &Value, column: &str) -> f64 {
 
 #[test]
 fn demo_shows_what_capacity_saves() {
-    // On a busy machine three seconds may not be enough to ask for some keys twice.
+    // On a busy machine three seconds may be too short to read any key twice.
     let mut tables = ["3", "10", "30"].into_iter().map(|seconds| rows(&demo(seconds).wait()));
     let has_hits = |rows: &Vec<Value>| number(&rows[4], "hit_ratio") > 0.1;
     let rows = tables.find(has_hits).expect("a table with hits");

@@ -1,5 +1,5 @@
-//! A replica set names its members in every greeting. Through the cache a driver sees the cache
-//! instead, connects to no other address, and continues when the set of members changes.
+//! Every `hello` reply of a replica set lists its members. Through the cache a driver sees the
+//! cache's address instead, connects to no other, and continues when the members change.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

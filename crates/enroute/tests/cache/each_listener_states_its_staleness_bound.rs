@@ -1,5 +1,5 @@
-//! How long a write that bypasses the cache can stay unseen is stated for each listener: at the
-//! start, as a metric and in the statistics.
+//! For each listener, the bound on how long a write that bypasses the cache can stay unseen is
+//! reported: at startup, as a metric and in the statistics.
 
 use crate::support::{
     enroute::{Enroute, admin},
@@ -16,7 +16,7 @@ const LISTENERS: [(&str, &str, &str, &str); 4] = [
 #[test]
 fn each_listener_states_its_staleness_bound() {
     let mut config = "[admin]\nlisten = \"127.0.0.1:0\"\n[storage]\nttl = \"40s\"\n".to_owned();
-    // Nothing answers there: the bound is known before.
+    // No origin is running: the bound is known without it.
     let origins = LISTENERS.map(|_| free_address());
     for ((scheme, options, ..), origin) in LISTENERS.iter().zip(origins) {
         config.push_str(&format!(

@@ -1,5 +1,5 @@
-//! The origins themselves, through their official clients and nothing of ours in between: when
-//! this fails, look at the installation before looking at enroute.
+//! The origins themselves, through their official clients and without enroute: if this fails, check
+//! the installation first.
 
 use crate::support::origins::{Mongo, Redis};
 use bson::{Document, doc};

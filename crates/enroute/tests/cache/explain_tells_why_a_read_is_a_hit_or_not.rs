@@ -1,5 +1,5 @@
-//! `enroute explain` against the running binary: it tells what the next read will be, and leaves
-//! the cache as it was.
+//! `enroute explain` with the running binary: it reports the result of the next read, and does not
+//! change the cache.
 
 use crate::support::{
     enroute::{Cache, Enroute, admin, admin_post},
@@ -9,7 +9,7 @@ use crate::support::{
 use mongodb::bson::{Document, doc};
 use serde_json::Value;
 
-/// What `enroute explain` prints, on either stream, and whether it succeeded.
+/// The output of `enroute explain` on both streams, and whether it succeeded.
 fn explain(arguments: &[&str]) -> (bool, String) {
     let ended = Enroute::start(&[&["explain"], arguments].concat()).wait();
     (ended.status.success(), ended.stdout + &ended.stderr)
@@ -38,7 +38,7 @@ fn explain_tells_a_miss_then_a_hit_and_changes_nothing() {
     let (done, text) = explain(&asked);
     assert!(done && text.contains("result: miss (not-stored)"), "{text}");
 
-    // The first read makes the origin say what the connection may read.
+    // The first read makes the cache query the connection's rights.
     for _ in 0..2 {
         redis::cmd("GET").arg("user:1").exec(&mut client).unwrap();
     }

@@ -1,4 +1,4 @@
-//! A feed with a wrong password says so once, and asks ever more rarely.
+//! A feed with a wrong password logs this once, and retries with exponential backoff.
 
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,6 @@ fn feed_that_is_refused_backs_off() {
     let log = cache.process().stderr();
     let told: Vec<&str> = log.lines().filter(|line| line.contains("feed lost")).collect();
     assert!(told.len() == 1 && told[0].contains("WRONGPASS"), "{told:#?}");
-    // One of them was the watch's; between the feed's five lie 0.25, 0.5, 1 and 2 s.
+    // One refusal is the watch's; the intervals between the feed's five are 0.25, 0.5, 1 and 2 s.
     assert!(began.elapsed() > Duration::from_secs(3), "it does not back off");
 }

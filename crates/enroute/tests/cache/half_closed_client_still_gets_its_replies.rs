@@ -1,4 +1,5 @@
-//! A client that says all it has to say and then shuts its side, as `nc` does, gets every reply.
+//! A client that shuts down its sending side after its last request, as `nc` does, gets every
+//! reply.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;
@@ -7,7 +8,7 @@ use crate::support::raw::Raw;
 #[test]
 fn half_closed_client_still_gets_its_replies() {
     let Some(redis) = Redis::start() else { return };
-    // Less room than requests: some are taken up only after others are answered.
+    // Less room than requests: some are read only after others were answered.
     let options = "[limits]\npipeline_max = 8\nbuffered_bytes_max = \"64KiB\"\n";
     let cache = Cache::start("redis", redis.address(), options);
     let value = "v".repeat(1_000);

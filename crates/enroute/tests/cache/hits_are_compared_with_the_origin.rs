@@ -1,6 +1,6 @@
-//! `verify`: a share of the hits is asked at the origin too. Whatever clients write through the
-//! cache, no difference is found; one that was made around the cache is; and so is a cache that
-//! stores late replies.
+//! `verify`: a share of the hits is compared with the origin. Writes through the cache cause no
+//! difference; a write that bypasses the cache is detected, and so is a cache that stores late
+//! replies.
 
 use std::{
     env,
@@ -16,12 +16,12 @@ use crate::support::{
 };
 
 const CLIENTS: u64 = 8;
-/// Few enough that reads and writes of a key meet.
+/// Few keys, so that reads and writes of a key overlap.
 const KEYS: u64 = 32;
 /// A minute of load.
 const LOAD: Duration = Duration::from_secs(60);
 
-/// Clients read and write keys side by side until `seen` says so of the statistics, a minute at
+/// Clients read and write keys concurrently until `seen` is true of the statistics, for a minute at
 /// most. Returns the last statistics.
 fn load(cache: &Cache, seen: impl Fn(&Statistics) -> bool) -> Statistics {
     let (started, over) = (Instant::now(), AtomicBool::new(false));
@@ -31,7 +31,7 @@ fn load(cache: &Cache, seen: impl Fn(&Statistics) -> bool) -> Statistics {
             scope.spawn(move || {
                 let mut random = client;
                 while !over.load(Relaxed) {
-                    // Knuth's generator; its high bits are the random ones.
+                    // Knuth's generator; only its high bits are random.
                     random =
                         random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1 + client);
                     let key = (random >> 32) % KEYS;
@@ -80,7 +80,7 @@ fn a_write_around_the_cache_is_found_and_its_entry_dropped() {
     let (mut client, mut direct) = (cache.redis(), redis.connection());
     let mut get = || redis::cmd("GET").arg("user:1").query::<String>(&mut client).unwrap();
     redis::cmd("SET").arg("user:1").arg("one").exec(&mut direct).unwrap();
-    // The first reads ask for rights and fill.
+    // The first reads query the rights and fill.
     loop {
         assert_eq!(get(), "one");
         if counted(&cache.statistics(), "verified") > 0.0 {

@@ -1,5 +1,6 @@
-//! Malformed, truncated and oversized frames: one clear log line with offset, expected and got;
-//! that connection is closed, a counter is raised, and other connections are unaffected.
+//! Malformed, truncated and oversized frames: one log line states the offset, the expected and the
+//! found value; the connection is closed, a counter is incremented, and other connections are
+//! unaffected.
 
 use std::net::TcpListener;
 use std::thread;
@@ -27,7 +28,7 @@ fn of_redis_clients() {
         ("GET \"k\r\n", "-ERR Protocol error: unbalanced quotes in request\r\n", "at byte"),
     ];
     for (said, told, logged) in hostile {
-        // Each its own: a second line about clients like this would wait for its interval.
+        // A cache per case: a second line about the same cause would be rate-limited.
         let cache = Cache::start("redis", redis.address(), options);
         let mut witness = Raw::connect(cache.address());
         witness.ask("SET k v", "+OK\r\n");
@@ -41,7 +42,7 @@ fn of_redis_clients() {
         let lines = cache.process().stderr();
         assert_eq!(lines.lines().filter(|line| line.contains(&peer)).count(), 1, "{lines}");
         witness.ask("GET k", "$1\r\nv\r\n");
-        // Cut off in the middle of a request: nothing to say about that, nothing kept either.
+        // Closed in the middle of a request: nothing is logged and nothing is kept.
         Raw::connect(cache.address()).say("*2\r\n$3\r\nGET\r\n$100\r\nab");
         let statistics = cache.statistics_once(|statistics| statistics["connections"] == 1.0);
         assert_eq!(statistics.get("refused-frames"), Some(&1.0), "{statistics:?}");

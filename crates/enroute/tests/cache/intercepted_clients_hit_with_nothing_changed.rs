@@ -1,6 +1,6 @@
 //! `enroute intercept` on a router between a client and its Redis, all three in namespaces made by
-//! the test: the client connects to the server's address, is diverted transparently, and gets hits.
-//! Afterwards it talks to the server directly, and the router is unchanged.
+//! the test: the client connects to the server's address, is transparently diverted, and gets hits.
+//! Afterwards it connects to the server directly, and the router is unchanged.
 
 use std::net::TcpStream;
 use std::process::{Command, Output};
@@ -85,7 +85,7 @@ impl Path {
         self.client.run(|| client.get_connection_with_timeout(PATIENCE)).unwrap()
     }
 
-    /// Returns the answer of a server that is asked directly, past the cache.
+    /// Returns the reply of a server that is asked directly, bypassing the cache.
     fn ask(&self, server: &str, command: &str) -> String {
         self.servers.sh(&format!("redis-cli -h {server} {command}"))
     }
@@ -188,7 +188,7 @@ fn a_mongodb_driver_hits_with_nothing_changed() {
     path.intercept("--protocol mongodb --to 0.0.0.0:27018 apply");
     let reads = |count, expected: &'static str, write: Document| {
         path.client.run(|| {
-            // Its tasks stay on this thread, and so in the client's namespace.
+            // Its tasks stay on this thread, and therefore in the client's namespace.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async {
                 let url = format!("mongodb://{ONE}/?directConnection=true");
@@ -213,7 +213,7 @@ fn a_mongodb_driver_hits_with_nothing_changed() {
     assert_eq!(path.traces(), before);
     let hits = path.hits(&cache);
     reads(5, "third", doc! { "$set": { "says": "third" } });
-    assert_eq!(path.hits(&cache), hits, "it still goes through the cache");
+    assert_eq!(path.hits(&cache), hits, "the client still connects through the cache");
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn an_interception_outlives_a_crash_and_is_still_removed() {
     let status = String::from_utf8(path.intercept("status").stdout).unwrap();
     assert!(status.contains("redirect to :6380") && !status.contains("fwmark"), "{status}");
     assert!(path.client.run(|| TcpStream::connect((ONE, 6379))).is_err());
-    // A new cache takes over what was applied before it.
+    // A new cache takes over the plan that was applied before.
     let cache = path.cache("redis://0.0.0.0:6380");
     assert_eq!(get(&mut path.connect(ONE), "key"), "value");
     drop(cache);
@@ -270,7 +270,7 @@ fn a_client_of_the_cache_itself_causes_no_loop() {
         assert!(refused.is_err(), "an origin was found where there is none");
     }
     cache.stderr_line("it connected to this listener itself");
-    // The listener has not counted them in for ever.
+    // The listener does not count these connections forever.
     let started = Instant::now();
     loop {
         let answer = path.router.run(|| admin(cache.admin_address(), "/stats"));
@@ -289,7 +289,7 @@ fn programs_beside_the_cache_are_intercepted_and_the_cache_is_not() {
     let cache = path.cache("redis://127.0.0.1:6380");
     path.intercept("--protocol redis --to 127.0.0.1:6380 --local --cache-user 0 apply");
     path.ask(ONE, "SET key value");
-    // The first read of each connection passes, with the question whose it is.
+    // The first read of each connection is forwarded, with the query of the connection's rights.
     let as_nobody =
         format!("setpriv --reuid 65534 --clear-groups redis-cli -h {ONE} -r 10 GET key");
     for _ in 0..3 {
@@ -297,7 +297,7 @@ fn programs_beside_the_cache_are_intercepted_and_the_cache_is_not() {
     }
     let (hits, gets) = (path.hits(&cache), path.gets(ONE));
     assert!(hits > 0 && hits + gets == 30, "{hits} hits, {gets} at the origin");
-    // The cache's own user goes directly.
+    // The cache's own user connects directly.
     assert_eq!(path.router.sh(&format!("redis-cli -h {ONE} GET key")).trim(), "value");
     assert_eq!((path.hits(&cache), path.gets(ONE)), (hits, gets + 1));
     path.intercept("remove");

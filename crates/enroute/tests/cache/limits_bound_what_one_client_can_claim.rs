@@ -78,12 +78,12 @@ fn a_reply_of_200_megabytes_to_a_client_that_does_not_read_stays_at_the_origin()
     // The origin blocks when its output is not read.
     let stuck = wait_until_still(&sent);
     let grown = resident_bytes(&cache).saturating_sub(before);
-    eprintln!("the origin got rid of {stuck} bytes; the cache grew by {grown}");
+    eprintln!("the origin sent {stuck} bytes; the cache grew by {grown}");
     assert!(stuck < REPLY_BYTES / 4, "{stuck} bytes left the origin");
     assert!(grown < 16_000_000, "the cache grew by {grown} bytes");
 
-    // Other clients are served during that, and the reply arrives completely once it is read, even
-    // slowly.
+    // Meanwhile other clients are served, and the reply arrives completely once the client reads
+    // it, even slowly.
     let mut heard = 0;
     let mut buffer = vec![0; 300_000];
     client.hear(format!("${REPLY_BYTES}\r\n"));
@@ -116,7 +116,7 @@ fn requests_to_an_origin_that_does_not_read_stay_with_the_client() {
     let _stays = accept_client(&origin);
     let stuck = wait_until_still(&sent);
     let grown = resident_bytes(&cache).saturating_sub(before);
-    eprintln!("the client got rid of {stuck} bytes; the cache grew by {grown}");
+    eprintln!("the client sent {stuck} bytes; the cache grew by {grown}");
     assert!(grown < 8_000_000, "the cache grew by {grown} bytes");
     client.stream().shutdown(std::net::Shutdown::Both).expect("an open connection");
     ended.recv_timeout(PATIENCE).expect("the writer ends");
@@ -149,7 +149,7 @@ fn hits_to_a_client_that_does_not_read_stay_in_storage() {
     }
 }
 
-/// An origin that answers whatever it hears with one large value, and says how much of it has gone.
+/// An origin that answers any input with one large value; `sent` is the number of bytes written.
 fn large_reply(bytes: usize, sent: Arc<AtomicUsize>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -165,14 +165,14 @@ fn large_reply(bytes: usize, sent: Arc<AtomicUsize>) -> SocketAddr {
             sent.fetch_add(piece.len(), Ordering::Relaxed);
         }
         let _ = connection.write_all(b"\r\n");
-        // The PTTL after it.
+        // The reply to PTTL.
         let _ = connection.write_all(b":-1\r\n");
         let _ = connection.read(&mut [0; 100]);
     });
     address
 }
 
-/// Waits until the number has stopped growing, and says what it is.
+/// Waits until the number stops growing; returns it.
 fn wait_until_still(number: &AtomicUsize) -> usize {
     let mut then = (number.load(Ordering::Relaxed), Instant::now());
     wait_until(|| {
@@ -180,7 +180,7 @@ fn wait_until_still(number: &AtomicUsize) -> usize {
         if now != then.0 || now == 0 {
             then = (now, Instant::now());
         }
-        // Nothing announces that nothing more will happen.
+        // There is no event for this, so 300 ms without growth count as still.
         then.1.elapsed() > Duration::from_millis(300)
     });
     then.0

@@ -1,5 +1,5 @@
-//! Storage grows, shrinks and is emptied while the real binary serves: over HTTP, and by SIGHUP
-//! after its configuration file changed.
+//! Storage grows, shrinks and is emptied while the real binary serves: through HTTP, and by SIGHUP
+//! after a change of the configuration file.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -27,7 +27,7 @@ fn read_all(client: &mut redis::Connection, keys: u32) {
     }
 }
 
-/// A redis that holds what is read here, put there past the cache.
+/// A Redis with the keys that are read here, written bypassing the cache.
 fn origin() -> Option<Redis> {
     let redis = Redis::start()?;
     let mut direct = client(redis.address());
@@ -42,7 +42,7 @@ fn storage(at: SocketAddr) -> Value {
     stats["storage"].clone()
 }
 
-/// Waits until storage is as `right` says.
+/// Waits until `right` is true of the storage statistics.
 fn storage_becomes(at: SocketAddr, right: impl Fn(&Value) -> bool) {
     let started = Instant::now();
     while !right(&storage(at)) {
@@ -60,7 +60,7 @@ fn limits_change_over_http() {
     let at = enroute.admin_address();
     let mut client = client(enroute.listen_address("redis"));
     read_all(&mut client, KEYS);
-    // A key is stored a moment after its reply: its expiry is asked after it.
+    // A key is stored a moment after its reply, because its TTL is queried then.
     storage_becomes(at, |storage| storage["items"] == KEYS);
 
     let answer = admin_post(at, "/storage", r#"{"items": 40}"#);
@@ -119,6 +119,6 @@ fn limits_change_by_sighup() {
     let error = process.stderr_line("SIGHUP: reload failed").unwrap();
     assert!(error.contains("enroute.toml:3:12"), "{error}");
     assert_eq!(storage(at)["items_max"], 30);
-    // The connection has survived all of it.
+    // The connection is still open.
     read_all(&mut client, 10);
 }

@@ -1,11 +1,11 @@
-//! `--log debug` tells each connection and decision, `--log trace` each step of a request; neither
+//! `--log debug` logs each connection and decision, `--log trace` each step of a request; neither
 //! shows a value or a password, and a key cannot forge a line.
 
 use serde_json::Value;
 
 use crate::support::{enroute::Enroute, origins::Redis};
 
-/// A key that would begin a line of its own and colour the terminal.
+/// A key that contains a line break and a terminal escape sequence.
 const KEY: &str = "user:1\n\u{1b}[31m";
 const ESCAPED: &str = r"user:1\n\x1b[31m";
 const VALUE: &str = "do-not-show-this-value";
@@ -21,7 +21,7 @@ fn used(redis: &Redis, options: &[&str]) -> Enroute {
     let mut client = client.get_connection().unwrap();
     redis::cmd("AUTH").arg("default").arg(PASSWORD).exec(&mut client).ok();
     redis::cmd("SET").arg(KEY).arg(VALUE).exec(&mut client).unwrap();
-    // The first read makes the origin say what the connection may read.
+    // The first read makes the cache query the connection's rights.
     for _ in 0..4 {
         let read: String = redis::cmd("GET").arg(KEY).query(&mut client).unwrap();
         assert_eq!(read, VALUE);

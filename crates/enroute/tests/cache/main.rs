@@ -1,6 +1,6 @@
-//! The cache as its users meet it: the real binary between real clients and real origins.
+//! End-to-end tests of the cache: the real binary between real clients and real origins.
 //!
-//! One behaviour a file. One process runs them side by side; none shares anything with another.
+//! One behaviour per file. The tests run concurrently in one process and share nothing.
 
 #[path = "../support/mod.rs"]
 mod support;

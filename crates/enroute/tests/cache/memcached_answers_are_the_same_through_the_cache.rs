@@ -1,5 +1,5 @@
-//! The same requests, to a memcached directly and to another through the cache: the answers are the
-//! same, byte for byte, and many of them came from storage.
+//! The same requests to a memcached directly and to another through the cache: the replies are
+//! identical, byte for byte, and many of them came from storage.
 
 use std::net::SocketAddr;
 
@@ -7,8 +7,8 @@ use crate::support::enroute::Cache;
 use crate::support::origins::Memcached;
 use crate::support::raw::Raw;
 
-/// One request a line, `|` for a line end; each is made three times, so that a read misses, fills
-/// and hits. No `decr` shortens its number: memcached pads it with a space or not, as it happens.
+/// One request per line, `|` for a line end; each is made three times, so that a read misses, fills
+/// and hits. No `decr` shortens its number: memcached may or may not pad it with a space.
 const REQUESTS: &str = "\
 set a 7 0 5|hello
 get a
@@ -92,7 +92,7 @@ fn memcached_answers_are_the_same_through_the_cache() {
     assert!(statistics["hits"] >= 30.0, "{statistics:?}");
 }
 
-/// The answer, up to that to `mn`.
+/// The reply, up to that to `mn`.
 fn ask(connection: &mut Raw, request: &str) -> String {
     connection.say(format!("{}\r\nmn\r\n", request.replace('|', "\r\n")));
     let mut answer = String::new();

@@ -1,5 +1,5 @@
-//! Many clients, few keys, a path that breaks: all answers to memcached clients through the cache
-//! could have come from one copy of the data.
+//! Many clients, few keys, a network path that breaks: the history of memcached clients through the
+//! cache is linearizable.
 
 use std::env;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::support::history::{self, Verdict};
 use crate::support::memcached_history::{path_to, record};
 use crate::support::origins::Memcached;
 
-/// Longer than any write is under way here after its connection was lost, cuts included.
+/// Longer than a write can be in flight after its connection was lost, cuts included.
 const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"2s\"\n";
 
 #[test]
@@ -28,13 +28,13 @@ fn memcached_history_of_200_000_operations_is_linearizable() {
     });
 }
 
-/// The same test must see a cache whose leases accept every late reply.
+/// The test must detect a cache whose leases accept every late reply.
 #[test]
 #[ignore = "needs a broken build: make soak"]
 fn a_memcached_cache_without_leases_is_found_out() {
     let program = env::var("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build");
     let is_found = |seed| {
-        // Where there is nothing to run it with, there is nothing to find.
+        // Without the tools to run it, nothing can be detected.
         run(Path::new(&program), 200_000, seed).is_none_or(|(verdict, _)| !verdict.linearizable)
     };
     assert!(history::seeds().any(is_found), "linearizable every time");

@@ -1,7 +1,7 @@
 //! Two faults at a time, drawn from a printed seed, while memcached clients read and write through
-//! the cache: the origin is stopped (SIGSTOP), or killed and restarted with nothing in it, the path
-//! to it is cut, the cache is stopped, its memory is short. The answers to clients are still those
-//! of one copy of the data, which each kill empties.
+//! the cache: the origin is stopped (SIGSTOP), or killed and restarted empty, the path to it is
+//! cut, the cache is stopped, its memory is short. The history is linearizable, where each kill
+//! empties the origin.
 
 use std::env;
 use std::path::Path;
@@ -14,12 +14,12 @@ use crate::support::origins::Memcached;
 use crate::support::seeds;
 use crate::support::troubled::{Troubled, WITHOUT_FEED};
 
-/// Of each client, so that one run is one history that can be checked.
+/// Pause of each client between operations, so that the history of a run can be checked.
 const PAUSE: Duration = Duration::from_millis(4);
-/// Beyond these a run says little.
+/// With fewer hits a run proves little.
 const HITS_MIN: f64 = 500.0;
 
-/// Returns the history of every pair of faults; none where something is not installed.
+/// Checks the history of every pair of faults; `None` if a tool is not installed.
 fn history(program: &Path, seed: u64) -> Option<Verdict> {
     history::checker()?;
     let origin = Memcached::start()?;
@@ -48,13 +48,13 @@ fn for_an_hour() {
     seeds::each("memcached_two_faults", hour, is_linearizable);
 }
 
-/// The same test must see a cache whose leases accept every late reply.
+/// The test must detect a cache whose leases accept every late reply.
 #[test]
 #[ignore = "needs a broken build: make soak"]
 fn a_memcached_cache_without_leases_is_found_out() {
     let program = env::var("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build");
     let is_found = |seed| {
-        // Nothing is there to run it with.
+        // Without the tools to run it, nothing can be detected.
         history(Path::new(&program), seed).is_none_or(|verdict| !verdict.linearizable)
     };
     assert!(history::seeds().any(is_found), "linearizable every time");

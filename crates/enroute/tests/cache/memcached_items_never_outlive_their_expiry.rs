@@ -1,5 +1,5 @@
-//! An item that memcached has let expire, or has flushed, is served to no client of the cache: as
-//! soon as memcached itself says that it is absent, the cache does.
+//! An item that memcached has let expire, or has flushed, is served to no client of the cache once
+//! memcached itself reports it as absent.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::support::origins::Memcached;
 use crate::support::process::PATIENCE;
 use crate::support::raw::Raw;
 
-/// Each lets the item `KEY` expire, and is answered by these lines. `|` ends a line.
+/// Each request lets the item `KEY` expire, and has this reply. `|` ends a line.
 const LIMITED: [(&str, &str); 7] = [
     ("set KEY 0 8 1|x", "STORED|"),
     ("set KEY 0 0 1|x|touch KEY 8", "STORED|TOUCHED|"),
@@ -19,7 +19,7 @@ const LIMITED: [(&str, &str); 7] = [
     ("set KEY 0 8 1|5|incr KEY 1", "STORED|6|"),
     ("mg KEY N8 v", "VA 0 W||"),
 ];
-/// A cache on a slow machine may find less than two seconds left each time.
+/// A cache on a slow machine may find less than two seconds of TTL left every time.
 const ATTEMPTS: usize = 5;
 
 #[test]
@@ -41,7 +41,7 @@ fn memcached_items_never_outlive_a_delayed_flush() {
     }
 }
 
-/// Reads until the items are absent, of memcached and then through the cache. Returns whether there
+/// Reads until the items are absent in memcached, and then through the cache. Returns whether there
 /// were hits.
 fn end_together(origin: &Memcached, options: &str, commands: &[(&str, &str)]) -> bool {
     let cache = Cache::start("memcached", origin.address(), options);

@@ -1,5 +1,5 @@
-//! The same script, to a MongoDB server directly and to another through the cache: the official
-//! driver is told the same, and many answers came from storage.
+//! The same script with a MongoDB server directly and with another through the cache: the official
+//! driver gets the same results, and many replies came from storage.
 
 use std::net::SocketAddr;
 
@@ -192,7 +192,7 @@ impl Told {
         });
     }
 
-    /// Asked three times: it misses, fills and hits.
+    /// Reads three times: a miss, a fill and a hit.
     fn read(&mut self, from: &Collection<Document>, id: impl Into<Bson>) {
         let id = id.into();
         for _ in 0..3 {

@@ -1,6 +1,6 @@
-//! Many MongoDB clients, few documents, a path that breaks, an origin that is killed and restarted
-//! with nothing in it: whatever drivers are told through the cache could have come from one copy of
-//! the data, which each kill empties.
+//! Many MongoDB clients, few documents, a network path that breaks, an origin that is killed and
+//! restarted empty: the history of the drivers through the cache is linearizable, where each kill
+//! empties the origin.
 
 use std::env;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use testbed::link::{Relay, RelayConfig};
 
-/// One break of the path in this number comes with a kill of the origin.
+/// One in this many breaks of the path also kills the origin.
 const KILLED_OF: u32 = 4;
 
 #[test]
@@ -37,14 +37,14 @@ fn mongodb_history_of_200_000_operations_is_linearizable() {
     });
 }
 
-/// The same test must see a cache whose leases accept every late reply.
+/// The test must detect a cache whose leases accept every late reply.
 #[test]
 #[ignore = "needs a broken build: make soak"]
 fn a_cache_of_mongodb_without_leases_is_found_out() {
     let program = env::var("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build");
     let is_found = |seed| {
         let seen = run(Path::new(&program), 100_000, seed);
-        // Nothing is there to run it with.
+        // Without the tools to run it, nothing can be detected.
         seen.is_none_or(|(verdict, _)| !verdict.linearizable)
     };
     assert!(history::seeds().any(is_found), "linearizable every time");
@@ -60,7 +60,7 @@ fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     config.down.jitter = Duration::from_millis(1);
     config.handshake = false;
     config.seed = seed;
-    // Longer than any write is under way here after its connection was lost.
+    // Longer than a write can be in flight after its connection was lost.
     let options = "workers = 2\n[storage]\nquarantine = \"3s\"\n";
     let cache = Cache::run(program, &[("mongodb", config.listen, "")], options);
 
@@ -87,8 +87,8 @@ fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     Some((verdict, statistics["hits"] as u64))
 }
 
-/// Takes the path away with all its connections, brings it back, delays it, or kills the origin:
-/// says how often.
+/// Takes the path down with all its connections, restores it, delays it, or kills the origin;
+/// returns the numbers of breaks and kills.
 fn make_trouble(
     config: &RelayConfig,
     origin: &mut Mongo,

@@ -29,7 +29,7 @@ fn with_mongo_java() {
 
 fn clients_go_on(start: fn() -> Option<Mongo>) {
     let Some(origin) = start() else { return };
-    // The origin goes and comes back with the relay: its state survives, its connections do not.
+    // The relay stands for the origin: its connections are lost, its state is not.
     let mut config = RelayConfig::new(origin.address());
     config.listen = free_address();
     let relay = Relay::start(config.clone()).expect("a relay");
@@ -47,7 +47,8 @@ fn clients_go_on(start: fn() -> Option<Mongo>) {
         // The rights of a new client cannot be determined.
         let refused = find(&users(cache.address()), "42").expect_err("not proven");
         assert_eq!(code(&refused), Some(HOST_UNREACHABLE), "{refused}");
-        // Each is a new client: it greets on new connections and watches the server with another.
+        // Each is a new client: it handshakes on new connections and monitors the server on
+        // another.
         for users in [&old, &users(cache.address()), &users(cache.address())] {
             let refused = find(users, "missing").expect_err("not stored");
             assert_eq!(code(&refused), Some(HOST_UNREACHABLE), "{refused}");
@@ -75,7 +76,7 @@ fn a_greeting_is_repeated_for_as_long_as_answers_are() {
     assert!(["400ms", "4s", "30s"].into_iter().any(is_repeated), "the greeting is not repeated");
 }
 
-/// Whether a greeting was repeated while the origin was away; then it aged.
+/// Whether a `hello` reply was repeated while the origin was down, until it expired.
 fn is_repeated_and_ages(origin: &Mongo, ttl: &str) -> bool {
     let relay = Relay::start(RelayConfig::new(origin.address())).expect("a relay");
     let options = format!("[storage]\nttl = \"{ttl}\"\n");
@@ -91,7 +92,7 @@ fn is_repeated_and_ages(origin: &Mongo, ttl: &str) -> bool {
     }
     assert_eq!(greeting.get_bool("isWritablePrimary").ok(), Some(true), "{greeting}");
     assert!(!greeting.contains_key("topologyVersion"), "{greeting}");
-    // A client that logs in does not get the greeting of another client.
+    // A client that logs in does not get the reply of another client.
     let known = doc! { "hello": 1, "saslSupportedMechs": "admin.user", "$db": "admin" };
     assert_eq!(refusal(&ask(&known)), Some(HOST_UNREACHABLE));
     assert_eq!(refusal(&ask(&doc! { "ping": 1, "$db": "admin" })), Some(HOST_UNREACHABLE));

@@ -1,5 +1,5 @@
-//! The configuration is read again by SIGHUP and by `POST /reload` while a client is connected:
-//! what can change at once does, the rest is named, and a file with a mistake changes nothing.
+//! The configuration is reloaded by SIGHUP and by `POST /reload` while a client is connected:
+//! options that can change at once do, others are named, and a file with a mistake changes nothing.
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -59,7 +59,7 @@ impl World {
         redis::cmd("GET").arg(key).query(&mut self.client).expect("still connected")
     }
 
-    /// Stores `before` in the cache and `after` at the origin, behind the back of the cache.
+    /// Stores `before` in the cache, then writes `after` to the origin, bypassing the cache.
     fn store_then_bypass(&mut self, key: &str, before: &str, after: &str) {
         redis::cmd("SET").arg(key).arg(before).exec(&mut self.client).expect("still connected");
         let (started, hits) = (Instant::now(), self.stats()["reads"]["hits"].clone());
@@ -77,7 +77,7 @@ fn options_change_while_clients_stay_connected() {
     let Some(mut world) = World::start("", "") else { return };
     let process = |world: &World, line: &str| world.enroute.stderr_line(line);
 
-    // A shorter ttl holds for what is stored already.
+    // A shorter TTL applies to entries that are already stored.
     world.store_then_bypass("user:1", "one", "two");
     world.write("[storage]\nttl = \"90s\"", "");
     world.enroute.process().signal("HUP");
@@ -86,7 +86,7 @@ fn options_change_while_clients_stay_connected() {
     assert_eq!(world.get("user:1"), "two");
     assert_eq!(world.stats()["listeners"][0]["staleness_bound_seconds"], 90.0);
 
-    // A key that is excluded is no hit from then on, in no connection.
+    // An excluded key is no longer a hit, on any connection.
     world.store_then_bypass("user:1", "three", "four");
     let (top, exclude) = ("workers = 1\n[storage]\nttl = \"90s\"", "exclude = [\"user:*\"]");
     world.write(top, exclude);
@@ -99,7 +99,7 @@ fn options_change_while_clients_stay_connected() {
     process(&world, "POST /reload: [[listener]] redis://127.0.0.1:0 exclude changed");
     process(&world, "POST /reload: workers changed in the file; restart to apply it");
 
-    // A limit: the client that is connected stays, another is turned away.
+    // A connection limit: the connected client stays, another is refused.
     let top = "workers = 1\n[storage]\nttl = \"90s\"\n[limits]\nconnections_max = 1";
     world.write(top, exclude);
     world.enroute.process().signal("HUP");
@@ -109,7 +109,7 @@ fn options_change_while_clients_stay_connected() {
     assert!(asked.is_err(), "the limit is reached");
     assert_eq!(world.stats()["listeners"][0]["connections_max"], 1);
 
-    // Mistakes change nothing, whatever else is in the file.
+    // A mistake anywhere in the file: nothing changes.
     world.write("[storage]\nttl = \"never\"", "");
     let (status, error) = world.reload();
     let error = error["error"].as_str().expect("an error").to_owned();
@@ -121,7 +121,7 @@ fn options_change_while_clients_stay_connected() {
     redis::cmd("SET").arg("user:1").arg("five").exec(&mut world.direct).unwrap();
     assert_eq!(world.get("user:1"), "five", "still excluded");
 
-    // The same file again: nothing has changed since, but one option still waits.
+    // The same file again: nothing has changed, but one option still needs a restart.
     world.write(top, exclude);
     let expected = serde_json::json!({"changed": [], "needs_restart": ["workers"]});
     assert_eq!(world.reload(), (200, expected));
@@ -159,7 +159,7 @@ fn ttl_follows_the_key() {
         let left: f64 = left.expect("its age").parse().expect("seconds");
         assert!(left <= ttl && left > ttl - 60.0, "{told}");
     }
-    // One that is shorter holds at once.
+    // A shorter TTL applies at once.
     world.write("[storage]\nttl = \"2min\"", &rules.replace("70s", "65s"));
     let changed = serde_json::json!(["[[listener]] redis://127.0.0.1:0 ttl"]);
     assert_eq!(world.reload().1["changed"], changed);

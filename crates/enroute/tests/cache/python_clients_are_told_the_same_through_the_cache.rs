@@ -1,5 +1,5 @@
-//! pymongo, redis-py and pymemcache: the same script, directly and through the cache, prints the
-//! same.
+//! pymongo, redis-py and pymemcache: the same script prints the same directly and through the
+//! cache.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -88,7 +88,7 @@ fn pymemcache() {
     compare("memcached_conformance.py", direct.address(), &cache, &[], &[]);
 }
 
-/// The client of the cache has more arguments.
+/// The client of the cache gets additional arguments.
 fn compare(script: &str, direct: SocketAddr, cache: &Cache, arguments: &[&str], more: &[&str]) {
     let Some(expected) = run(script, direct, arguments) else { return };
     let arguments = [arguments, more].concat();

@@ -1,11 +1,11 @@
-//! The same commands, to a redis-server directly and to another through the cache: the answers are
-//! the same, byte for byte as far as a client can tell, and many of them came from storage.
+//! The same commands to a redis-server directly and to another through the cache: the replies are
+//! identical, as far as a client can see, and many of them came from storage.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;
 use redis::{Cmd, Connection, Value};
 
-/// One command a line; a read is asked three times, so that it misses, fills and hits.
+/// One command per line; a read is repeated three times, so that it misses, fills and hits.
 const COMMANDS: &str = "\
 SET s hello
 GET s

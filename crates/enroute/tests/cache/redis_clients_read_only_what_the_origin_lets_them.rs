@@ -1,6 +1,6 @@
 //! A client of a Redis cache may read what its own connection to the origin may read: a client that
-//! is not logged in receives no answer stored for others, and a right that is revoked at the origin
-//! gives no hit after the authorization lease.
+//! is not logged in receives no answer stored for others, and after a right was revoked at the
+//! origin there are no hits once the authorization lease has elapsed.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;
@@ -11,7 +11,7 @@ const NOAUTH: &str = "-NOAUTH Authentication required.\r\n";
 const VALUE: &str = "$1\r\nv\r\n";
 const SHORT: &str = "[storage]\nauthorization_lease = \"300ms\"\n";
 
-/// Asks until storage answers.
+/// Repeats the read until it is served from storage.
 fn ask_until_hit(cache: &Cache, client: &mut Raw, words: &str, reply: &str) {
     let hits = cache.hits();
     let started = std::time::Instant::now();
@@ -21,7 +21,7 @@ fn ask_until_hit(cache: &Cache, client: &mut Raw, words: &str, reply: &str) {
     }
 }
 
-/// Asks until the reply begins so; every reply before is `VALUE`.
+/// Repeats the command until the reply begins with `start`; every earlier reply must be `VALUE`.
 fn ask_until(client: &mut Raw, words: &str, start: &str) {
     let started = std::time::Instant::now();
     loop {
@@ -35,8 +35,8 @@ fn ask_until(client: &mut Raw, words: &str, start: &str) {
     }
 }
 
-/// `A` connects while the default user needs no password; then `change` requires one. Later clients
-/// may not be given what `A` reads after that.
+/// `A` connects while the default user needs no password; then `change` requires one. What `A`
+/// reads after that must not be served to later clients.
 fn later_clients_are_refused_after(change: &str) {
     let Some(redis) = Redis::start() else { return };
     let cache = Cache::start("redis", redis.address(), "");
@@ -85,7 +85,7 @@ fn no_hit_after(rights: &str, change: &str, refusal: &str) {
     match refusal {
         "" => {
             let started = std::time::Instant::now();
-            // The origin closes the connection, and with it the client's is closed.
+            // The origin closes the connection, and therefore the cache closes the client's.
             while alice.is_open() {
                 assert!(started.elapsed() < PATIENCE, "the deleted user's client is kept");
                 std::thread::yield_now();
@@ -98,8 +98,7 @@ fn no_hit_after(rights: &str, change: &str, refusal: &str) {
 #[test]
 fn no_hit_after_the_command_was_revoked() {
     no_hit_after("~* +@all", "ACL SETUSER alice -get", "-NOPERM");
-    // A user without the right to read its own rights has entries of its own, for no longer than
-    // the lease.
+    // A user that may not read its own rights has separate entries, for no longer than the lease.
     no_hit_after("~* +get +pttl", "ACL SETUSER alice -get", "-NOPERM");
 }
 

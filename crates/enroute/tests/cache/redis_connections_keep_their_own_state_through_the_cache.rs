@@ -1,5 +1,5 @@
-//! Users, databases, subscriptions, blocking pops and tracking belong to one connection, and the
-//! cache never gives one connection what another's state allows.
+//! Users, databases, subscriptions, blocking pops and tracking belong to one connection; the cache
+//! never serves a connection what only another's state allows.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ fn start(options: &[&str]) -> Option<(Redis, Cache)> {
     Some((redis, cache))
 }
 
-/// Asks until storage answers: the first fills it, and what fills it may come late.
+/// Repeats the read until it is served from storage: the first one fills, perhaps late.
 fn ask_until_hit(cache: &Cache, client: &mut Raw, words: &str, reply: &str) {
     let hits = cache.hits();
     for _ in 0..100 {
@@ -138,7 +138,7 @@ fn a_client_that_tracks_keys_is_told_of_every_change() {
 fn what_expires_at_the_origin_expires_here() {
     let Some((_redis, cache)) = start(&[]) else { return };
     let mut client = Raw::connect(cache.address());
-    // On a busy machine a short life may be over before it is read twice.
+    // On a busy machine a short TTL may expire before the second read.
     let is_stored = |lives_ms: u32| {
         client.ask(&format!("SET k v PX {lives_ms}"), "+OK\r\n");
         let (hits, written) = (cache.hits(), std::time::Instant::now());
@@ -169,7 +169,7 @@ fn wait_for_blocked(redis: SocketAddr, count: usize) {
     }
 }
 
-/// Asks until the reply is as expected.
+/// Repeats the command until the reply is as expected.
 fn wait_until(client: &mut Raw, words: &str, reply: &str) {
     let started = std::time::Instant::now();
     loop {

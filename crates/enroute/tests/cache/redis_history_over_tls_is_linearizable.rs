@@ -1,5 +1,5 @@
-//! Clients, a cache, TLS, a second cache, a path that breaks, redis-server: what clients are told
-//! could have come from one copy of the data. So both ends of TLS are between clients and origin.
+//! Clients, a cache, TLS, a second cache, a network path that breaks, and redis-server: the history
+//! is linearizable. Both sides of the TLS connection are enroute.
 
 use crate::support::{
     enroute::Cache,

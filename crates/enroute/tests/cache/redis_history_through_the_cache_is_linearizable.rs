@@ -1,5 +1,5 @@
-//! Many clients, few keys, a path that breaks: whatever Redis clients are told through the cache
-//! could have come from one copy of the data, redis-server's or `enroute db`'s.
+//! Many clients, few keys, a network path that breaks: the history of Redis clients through the
+//! cache is linearizable, with redis-server and with `enroute db`.
 
 use std::env;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::support::history::{self, Verdict};
 use crate::support::origins::Redis;
 use crate::support::redis_history::{Origin, path_to, record};
 
-/// Longer than any write is under way here after its connection was lost, cuts included.
+/// Longer than a write can be in flight after its connection was lost, cuts included.
 const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"2s\"\n";
 
 #[test]
@@ -35,21 +35,21 @@ fn redis_history_of_200_000_operations_is_linearizable() {
     });
 }
 
-/// The same test must see a cache whose leases accept every late reply.
+/// The test must detect a cache whose leases accept every late reply.
 #[test]
 #[ignore = "needs a broken build: make soak"]
 fn a_cache_without_leases_is_found_out() {
     let program = env::var("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build");
     let is_found = |seed| {
         let seen = redis().and_then(|redis| run(Path::new(&program), redis, 200_000, seed));
-        // Nothing is there to run it with.
+        // Without the tools to run it, nothing can be detected.
         seen.is_none_or(|(verdict, _)| !verdict.linearizable)
     };
     assert!(history::seeds().any(is_found), "linearizable every time");
 }
 
 fn redis() -> Option<Redis> {
-    // Without fsync: only the process ends.
+    // Without fsync: only the process is killed, not the machine.
     Redis::start_with(&["--appendonly", "yes", "--appendfsync", "no"])
 }
 

@@ -1,12 +1,12 @@
-//! A client asks for a value that is stored together with some that are longer than all clients may
-//! have waiting: it is answered as by the server itself, and the cache stays within its memory.
+//! One MGET of a stored key and of values longer than the buffers of all clients together: the
+//! reply is that of the server, and the cache stays within its memory limit.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;
 
 const MIB: usize = 1 << 20;
 const LONG: usize = 100 * MIB;
-/// As `docs/guide/configuration.md` states it, for `memory` of 16 MiB.
+/// The limit stated in `docs/guide/configuration.md`, for `memory` of 16 MiB.
 const BOUND: usize = 17 * MIB + 96 * MIB;
 
 #[test]

@@ -9,7 +9,7 @@ use crate::support::raw::Raw;
 const LONG: &str = "[storage]\nauthorization_lease = \"60min\"\n";
 const UNREACHABLE: &str = "-ERR enroute: the origin cannot be reached\r\n";
 
-/// Returns once the origin itself has a client that waits.
+/// Waits until the origin has a blocked client.
 fn until_one_is_blocked(redis: &Redis) {
     let mut direct = redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
     let clients = |direct: &mut redis::Connection| -> String {
@@ -36,7 +36,7 @@ fn redis_origin_that_is_down_leaves_hits_and_clear_errors() {
     until_one_is_blocked(&redis);
     redis.bring_down();
 
-    // A client that waits for an answer which cannot arrive is closed.
+    // A client whose reply cannot arrive is closed.
     blocked.hear_end();
     let mut new = Raw::connect(cache.address());
     // The rights of the new client cannot be determined.
@@ -48,12 +48,12 @@ fn redis_origin_that_is_down_leaves_hits_and_clear_errors() {
         client.ask("SET other w", UNREACHABLE);
         client.ask("GET k", "$1\r\nv\r\n");
         client.ask("MGET k k", "*2\r\n$1\r\nv\r\n$1\r\nv\r\n");
-        // Answers and errors keep their order.
+        // Replies and errors keep their order.
         client.say("GET k\r\nGET missing\r\nGET k\r\nPING\r\nGET k\r\n");
         let value = "$1\r\nv\r\n";
         client.hear(format!("{value}{UNREACHABLE}{value}{UNREACHABLE}{value}"));
     }
-    // State that no origin knows of cannot be kept.
+    // State that exists at no origin cannot be kept.
     for state in ["MULTI", "WATCH k", "SUBSCRIBE news"] {
         let mut stateful = Raw::connect(cache.address());
         stateful.ask(state, UNREACHABLE);
@@ -90,12 +90,12 @@ fn hits_end_with_the_lease() {
         client.hear("v\r\n");
         assert!(started.elapsed() < crate::support::process::PATIENCE, "the hits never end");
     }
-    // And stay away.
+    // There are no hits afterwards.
     client.ask("GET k", UNREACHABLE);
 }
 
-/// Clients of today say HELLO 3 first. What the origin said to it is repeated, and a connection to
-/// the origin that is made later is told it before anything else.
+/// Current clients begin with HELLO 3. The cache repeats the origin's reply, and sends HELLO 3
+/// first on a connection to the origin that is made later.
 #[test]
 fn new_resp3_clients_are_greeted_and_later_connected() {
     let Some(mut redis) = Redis::start_with(&["--appendonly", "yes"]) else { return };

@@ -1,7 +1,7 @@
-//! Random conversations of two clients that log in and out while users gain and lose rights: what
-//! the cache answers is what a redis-server that hears the same says. One thing may differ: within
-//! the authorization lease after a change around the cache, a read may still be answered that the
-//! server refuses already.
+//! Random conversations of two clients that log in and out while users gain and lose rights: the
+//! cache gives the replies of a redis-server that receives the same commands. There is one
+//! exception: within the authorization lease after a change that bypasses the cache, a read may
+//! still be served that the server already refuses.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -42,7 +42,8 @@ impl Client {
         Self(BufReader::new(stream))
     }
 
-    /// The replies to all of `commands`, sent at once; fewer if the server closes.
+    /// The replies to all of `commands`, which are pipelined; fewer if the server closes the
+    /// connection.
     fn ask(&mut self, commands: &[String]) -> Vec<Vec<u8>> {
         let mut bytes = String::new();
         for command in commands {
@@ -130,7 +131,7 @@ const CHANGES: [&str; 14] = [
     "ACL DELUSER bob",
 ];
 
-/// Without what is the server's own: the numbers of connections, which HELLO tells.
+/// Removes the connection IDs in replies to HELLO, which differ between servers.
 fn without_numbers(reply: &[u8]) -> Vec<u8> {
     const BEFORE: &[u8] = b"$2\r\nid\r\n:";
     let mut kept: Vec<u8> = Vec::new();
@@ -142,8 +143,8 @@ fn without_numbers(reply: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Returns whether the cache may still answer what the server refuses: a read by a client that had
-/// the right before the last change. One that has connected since is never served.
+/// Whether the cache may still answer what the server refuses: a read by a client that had the
+/// right before the last change. A client that has connected since is never served.
 fn may_lag(command: &str, refused: &[u8], was_there: bool) -> bool {
     let reads = ["GET ", "MGET ", "STRLEN ", "GETRANGE "];
     let revoked = refused.starts_with(b"-NOPERM") || was_there && refused.starts_with(b"-NOAUTH");
@@ -164,7 +165,7 @@ fn converse(seed: u64) -> Option<f64> {
     };
     USERS.iter().for_each(|user| change(&mut admins, user));
     let mut changed_at = Instant::now();
-    // When each client has connected.
+    // When each client connected.
     let mut since = [changed_at; 2];
     for step in 0..STEPS {
         if random.below(60) == 0 {

@@ -1,5 +1,6 @@
-//! When an origin has lost its data and is back, no client gets an earlier answer: not a client
-//! that only has hits, and no client after any client has received an answer of the new origin.
+//! After an origin has restarted without its data, no client gets an earlier answer: neither a
+//! client that only has hits, nor any client after one of them has received a reply of the new
+//! origin.
 
 use std::time::Instant;
 
@@ -28,7 +29,7 @@ fn a_client_that_only_hits_is_told_soon() {
     let mut client = Raw::connect(cache.address());
     hits(&cache, &mut client);
     redis.bring_down();
-    // While it is down its answers are served.
+    // While the origin is down, stored answers are served.
     client.ask("GET k", VALUE);
     redis.bring_up();
     let began = Instant::now();
@@ -42,7 +43,7 @@ fn a_client_that_only_hits_is_told_soon() {
     }
 }
 
-/// An origin killed and started again, without a pause in between.
+/// The origin is killed and restarted without a pause in between.
 #[test]
 fn no_client_is_told_of_it_once_one_has_heard_the_new_origin() {
     let Some(mut redis) = Redis::start() else { return };
@@ -53,7 +54,7 @@ fn no_client_is_told_of_it_once_one_has_heard_the_new_origin() {
         redis.bring_down();
         redis.bring_up();
         let mut new = Raw::connect(cache.address());
-        // It may come too early for the new origin; an error is no answer of it.
+        // The new origin may not be up yet; an error is no reply of it.
         new.command("PING");
         while new.hear_line() != "+PONG\r\n" {
             new.command("PING");
@@ -81,7 +82,7 @@ fn an_origin_without_an_identity_is_another_after_a_loss() {
     new.ask("GET k", NULL);
 }
 
-/// The same process is the same origin: a connection that was lost costs nothing.
+/// The same process is the same origin: a lost connection drops no entries.
 #[test]
 fn a_lost_connection_to_the_same_origin_drops_nothing() {
     let Some(redis) = Redis::start() else { return };

@@ -1,5 +1,5 @@
-//! The scripts under `scripts/`, played to the official driver or to a client that sends exactly
-//! what a test wants, with nothing of ours in between.
+//! The scripts under `scripts/`, with the official driver or a client that sends exact messages,
+//! and without enroute in between.
 
 use crate::support::message::{Client, Compressor, Message};
 use crate::support::scripted::ScriptedOrigin;

@@ -1,6 +1,6 @@
-//! An origin that Sentinels name is followed through failovers: nothing of the former primary is
-//! served once the next one is used, whatever one Sentinel says, and while all are gone the primary
-//! stays.
+//! The cache follows the primary that Sentinels name through failovers: no data of the former
+//! primary is served once the next one is used, one wrong Sentinel changes nothing, and while all
+//! are down the primary stays in use.
 
 use std::fs;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::support::sentinels::{NAME, Sentinel, Watched, origin};
 
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A cache in front of what `origin` names.
+/// A cache whose origin is `origin`.
 fn cache(origin: &str, options: &str) -> Enroute {
     let text = format!(
         "workers = 2\n[[listener]]\nlisten = \"redis://127.0.0.1:0\"\norigin = \"{origin}\"\n{options}\n"
@@ -26,7 +26,7 @@ fn cache(origin: &str, options: &str) -> Enroute {
     enroute
 }
 
-/// Waits for the line that says that `primary` is used after another one.
+/// Waits for the log line that `primary` is used instead of another.
 fn follows(enroute: &Enroute, primary: &Redis) {
     let part = format!("the primary of `{NAME}` is {}", primary.address());
     let started = Instant::now();
@@ -36,7 +36,7 @@ fn follows(enroute: &Enroute, primary: &Redis) {
     }
 }
 
-/// Reads until the key is answered with this, which must be the first answer that is no error.
+/// Reads until the first reply without an error, which must be `expected`.
 fn reads(enroute: &Enroute, key: &str, expected: &str) {
     let started = Instant::now();
     loop {
@@ -63,7 +63,7 @@ fn what_only_the_killed_primary_had_is_never_served_by_the_next() {
         }
         hitting.ask("SET kept v", "+OK\r\n");
         hitting.ask("WAIT 1 0", ":1\r\n");
-        // From here on the replica gets nothing.
+        // From here on nothing is replicated.
         let mut direct = watched.nodes[0].connection();
         let mut run = |words: &str| {
             let words: Vec<&str> = words.split(' ').collect();
@@ -79,7 +79,7 @@ fn what_only_the_killed_primary_had_is_never_served_by_the_next() {
         follows(&enroute, &watched.nodes[1]);
         reads(&enroute, "lost", "$-1\r\n");
         reads(&enroute, "kept", "$1\r\n");
-        // Nor to the client that had it as a hit, if it was not closed.
+        // Nor is the client served that had it as a hit, if its connection was not closed.
         hitting.command("GET lost");
         let mut said = [0; 4];
         let said = hitting.hear_at_most(&mut said);
@@ -93,7 +93,7 @@ fn a_failover_that_was_asked_for_is_followed_and_writes_go_to_the_next_primary()
     let enroute = cache(&watched.origin(), "");
     let mut client = Raw::connect(enroute.listen_address("redis"));
     client.ask("SET k 1", "+OK\r\n");
-    // It has state at the primary, which ends with it.
+    // A client with state at the primary; its connection ends with the primary's.
     let mut stateful = Raw::connect(enroute.listen_address("redis"));
     stateful.ask("WATCH k", "+OK\r\n");
     watched.fail_over();
@@ -118,7 +118,7 @@ fn a_sentinel_that_lies_is_not_believed_and_without_sentinels_the_primary_stays(
     let (Some(mut watched), Some(other)) = (Watched::start(Some("secret")), Redis::start()) else {
         return;
     };
-    // A primary of its own, under the same name.
+    // It monitors another primary under the same name.
     let liar = Sentinel::start(other.address(), 1, Some("secret")).expect("started before");
     watched.sentinels.pop();
     let mut hosts: Vec<_> = watched.sentinels.iter().map(Sentinel::address).collect();
@@ -199,7 +199,7 @@ fn redis_py_reads_what_was_confirmed_through_failovers() {
         assert!(started.elapsed() < PATIENCE, "{}", enroute.process().stderr());
         thread::sleep(PAUSE);
     }
-    // It comes back as a replica, so that writes are confirmed again.
+    // The node returns as a replica, so that writes are acknowledged again.
     watched.nodes[1].bring_up();
     go_on();
     fs::write(&stop, "").expect("a writable directory");

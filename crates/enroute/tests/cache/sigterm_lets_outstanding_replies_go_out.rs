@@ -1,5 +1,5 @@
-//! The first SIGTERM ends the cache once every outstanding reply has gone out; a second one at
-//! once.
+//! After the first SIGTERM the cache ends once every outstanding reply was sent; after a second one
+//! it ends at once.
 
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
@@ -47,7 +47,7 @@ fn what_may_never_come_is_not_waited_for() {
         "expect hello\nhold for ever\nreply {\"ok\": 1}\nalways ping\nreply {\"ok\": 1}\n",
     );
     let listeners = [("redis", redis.address(), ""), ("mongodb", mongo.address(), "")];
-    // Longer than the test's patience: only not waiting ends in time.
+    // Longer than the test's timeout: it passes only if the cache does not wait.
     let cache = Cache::start_all(&listeners, "drain_timeout = \"10min\"\n");
     let [redis, mongodb] = cache.addresses() else { panic!("two listeners") };
     let mut subscriber = Raw::connect(*redis);
@@ -67,7 +67,7 @@ fn what_may_never_come_is_not_waited_for() {
     mongo.release("for ever");
 }
 
-/// Requests after a command that waits would be answered later still.
+/// Requests after a blocked command would be answered even later.
 #[test]
 fn what_stands_behind_a_blocked_command_is_not_waited_for() {
     let Some(redis) = Redis::start() else { return };

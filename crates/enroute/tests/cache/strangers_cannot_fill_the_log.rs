@@ -1,5 +1,5 @@
-//! A client that violates the protocol again and again, with a connection for each time, costs a
-//! line of the log once per interval, not one each: at the cache, the database and the state agent.
+//! A client that violates the protocol repeatedly, on a new connection each time, causes one log
+//! line per interval: in the cache, the database and the state agent.
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -8,10 +8,10 @@ use crate::support::{
 };
 
 const CONNECTIONS: u32 = 1_000;
-/// Seconds between two lines about one cause.
+/// Seconds between two log lines about one cause.
 const PAUSE: u64 = 10;
 
-/// Offends at `listener` by so many connections, and looks at the log of its `process`.
+/// Violates the protocol on this many connections, and checks the log of `process`.
 fn offend(process: &Process, listener: SocketAddr) {
     let began = Instant::now();
     for _ in 0..CONNECTIONS {
@@ -27,7 +27,7 @@ fn offend(process: &Process, listener: SocketAddr) {
     assert!(first.contains("times=1"), "{first}");
 }
 
-/// Nothing listens there; nothing is asked.
+/// An address on which nothing listens; it is never used.
 fn nowhere() -> SocketAddr {
     "127.0.0.1:1".parse().expect("an address")
 }

@@ -1,6 +1,6 @@
-//! A MongoDB that demands a login refuses what strangers send, and nothing that they send – a
-//! `deleteMany`, one without acknowledgement, a frame of an unknown opcode – takes an answer from
-//! another client. The origin is played: none of the servers here demands a login.
+//! A MongoDB that requires a login refuses requests of unauthenticated clients, and none of these –
+//! a `deleteMany`, an unacknowledged one, a frame of an unknown opcode – drops a stored answer. The
+//! origin is simulated, because no server of these tests requires a login.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,7 +14,7 @@ use crate::support::raw::Raw;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
 
-/// Frames that were no message.
+/// Number of frames that were no message.
 static ODD: AtomicUsize = AtomicUsize::new(0);
 
 /// Serves connections until the test ends.
@@ -29,7 +29,8 @@ fn origin() -> SocketAddr {
     address
 }
 
-/// Closes, as servers do, at what is no message; every other time it says nothing instead.
+/// Closes the connection after an invalid message, as servers do; every other time it does not
+/// reply instead.
 fn serve(mut stream: TcpStream) {
     let mut known = false;
     loop {
@@ -96,7 +97,7 @@ fn strangers_touch_nothing_in_the_mongodb_cache() {
     let mut is_hit = |after: &str| {
         let hits = cache.hits();
         known.command(find.clone());
-        assert!(cache.hits() > hits, "{after} took a stranger's word");
+        assert!(cache.hits() > hits, "{after} dropped the entry");
     };
     for round in 0..3 {
         let mut stranger = Client::connect(cache.address());

@@ -1,5 +1,5 @@
-//! Before the origin accepts a login, nothing that a client sends invalidates, revokes or closes
-//! anything: what others stored stays, and later misses are stored.
+//! Before the origin accepts a login, nothing that a client sends drops entries, revokes leases or
+//! closes scopes: stored answers remain, and later misses are stored.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;
@@ -54,7 +54,7 @@ fn strangers_touch_nothing_in_the_redis_cache() {
         "ASKING\r\nSET k0 w\r\nCLIENT TRACKING ON\r\nFLUSHDB\r\n",
         "GET k0\r\nFLUSHALL\r\nGET k0\r\nFOO\r\n",
     ] {
-        // One waits for its answers, one leaves at once.
+        // One client waits for its replies, one disconnects at once.
         let mut waits = Raw::connect(cache.address());
         waits.say(conversation);
         waits.say("PING\r\n");
@@ -64,7 +64,7 @@ fn strangers_touch_nothing_in_the_redis_cache() {
         let hits = cache.hits();
         read_all(&mut known);
         cache.statistics_once(|statistics| statistics["hits"] == hits + ITEMS as f64);
-        // A miss is stored as ever.
+        // A miss is stored as usual.
         known.ask("SET k0 v0", "+OK\r\n");
         let mut number = 0;
         while cache.hits() == hits + ITEMS as f64 {

@@ -1,6 +1,6 @@
-//! No certificate goes unchecked. An origin that is not proved to be the right one gets no request,
-//! a client without the certificate that is demanded gets no answer, and the log names what was
-//! expected and what was found.
+//! Every certificate is verified. An origin that fails verification gets no request, a client
+//! without the required certificate gets no reply, and the log states what was expected and what
+//! was found.
 
 use crate::support::{
     enroute::{Cache, Enroute},
@@ -8,7 +8,7 @@ use crate::support::{
     workshop::Workshop,
 };
 
-/// An origin as `name`, of which `options` expect something else.
+/// An origin with the certificate of `name`, while `options` expect another.
 fn origin_is_refused(workshop: &Workshop, name: &str, options: &str, found: &str) {
     let Some((_origin, address)) = redis(workshop, name, name == "strict") else { return };
     let listener = [&tls(workshop), options].concat();
@@ -33,7 +33,7 @@ fn of_another_authority() {
         &options,
         "stranger.pem; found: a certificate of another",
     );
-    // Without a file, the authorities of the system: none of them signed it.
+    // Without a CA file, the system's authorities are used; none of them signed it.
     let options = "origin_tls = { name = \"localhost\" }\n";
     let found = "signed by an authority of the system; found: a certificate of another authority";
     origin_is_refused(&workshop, "localhost", options, found);
@@ -42,7 +42,7 @@ fn of_another_authority() {
 #[test]
 fn of_another_name() {
     let Some(workshop) = certificates() else { return };
-    // The address has an IP address, which is not in the certificate.
+    // The address is an IP address, which is not in the certificate.
     let options = table(&workshop, "origin_tls", &[("ca", "authority.pem")], "");
     let found = "expected a valid certificate for 127.0.0.1";
     origin_is_refused(&workshop, "localhost", &options, found);
@@ -81,7 +81,7 @@ fn an_origin_that_demands_a_certificate_gets_it() {
     let [known, unknown] =
         [known, origin_tls(&workshop)].map(|options| [tls(&workshop), options].concat());
     let listeners = [("rediss", address, &known[..]), ("rediss", address, &unknown[..])];
-    // Both lines of the start end alike: one process each.
+    // Both log lines end alike, so each cache is its own process.
     let [with, without] = listeners.map(|listener| Cache::start_all(&[listener], ""));
     let config = trusting(&workshop, "authority", None);
     let mut client = Secured::connect(with.address(), &config).expect("a handshake");

@@ -1,6 +1,6 @@
-//! SIGHUP has the cache read its certificates again: new handshakes use the new ones, open
-//! connections continue, and with a mistake in a file everything stays as it was. Between, clients
-//! and cache resume their sessions.
+//! After SIGHUP the cache reads its certificates again: new handshakes use the new ones, open
+//! connections continue, and a mistake in a file changes nothing. Clients and cache resume their
+//! sessions in between.
 
 use std::{
     io::{Read, Write},
@@ -92,7 +92,7 @@ fn sessions_with_the_origin_are_resumed() {
         "",
     );
     let config = trusting(&workshop, "authority", None);
-    // The first connections may be made side by side; tickets come with the first replies.
+    // The first connections may be concurrent; session tickets come with the first replies.
     for _ in 0..20 {
         let mut client = Secured::connect(cache.address(), &config).expect("a handshake");
         client.ask("PING", "-ERR no\r\n");

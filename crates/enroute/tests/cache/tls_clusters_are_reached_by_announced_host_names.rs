@@ -1,5 +1,5 @@
-//! A Redis Cluster with TLS whose nodes announce host names: each connection to a node is verified
-//! against its host name, and clients are told the names of the listeners, never those of the
+//! A Redis Cluster with TLS whose nodes announce host names: the certificate of each node is
+//! verified for its host name, and clients receive the names of the listeners, never those of the
 //! nodes.
 
 use std::{net::SocketAddr, process::Command};
@@ -15,8 +15,8 @@ use crate::support::{
 
 const NAMES: [&str; NODES] = ["one.example", "two.example", "three.example"];
 
-/// Nodes with TLS that announce the host name `localhost` and prefer addresses of `kind`, and where
-/// they listen with TLS.
+/// Nodes with TLS that announce the host name `localhost` and prefer endpoints of `kind`, and their
+/// TLS addresses.
 fn nodes(workshop: &Workshop, kind: &str) -> Option<(Vec<Redis>, Vec<SocketAddr>)> {
     let options = [
         ["--cluster-enabled", "yes"],
@@ -33,7 +33,7 @@ fn nodes(workshop: &Workshop, kind: &str) -> Option<(Vec<Redis>, Vec<SocketAddr>
     Some((nodes, addresses))
 }
 
-/// A listener for each node, all at one port.
+/// A listener for each node, all on one port.
 fn cache(workshop: &Workshop, addresses: &[SocketAddr]) -> (Enroute, SocketAddr) {
     let mut text = String::new();
     for (name, node) in NAMES.into_iter().zip(addresses) {
@@ -45,7 +45,7 @@ fn cache(workshop: &Workshop, addresses: &[SocketAddr]) -> (Enroute, SocketAddr)
              cluster = \"shop\"\n{}{}",
             node.port(),
             table(workshop, "tls", &files, &format!("names = [{name:?}]")),
-            // The host in `origin` is the name that is expected.
+            // The host in `origin` is the expected name.
             table(workshop, "origin_tls", &[("ca", "authority.pem")], "")
         );
     }

@@ -6,7 +6,7 @@ use crate::support::{
     secured::{Secured, certificates, origin_tls, redis, tls, trusting},
 };
 
-/// As `docs/guide/configuration.md` states it, of each side.
+/// Memory of each side, as stated in `docs/guide/configuration.md`.
 const SESSION_BYTES: usize = 16 << 10;
 const CLIENTS: usize = 500;
 

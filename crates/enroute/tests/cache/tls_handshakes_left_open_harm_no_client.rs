@@ -1,5 +1,5 @@
-//! Handshakes that are begun and never completed are closed, hold a bounded number of descriptors,
-//! and leave clients that are connected served; and a client without TLS is told so.
+//! Incomplete handshakes are closed, use a bounded number of descriptors, and do not affect
+//! connected clients; a client without TLS gets an error that says so.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ use crate::support::{
     secured::{Secured, certificates, redis, tls, trusting},
 };
 
-/// As `docs/guide/configuration.md` states it.
+/// The limit stated in `docs/guide/configuration.md`.
 const INCOMPLETE_MAX: usize = 1_024;
 
 #[test]
@@ -46,7 +46,7 @@ fn handshakes_left_open_are_bounded_and_closed() {
     let grown = cache.process().resident_bytes().saturating_sub(before.1);
     eprintln!("{} bytes for each incomplete handshake", grown / INCOMPLETE_MAX);
     assert!(grown < 32 << 20, "{grown} bytes");
-    // A client that comes later is served once they are closed.
+    // A later client is served once they are closed.
     let mut late = Secured::connect(cache.address(), &config).expect("a handshake");
     late.ask("GET key", "$5\r\nvalue\r\n");
     cache.log_line("no complete handshake within 10s");

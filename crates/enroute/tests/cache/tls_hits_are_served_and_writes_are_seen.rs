@@ -1,5 +1,5 @@
-//! With TLS between client and cache, and between cache and origin, everything is as without: hits,
-//! writes that invalidate, the feed, long values, many requests at once, unchanged clients.
+//! With TLS between client and cache, and between cache and origin, everything works as without:
+//! hits, writes that invalidate, the feed, long values, pipelines, unchanged clients.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ fn redis_with_tls_on_both_sides_and_a_feed() {
     let config = trusting(&workshop, "authority", None);
     let mut client = Secured::connect(cache.address(), &config).expect("a handshake");
     let started = Instant::now();
-    // Nothing is stored before the feed stands.
+    // Nothing is stored before the feed is established.
     while cache.hits() < 1.0 {
         assert!(started.elapsed() < PATIENCE, "{}", cache.process().stderr());
         client.ask("GET key", "$5\r\nfirst\r\n");
@@ -37,7 +37,7 @@ fn redis_with_tls_on_both_sides_and_a_feed() {
         assert!(started.elapsed() < PATIENCE, "the write around the cache is not seen");
     }
 
-    // Longer than a record, than what TLS buffers and than what the socket takes at once.
+    // Longer than a TLS record, than the TLS buffers and than the socket buffer.
     let length = 3_000_000;
     assert_eq!(cli(&["setrange", "long", "2999999", "x"]).as_deref(), Some("3000000"));
     let reply = format!("${length}\r\n{}x\r\n", "\0".repeat(length - 1));

@@ -1,4 +1,4 @@
-//! With `pass_through`, the TLS of clients ends at the origin: they verify the origin's
+//! With `pass_through`, the clients' TLS is terminated at the origin: clients verify the origin's
 //! certificate, nothing is cached, and each connection is counted.
 
 use crate::support::{
@@ -14,7 +14,7 @@ const SECRET: &str = "secret.example";
 #[test]
 fn a_server_name_can_lead_to_an_origin_that_decrypts() {
     let Some(workshop) = certificates() else { return };
-    // The authority of the origin is none of the cache's.
+    // The cache does not know the authority of the origin.
     workshop.certificate("own", "ec");
     workshop.signed(SECRET, "own");
     workshop.signed(OPEN, "authority");
@@ -52,7 +52,7 @@ fn a_server_name_can_lead_to_an_origin_that_decrypts() {
     drop(client);
     drop(other);
     cache.statistics_once(|statistics| statistics["connections"] == 0.0);
-    // Nothing of a client without TLS is relayed.
+    // No data of a client without TLS is relayed.
     let mut plain = Raw::connect(cache.address());
     plain.say("*1\r\n$4\r\nPING\r\n");
     let answer = plain.hear_bytes_until_end();
@@ -62,7 +62,7 @@ fn a_server_name_can_lead_to_an_origin_that_decrypts() {
     let mut client = Secured::connect_to(SECRET, every.address(), &own).expect("a handshake");
     client.ask("GET key", "$6\r\nsecret\r\n");
     assert_eq!(every.statistics()["why-not.pass-through"], 1.0);
-    assert!(every.terminate().status.success(), "a relayed client keeps it from nothing");
+    assert!(every.terminate().status.success(), "a relayed client does not delay the shutdown");
 }
 
 #[test]

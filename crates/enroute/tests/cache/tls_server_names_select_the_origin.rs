@@ -1,5 +1,5 @@
-//! Listeners with the same address and different server names are told apart by the name that a
-//! client requests; a client that requests none of them reaches no origin.
+//! Listeners with the same address are selected by the server name (SNI) that a client requests; a
+//! client that requests none of their names reaches no origin.
 
 use std::{
     io::Write,
@@ -31,7 +31,7 @@ fn named(workshop: &Workshop, name: &str) -> String {
     options(workshop, name, name)
 }
 
-/// The same with the certificate `certificate`.
+/// As `named`, with the certificate `certificate`.
 fn options(workshop: &Workshop, certificate: &str, name: &str) -> String {
     let (certificate, key) = (format!("{certificate}.pem"), format!("{certificate}.key"));
     let files = [("cert", &certificate[..]), ("key", &key[..])];
@@ -56,7 +56,7 @@ fn each_name_is_answered_from_its_own_origin_and_its_own_entries() {
     let Some((cache, origins)) = two(&workshop) else { return };
     let config = trusting(&workshop, "authority", None);
     let connect = |name| Secured::connect_to(name, cache.address(), &config).expect("a handshake");
-    // More than there are workers, and than one listener accepts in a row.
+    // More clients than workers, and than one listener accepts in a row.
     let mut clients: Vec<_> =
         (0..8).flat_map(|_| [FIRST, SECOND]).map(|name| (name, connect(name))).collect();
     for (name, client) in &mut clients[..2] {
@@ -109,7 +109,7 @@ fn another_name_is_refused_and_the_log_names_it() {
     plain.say("*1\r\n$4\r\nPING\r\n");
     let answer = plain.hear_bytes_until_end();
     assert!(answer.starts_with(b"-ERR expected TLS, got Redis"), "{answer:?}");
-    // None of them is left.
+    // No connection remains.
     cache.statistics_once(|statistics| statistics["connections"] == 0.0);
 }
 

@@ -1,6 +1,6 @@
-//! A Redis user may read a key but not ask when it expires. The origin refuses that question once,
-//! not with every read, on any number of connections; the log names the user once. Whether its
-//! reads are stored is configured.
+//! A Redis user may read a key but not execute PTTL. The origin refuses PTTL once, not with every
+//! read, on any number of connections; the log names the user once. Whether the user's reads are
+//! stored is configurable.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;
@@ -11,7 +11,7 @@ const VALUE: &str = "$1\r\nv\r\n";
 const CLIENTS: usize = 4;
 const READS: usize = 5;
 
-/// How often the origin has refused PTTL.
+/// Number of times that the origin has refused PTTL.
 fn refusals(admin: &mut Raw) -> usize {
     admin.command("INFO commandstats");
     let length = admin.hear_line();
@@ -24,7 +24,7 @@ fn refusals(admin: &mut Raw) -> usize {
     })
 }
 
-/// What `CLIENTS` connections of such a user find, one after the other.
+/// Reads on `CLIENTS` connections of such a user in turn.
 fn read_as_alice(options: &str) -> Option<Cache> {
     let redis = Redis::start()?;
     let cache = Cache::start_all(&[("redis", redis.address(), options)], "");
@@ -39,7 +39,7 @@ fn read_as_alice(options: &str) -> Option<Cache> {
         }
     }
     assert_eq!(refusals(&mut admin), 1, "refused PTTL");
-    // Another user is asked, and hits.
+    // For another user the cache sends PTTL, and the user gets hits.
     let mut other = Raw::connect(cache.address());
     let hits = cache.hits();
     let started = std::time::Instant::now();

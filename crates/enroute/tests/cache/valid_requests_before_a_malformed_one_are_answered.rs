@@ -1,6 +1,6 @@
-//! Requests that arrive with a malformed one behind them are executed and answered, then the error
-//! is sent, then the connection is closed: at each listener byte for byte as by the server whose
-//! protocol it speaks.
+//! Valid requests that are pipelined before a malformed one are executed and answered, then the
+//! error is sent, then the connection is closed: for each listener byte for byte as by the server
+//! of the protocol.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::support::origins::{Memcached, Mongo, Redis};
 use crate::support::raw::Raw;
 use crate::support::state::Agent;
 
-/// What all of them say to Redis.
+/// Valid requests to Redis.
 const VALID: &str =
     "SET k 1\r\n*2\r\n$4\r\nINCR\r\n$1\r\nk\r\n*3\r\n$6\r\nAPPEND\r\n$1\r\nk\r\n$1\r\n7\r\n";
 const MALFORMED: [&str; 6] = [
@@ -26,7 +26,7 @@ const MALFORMED: [&str; 6] = [
 /// Never executed.
 const BEHIND: &str = "SET k 9\r\n";
 
-/// Everything that is said to this.
+/// All output after `said` was sent.
 fn told(address: SocketAddr, said: &str) -> String {
     let mut client = Raw::connect(address);
     client.say(said);
@@ -64,7 +64,7 @@ fn by_the_state_agent() {
     are_answered(Agent::start(&nodes).address());
 }
 
-/// memcached goes on after a bad data chunk, whose rest may be any command; the cache closes there.
+/// memcached continues after a bad data chunk, and its rest may be any command; the cache closes.
 #[test]
 fn by_the_cache_of_memcached() {
     let (Some(origin), Some(direct)) = (Memcached::start(), Memcached::start()) else { return };
@@ -73,7 +73,7 @@ fn by_the_cache_of_memcached() {
     for malformed in ["set k 0 0 1\r\nxyz\r\n", "set k 0 x 1\r\n"] {
         let said = format!("{valid}{malformed}");
         let expected = told(direct.address(), &format!("{said}quit\r\n"));
-        // What memcached makes of the rest of the chunk.
+        // Without memcached's reply to the rest of the chunk.
         let expected = expected.trim_end_matches("ERROR\r\n").to_owned();
         assert_eq!(told(cache.address(), &format!("{said}set k 0 0 1\r\nz\r\n")), expected);
         let read = "get k\r\nquit\r\n";
@@ -81,7 +81,7 @@ fn by_the_cache_of_memcached() {
     }
 }
 
-/// MongoDB closes without a reply to what is malformed.
+/// MongoDB closes without a reply to a malformed request.
 #[test]
 fn by_the_cache_of_mongodb() {
     let Some(origin) = Mongo::start_java() else { return };
@@ -93,7 +93,7 @@ fn by_the_cache_of_mongodb() {
         Message::new(id, insert(id)).write(&mut frames).expect("memory");
     }
     let [length, number, answers] = [21_i32, 3, 0].map(i32::to_le_bytes);
-    // Its section is of no known kind.
+    // Its section has an unknown kind.
     let malformed =
         [&length[..], &number, &answers, &2013_i32.to_le_bytes(), &[0; 4], &[9]].concat();
     let mut client = Raw::connect(cache.address());

@@ -1,6 +1,6 @@
-//! Requests that a browser sends to a port of its own machine on behalf of any web page: HTTP with
-//! text as the body. `enroute db`, `enroute state agent` and `enroute cache` execute nothing of it;
-//! as redis-server does, they close the connection, and their log names both ends.
+//! A browser can send requests to a local port on behalf of any web page: HTTP with text as the
+//! body. `enroute db`, `enroute state agent` and `enroute cache` execute none of it; as
+//! redis-server does, they close the connection, and their log names both addresses.
 
 use std::{
     io::{Read, Write},
@@ -17,22 +17,22 @@ use crate::support::{
 };
 use redis::cmd;
 
-/// Heads of requests that a page can make a browser send without permission.
+/// Request heads that a page can make a browser send without CORS permission.
 const HEADS: [&str; 3] = [
     "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nOrigin: https://evil.example\r\n",
     "POST /x HTTP/1.0\r\nContent-Type: text/plain\r\n",
-    // A form, by a browser that sends its headers in another order.
+    // A form, sent by a browser with another order of headers.
     "PUT / HTTP/1.1\r\nUser-Agent: any\r\nHost: localhost\r\n",
 ];
 const BODY: &str = "\r\nSET k changed\r\nCONFIG SET timeout 77\r\nFLUSHALL\r\nEVAL \"return redis.call('set','k','x')\" 0\r\nQUIT\r\n";
 
-/// Sends a request and hears the answer to its end.
+/// Sends a request and reads the reply to its end.
 fn send(address: SocketAddr, head: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     stream.write_all([head, BODY].concat().as_bytes()).expect("it reads");
     let mut heard = Vec::new();
-    // Unread bytes may turn the end into a reset.
+    // Unread bytes may turn the close into a reset.
     let _ = stream.read_to_end(&mut heard);
     String::from_utf8_lossy(&heard).into_owned()
 }

@@ -1,5 +1,5 @@
-//! A writer that goes around the cache is seen, because the origin names what it wrote; and while
-//! the origin does not, nothing is cached.
+//! A write that bypasses the cache is seen, because the origin reports the key; while the feed is
+//! down, nothing is cached.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::support::{
 };
 use redis::Commands;
 
-/// Retries until the condition holds; the limit only ends a broken run.
+/// Retries until the condition holds; the timeout only ends a failing run.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -29,7 +29,7 @@ fn writes_around_the_cache_are_seen_through_the_feed() {
     }
 }
 
-/// The origin is asked for what the rules include, and no more; a flush is seen all the same.
+/// The feed tracks only the included keys; a flush is seen nevertheless.
 #[test]
 fn only_included_keys_are_asked_for() {
     let Some(origin) = Redis::start() else { return };
@@ -61,8 +61,8 @@ fn only_included_keys_are_asked_for() {
     becomes("order:1:x", None);
 }
 
-/// A user of the feed that loses its rights, or is deleted, ends the feed; it is back once the
-/// rights are.
+/// The feed ends when its user loses its rights or is deleted, and resumes once the rights are
+/// back.
 #[test]
 fn a_feed_whose_user_loses_its_rights_is_closed_until_it_has_them_again() {
     let Some(origin) = Redis::start() else { return };
@@ -136,7 +136,7 @@ fn follow_an_origin(origin: SocketAddr) {
     let _: () = redis::cmd("FLUSHALL").query(&mut around).unwrap();
     eventually("the flush is seen", || through.get::<_, Option<i64>>("key").unwrap().is_none());
 
-    // The feed's own connection is killed: what is written before it is back must be seen too.
+    // The feed's connection is killed: a write during the outage must be seen too.
     let _: () = redis::cmd("SET").arg("key").arg("before").query(&mut around).unwrap();
     eventually("cached", || {
         through.get::<_, Option<String>>("key").unwrap().as_deref() == Some("before")

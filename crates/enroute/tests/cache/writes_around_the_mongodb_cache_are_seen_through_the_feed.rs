@@ -1,5 +1,5 @@
-//! A writer that bypasses the cache is seen, because the origin's change stream names what it
-//! wrote; and while the stream does not, nothing is cached.
+//! A write that bypasses the cache is seen, because the origin's change stream reports it; while
+//! the stream is down, nothing is cached.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::support::{
     secured::{certificates, tls},
 };
 
-/// Retries until the condition holds; the limit only ends a broken run.
+/// Retries until the condition holds; the timeout only ends a failing run.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -37,7 +37,7 @@ fn write(users: &Collection<Document>, value: i32) {
     users.replace_one(doc! { "_id": "k" }, replacement).upsert(true).run().expect("written");
 }
 
-/// Reads until a read is answered without the origin.
+/// Repeats a read until it is served from storage.
 fn becomes_a_hit(users: &Collection<Document>, origin: &Replica) {
     eventually("a hit", || {
         let before = origin.reads();
@@ -77,7 +77,7 @@ fn writes_drops_and_a_cut_are_seen() {
         });
     }
 
-    // The feed's own connection is cut: what is written before it is back must be seen too.
+    // The feed's connection is cut: a write during the outage must be seen too.
     write(&around, 1_000);
     eventually("cached", || value(&through) == Some(1_000));
     becomes_a_hit(&through, &origin);
@@ -103,7 +103,7 @@ fn a_stream_that_falls_behind_ends_the_hits_until_it_has_caught_up() {
     becomes_a_hit(&through, &origin);
     origin.hold_stream();
     write(&around, 2);
-    // It is not reported, and yet it is seen, after the bound at the latest.
+    // The write is not reported, but is seen after the bound at the latest.
     eventually("the write is seen", || value(&through) == Some(2));
     cache.log_line("feed suspended");
     let before = origin.reads();
@@ -178,7 +178,7 @@ fn an_origin_that_cannot_report_is_told_of_and_nothing_is_cached() {
 }
 
 /// mongo-java-server has neither `hello` nor a stream of the whole deployment, with or without its
-/// oplog; its streams of one collection have no positions, and its events name no collection.
+/// oplog; its streams of one collection have no resume tokens, and its events name no collection.
 #[test]
 fn mongo_java_server_gets_no_feed() {
     let Some(origin) = Mongo::start_java() else { return };

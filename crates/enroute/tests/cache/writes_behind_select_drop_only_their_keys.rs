@@ -1,12 +1,12 @@
-//! Writes pipelined behind SELECT or HELLO drop the keys they name, in the database that the server
-//! then has: whether it carries SELECT out or refuses it.
+//! Writes that are pipelined after SELECT or HELLO drop the keys that they name, in the database
+//! that is then selected, whether the server executes SELECT or refuses it.
 
 use crate::support::enroute::Cache;
 use crate::support::origins::Redis;
 use crate::support::process::PATIENCE;
 use crate::support::raw::Raw;
 
-/// Asks for `key` until storage answers.
+/// Repeats a read of `key` until it is served from storage.
 fn ask_until_hit(cache: &Cache, client: &mut Raw, key: &str, value: &str) {
     let hits = cache.hits();
     let started = std::time::Instant::now();
@@ -46,7 +46,7 @@ fn writes_behind_select_drop_only_their_keys() {
             zero.ask("GET a", &expected(in_zero));
             one.ask("GET a", &expected(in_one));
         }
-        // Another key of the database is answered from storage still.
+        // Another key of the database is still served from storage.
         let hits = cache.hits();
         zero.ask("GET b", "$1\r\nb\r\n");
         cache.statistics_once(|statistics| statistics["hits"] > hits);

@@ -1,6 +1,5 @@
-//! A client or an origin of another protocol is named as such in the log, with what to do about it,
-//! and the client is answered in its own protocol instead of being left to its timeout: at every
-//! listener.
+//! A client or an origin of another protocol is identified in the log, with a remedy, and the
+//! client gets an error in its own protocol instead of running into its timeout: on every listener.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -46,7 +45,7 @@ fn told(process: &Process, listener: SocketAddr, said: &[u8], named: &[&str]) ->
     told
 }
 
-/// The reply to a client before it is closed.
+/// The reply to a client until it is closed.
 fn answer(listener: SocketAddr, said: &[u8]) -> Vec<u8> {
     let mut client = Raw::connect(listener);
     client.say(said);
@@ -87,13 +86,13 @@ fn of_a_client() {
     let error = told(process, mongodb, command, &["expected MongoDB, got Redis"]);
     assert!(error.starts_with(b"-ERR "), "{error:?}");
 
-    // Behind what is Redis's, too: a page may begin with anything.
+    // Also after valid Redis input: a page may begin with anything.
     answer(redis, b"PING\r\nPOST / HTTP/1.1\r\nSET k bad\r\n");
     answer(redis, b"Host: evil.example\r\nSET k bad\r\n");
     witness.ask("GET k", "$1\r\nv\r\n");
 }
 
-/// Nothing listens at its origin: such a client is refused before the origin is asked.
+/// Nothing listens at its origin: such a client is refused before the origin is contacted.
 #[test]
 fn of_a_client_of_memcached() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -187,7 +186,7 @@ fn of_many_clients_in_few_lines() {
     for _ in 0..CLIENTS {
         assert!(answer(database.address(), PAGE).starts_with(b"HTTP/1.1 400 "));
     }
-    // One every ten seconds.
+    // One line every ten seconds.
     let due = 1 + started.elapsed().as_secs() as usize / 10;
     let log = database.process().stderr();
     let lines = log.lines().filter(|line| line.contains("got HTTP")).count();
@@ -217,7 +216,7 @@ fn error(listener: &str, address: SocketAddr) -> String {
     line
 }
 
-/// Checks that what `origin` speaks is named, and that no client waits for its timeout.
+/// Checks that the origin's actual protocol is logged, and that no client waits for its timeout.
 fn is_named_behind(listener: &str, origin: SocketAddr, tls: &str, named: &str) {
     let url = match (listener, tls) {
         (_, "") => format!("{listener}://{origin}"),
@@ -228,7 +227,7 @@ fn is_named_behind(listener: &str, origin: SocketAddr, tls: &str, named: &str) {
         format!("[[listener]]\nlisten = \"{listener}://127.0.0.1:0\"\norigin = \"{url}\"\n{tls}\n");
     let cache = Enroute::start_with_config(&["cache"], &toml);
     let address = cache.listen_address(listener);
-    // Before it is known, too.
+    // Also before it is known.
     error(listener, address);
     let line = cache.stderr_line("ERROR the origin");
     for part in [named, &origin.to_string(), &format!("listen={address}")] {
