@@ -1,6 +1,7 @@
-//! Access rules: every command of the table, in the variants its options make, asked of
-//! redis-server and of `enroute db` by COMMAND INFO, COMMAND GETKEYSANDFLAGS, ACL CAT and ACL
-//! DRYRUN, and given by users themselves. What may differ is named below, with the reason.
+//! Access rules: for every command of the table, in the variants that its options make,
+//! redis-server and `enroute db` are compared by COMMAND INFO, COMMAND GETKEYSANDFLAGS, ACL CAT and
+//! ACL DRYRUN, and by the commands of users. Intended differences are listed below, with the
+//! reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +95,7 @@ subscribe __redis__:invalidate
 subscribe other
 ";
 
-/// Rights to keys and channels, combined with rights to commands.
+/// Rights to keys and channels, which are combined with rights to commands.
 const RIGHTS: &[&str] = &[
     "~*",
     "%R~*",
@@ -141,7 +142,7 @@ fn describe(value: &Value, into: &mut BTreeMap<String, Vec<String>>) {
         format!("flags {}", flags.join(" ")),
         format!("categories {:?}", texts(&parts[6])),
     ];
-    // Their notes are prose.
+    // Their notes are free text.
     told.extend(specifications.iter().map(|each| format!("{:?}", without_notes(each))));
     into.insert(name, told);
     let Value::Array(subcommands) = &parts[9] else { panic!("sub-commands: {parts:?}") };
@@ -163,7 +164,7 @@ fn sorted(value: &Value) -> Value {
     Value::Array(parts.iter().map(sorted).collect())
 }
 
-/// Names of all commands of ours, sub-commands included, but those that Redis does not have.
+/// All commands of `enroute db` with sub-commands, except those that Redis does not have.
 fn described(connection: &mut Connection) -> BTreeMap<String, Vec<String>> {
     let all: Vec<Value> = cmd("COMMAND").query(connection).expect("a table");
     let mut told = BTreeMap::new();
@@ -175,7 +176,7 @@ fn is_ours(name: &str) -> bool {
     OURS.iter().any(|(ours, _)| *ours == name)
 }
 
-/// Fewest arguments for every command of the table, and the variants.
+/// Each command of the table with its minimum number of arguments, and the variants.
 fn lines(table: &BTreeMap<String, Vec<String>>) -> Vec<Vec<String>> {
     let plain = table.iter().filter(|(name, _)| !is_ours(name)).map(|(name, told)| {
         let arity: i64 = told[0].split(' ').nth(3).and_then(|arity| arity.parse().ok()).unwrap();
@@ -272,7 +273,7 @@ fn keys_are_touched_as_by_redis_server() {
         for question in ["GETKEYSANDFLAGS", "GETKEYS"] {
             let mut question = [&["COMMAND", question], &words[..]].concat();
             if words.len() == 1 {
-                // As of Redis 7.2; redis-server 7.0 wants another word.
+                // The error of Redis 7.2; that of redis-server 7.0 differs.
                 let answer = ask(&mut both.ours, &question);
                 assert!(answer.contains("The command has no key arguments"), "{words:?}: {answer}");
                 question.push("k");
@@ -319,7 +320,7 @@ fn users_are_refused_what_redis_server_refuses() {
     both.end(10_000);
 }
 
-/// Returns whether this is the answer of a server that forbids a command.
+/// Whether this is the reply of a server that denies a command.
 fn refused(answer: &[u8]) -> bool {
     answer.starts_with(b"-NOPERM")
 }

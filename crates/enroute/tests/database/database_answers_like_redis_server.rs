@@ -1,5 +1,5 @@
-//! The same commands, scripted and drawn at random, to redis-server and to `enroute db`: the same
-//! replies, byte for byte.
+//! The same commands, scripted and random, to redis-server and to `enroute db`: the replies are
+//! identical byte for byte.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -10,12 +10,12 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use wire::resp::{Limits, frame};
 
-/// Both servers, and what they were told to queue.
+/// Both servers, and the commands queued on them.
 struct Both {
     ours: Side,
     theirs: Side,
     queued: Vec<String>,
-    /// The longest time between the same question to one and to the other.
+    /// The longest interval between sending a command to one server and to the other.
     apart: Duration,
 }
 
@@ -69,13 +69,13 @@ impl Both {
     }
 }
 
-/// Returns whether these answers to `name` agree, as far as possible for commands sent this time
-/// apart.
+/// Whether these replies to `name` agree, as far as is possible for commands that were sent this
+/// far apart.
 fn same(name: &str, ours: &[u8], theirs: &[u8], apart: Duration) -> bool {
     let number = |reply: &[u8]| {
         String::from_utf8_lossy(reply).trim_start_matches(':').trim_end().parse::<i64>().ok()
     };
-    // A lifetime was set so far apart, and asked for so far apart.
+    // Both the expiry and the query for it were sent this far apart.
     let apart_ms = 2_000 + 2 * apart.as_millis() as u64;
     let near = |unit_ms: u64| {
         let numbers = number(ours).zip(number(theirs));
@@ -90,10 +90,10 @@ fn same(name: &str, ours: &[u8], theirs: &[u8], apart: Duration) -> bool {
     };
     match name {
         _ if ours == theirs => true,
-        // The clocks of two processes.
+        // The clocks of two processes differ.
         "ttl" | "expiretime" => near(1_000),
         "pttl" | "pexpiretime" => near(1),
-        // The client's number is in it.
+        // The reply contains the connection ID.
         "hello" => {
             let plain = |reply: &[u8]| {
                 reply.iter().copied().filter(|byte| !byte.is_ascii_digit()).collect::<Vec<_>>()
@@ -131,7 +131,7 @@ fn scripted_commands_are_answered_alike() {
     assert!(lines > 300, "only {lines} commands were compared");
 }
 
-/// Seeds that once found something: a FLUSHDB that emptied the other databases too.
+/// Regression: a FLUSHDB emptied the other databases too.
 const SEEDS: [u64; 2] = [7_485_438_146_717_413_873, 10_496_820_567_845_325_845];
 
 #[test]
@@ -146,10 +146,10 @@ fn many_random_commands_are_answered_alike() {
     seeds::each(NAME, fresh, compare_random);
 }
 
-/// Its name among the kept seeds.
+/// Name under which failed seeds are stored.
 const NAME: &str = "database_commands";
 
-/// Commands drawn from `seed`, all of which have to be answered alike; none where it cannot run.
+/// Random commands from `seed`, whose replies must be identical; `None` if a tool is not installed.
 fn compare_random(seed: u64) -> Option<()> {
     let redis = Redis::start()?;
     let database = Database::start();
@@ -159,14 +159,14 @@ fn compare_random(seed: u64) -> Option<()> {
     let last =
         ["discard", "select 1", all, "dbsize", "keys *", "select 0", all, "dbsize", "keys *"];
     let last = last.map(words);
-    // Intended differences: docs/protocols/db.md. For `enroute db` a watched key that was absent,
+    // Intended differences: docs/protocols/db.md. In `enroute db` a watched key that was absent,
     // created and removed again has not changed, so watched keys are created first; and the
     // smallest number saturates a bit field downwards.
     let least = i64::MIN.to_string().into_bytes();
     let mut conditions = 0;
     let mut present = |mut args: Vec<Vec<u8>>| match args[0].as_slice() {
         b"watch" => vec![vec![b"set".to_vec(), args[1].clone(), b"x".to_vec()], args],
-        // Expired keys count until they are looked up.
+        // Expired keys count until they are accessed.
         b"dbsize" => vec![words("exists k0 k1 k2 k3 k4 k5"), args],
         b"bitfield" if args.contains(&least) => Vec::new(),
         // The order of two times must not depend on the order in which commands arrive within a
@@ -193,7 +193,7 @@ fn compare_random(seed: u64) -> Option<()> {
     Some(())
 }
 
-/// Commands; the words in capitals stand for arguments, see [`fill`].
+/// Commands; upper-case words are placeholders for arguments, see [`fill`].
 const TEMPLATES: &[&str] = &[
     "set K V",
     "set K V O",
@@ -283,7 +283,7 @@ const TEMPLATES: &[&str] = &[
     "flushdb",
 ];
 
-/// A command with arguments that are mostly sensible.
+/// A random command whose arguments are mostly valid.
 fn draw(random: &mut Pcg64Mcg) -> Vec<Vec<u8>> {
     let template = TEMPLATES[random.random_range(0..TEMPLATES.len())];
     template.split(' ').map(|word| fill(word, random)).collect()
@@ -323,7 +323,7 @@ fn fill(word: &str, random: &mut Pcg64Mcg) -> Vec<u8> {
             ],
         ),
         "N" => one(random, &["0", "1", "3", "7", "8", "9", "20", "100", "-1", "x"]),
-        // Long enough that no clock matters, in milliseconds too.
+        // Long enough that clock differences do not matter, in milliseconds too.
         "P" => one(random, &["3000000", "6000000", "-1", "0", "x"]),
         "I" => one(
             random,

@@ -1,5 +1,5 @@
-//! Clients of `enroute db` that have not logged in are bounded as by redis-server: ten arguments of
-//! 16 KiB, and a few unread answers. So clients before the login use very little memory.
+//! Before a client has authenticated, `enroute db` limits it as redis-server does: ten arguments of
+//! 16 KiB, and a few unread replies. Such clients therefore use very little memory.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -15,7 +15,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Returns the answer to `bytes`, until the server closes the connection or `count` bytes were
+/// Returns the reply to `bytes`, until the server closes the connection or `count` bytes were
 /// received.
 fn answer(address: SocketAddr, bytes: &[u8], count: usize) -> String {
     let mut stream = connect(address);
@@ -45,7 +45,7 @@ fn strangers_are_refused_what_redis_server_refuses() {
     let long = [b"*2\r\n$4\r\nECHO\r\n".to_vec(), bulk(16_385)].concat();
     let fits = [b"*2\r\n$4\r\nECHO\r\n".to_vec(), bulk(16_384)].concat();
     let login = b"*2\r\n$4\r\nAUTH\r\n$6\r\nsecret\r\n".to_vec();
-    // Data after a login in the same segment has the limits of logged-in clients.
+    // Data that follows a login in the same segment has the limits of authenticated clients.
     let behind = [login, long.clone(), b"*1\r\n$4\r\nQUIT\r\n".to_vec()].concat();
     for bytes in [&eleven, &long, &fits, &behind, &b"*1\r\n$16385\r\n".to_vec()] {
         let end = if bytes == &fits { 20 } else { usize::MAX };
@@ -53,12 +53,12 @@ fn strangers_are_refused_what_redis_server_refuses() {
             [database.address(), redis.address()].map(|address| answer(address, bytes, end));
         assert_eq!(ours, theirs, "{}", bytes[..40.min(bytes.len())].escape_ascii());
     }
-    // Without a password every client is logged in.
+    // Without a password every client is authenticated.
     let open = Database::start();
     assert!(answer(open.address(), &long, 16_390).starts_with("$16385\r\n"));
 }
 
-/// Clients without login, each of which sends as much as it may.
+/// Number of unauthenticated clients, each of which sends up to its limit.
 const STRANGERS: usize = 200;
 const BYTES_MORE_MAX: usize = 24 << 20;
 
@@ -66,18 +66,18 @@ const BYTES_MORE_MAX: usize = 24 << 20;
 fn strangers_take_little_memory() {
     let database = Database::start_with(&["--password", "secret", "--memory", "64MiB"]);
     let address = database.address();
-    // The first connections bring what every worker keeps.
+    // The first connections allocate the buffers of the workers.
     drop((0..20).map(|_| answer(address, b"PING\r\n", 5)).collect::<Vec<_>>());
     let before = database.process().resident_bytes();
     let mut streams: Vec<TcpStream> = (0..STRANGERS).map(|_| connect(address)).collect();
     let mut refused = 0;
     for (number, stream) in streams.iter_mut().enumerate() {
         let request = match number % 4 {
-            // 300 MiB are announced, and sent until it is too much.
+            // 300 MiB are announced, and sent up to the limit.
             0 => [b"*2\r\n$4\r\nAUTH\r\n$314572800\r\n".to_vec(), vec![b'x'; 1 << 20]].concat(),
-            // As much as there may be, never whole.
+            // Up to the limit, never complete.
             1 => [b"*10\r\n".to_vec(), bulk(16_384).repeat(9)].concat(),
-            // Answers that are not taken.
+            // Unread replies.
             2 => b"*2\r\n$4\r\nAUTH\r\n$5\r\nwrong\r\n".repeat(20_000),
             _ => b"*1000000\r\n$1\r\nx\r\n".to_vec(),
         };
@@ -86,7 +86,7 @@ fn strangers_take_little_memory() {
     }
     let started = Instant::now();
     let mut most = 0;
-    // Until the last was served: those that sent too much are disconnected.
+    // Waits until the last client was served: those that exceeded the limits are disconnected.
     loop {
         most = most.max(database.process().resident_bytes());
         let gone =
@@ -100,7 +100,7 @@ fn strangers_take_little_memory() {
         if gone {
             break;
         }
-        assert!(started.elapsed() < PATIENCE, "strangers that said too much are still there");
+        assert!(started.elapsed() < PATIENCE, "clients above the limits are still connected");
     }
     most = most.max(database.process().resident_bytes());
     let more = most.saturating_sub(before);

@@ -1,6 +1,6 @@
-//! Several connections at once, to redis-server and to `enroute db`: they log in, change each
-//! other's rights, remove each other's users, queue transactions and reset, one command at a time
-//! in turns. Every answer, and every connection that is closed, is the same on both.
+//! Several connections to redis-server and to `enroute db`: they authenticate, change each other's
+//! rights, delete each other's users, queue transactions and reset, one command at a time in turns.
+//! Every reply, and every closed connection, is the same on both.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use wire::resp::{Limits, frame, request};
 
-/// Stands for the end of a connection.
+/// Represents a closed connection.
 const CLOSED: &[u8] = b"(closed)";
 
 /// One connection to one server.
@@ -27,7 +27,8 @@ impl Peer {
         let stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut peer = Self { stream, heard: Vec::new() };
-        // Its user is determined when it is accepted, which is certain once it has an answer.
+        // A connection gets its user when it is accepted, which has certainly happened after a
+        // reply.
         peer.ask(&["PING"]);
         peer
     }
@@ -57,7 +58,7 @@ impl Peer {
     }
 }
 
-/// Several connections to each server.
+/// Connections to both servers.
 struct Sides {
     addresses: [SocketAddr; 2],
     peers: Vec<[Peer; 2]>,
@@ -71,15 +72,16 @@ impl Sides {
         Self { addresses, peers, said: Vec::new() }
     }
 
-    /// Says one line on connection `number`; what differs in the answers, if anything does.
+    /// Sends a line on connection `number` of both servers; returns the difference of the replies,
+    /// if any.
     fn say(&mut self, number: usize, line: &str) -> Option<String> {
         let words: Vec<&str> = line.split(' ').collect();
         let [ours, theirs] = &mut self.peers[number];
         let (mut a, b) = (ours.ask(&words), theirs.ask(&words));
         if b == CLOSED && (a.starts_with(b"-NOAUTH") || line == "exec") {
-            // Its user was removed by another connection. Another thread closes it, so a command
-            // that arrives before that is refused first. Or the transaction removed its own user:
-            // redis-server then stops in the middle of the answer, `enroute db` after it.
+            // Another connection deleted its user. Another thread closes the connection, so a
+            // command that arrives before that is refused first. Or the transaction deleted its own
+            // user: redis-server then stops in the middle of the reply, `enroute db` after it.
             a = ours.hear();
         }
         let shown = |bytes: &[u8]| bytes[..bytes.len().min(600)].escape_ascii().to_string();
@@ -104,9 +106,9 @@ impl Sides {
     }
 }
 
-/// The parts of an answer to ACL GETUSER and ACL LIST without the rules about commands:
-/// redis-server 7.0 makes up others that come to the same, `enroute db` keeps what it was told, as
-/// Redis does since 7.2.
+/// The parts of a reply to ACL GETUSER and ACL LIST without the rules about commands: redis-server
+/// 7.0 replaces them by equivalent ones, `enroute db` keeps the original ones, as Redis does since
+/// 7.2.
 fn without_command_rules(answer: &[u8]) -> Option<Vec<Vec<u8>>> {
     let limits = Limits::default();
     let (reply, _) = frame::decode(answer, &limits).ok()??;
@@ -125,8 +127,7 @@ fn without_command_rules(answer: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(parts)
 }
 
-/// An answer without the client's number, which HELLO tells: each server counts its own
-/// connections.
+/// A reply without the connection ID, which HELLO contains: each server counts its own connections.
 fn without_id(answer: &[u8]) -> Vec<u8> {
     let text = answer.escape_ascii().to_string();
     let mut parts = text.split(r"$2\r\nid\r\n:");
@@ -135,7 +136,8 @@ fn without_id(answer: &[u8]) -> Vec<u8> {
     (first + &rest.collect::<String>()).into_bytes()
 }
 
-/// The number of the connection, then what it says. The first is `root`, whose rights never change.
+/// Connection number and command per line. The first connection is `root`, whose rights never
+/// change.
 const SCRIPT: &str = include_str!("conversations.txt");
 
 #[test]
@@ -169,10 +171,10 @@ fn many_random_conversations_are_answered_alike() {
     seeds::each(NAME, fresh, |seed| converse(seed, 2_500));
 }
 
-/// Its name among the kept seeds.
+/// Name under which failed seeds are stored.
 const NAME: &str = "database_conversations";
 
-/// A conversation drawn from `seed`; none where it cannot run.
+/// A random conversation from `seed`; `None` if a tool is not installed.
 fn converse(seed: u64, steps: usize) -> Option<()> {
     let redis = Redis::start()?;
     let database = Database::start();
@@ -188,8 +190,8 @@ fn converse(seed: u64, steps: usize) -> Option<()> {
         let words: Vec<String> = template.split(' ').map(|word| fill(word, &mut random)).collect();
         let mut lines = vec![(number, words.join(" "))];
         if words[0] == "watch" {
-            // A watched key that is absent, comes and goes has not changed to us:
-            // docs/protocols/db.md.
+            // In `enroute db` a watched key that was absent, created and removed again has not
+            // changed: docs/protocols/db.md.
             lines.insert(0, (0, format!("set {} there", words[1])));
         }
         for (number, line) in lines {
@@ -205,7 +207,7 @@ fn converse(seed: u64, steps: usize) -> Option<()> {
     Some(())
 }
 
-/// Commands of `root`; words in capitals are placeholders, see [`fill`].
+/// Commands of `root`; upper-case words are placeholders, see [`fill`].
 const ROOT: &[&str] = &[
     "acl setuser USER RULE",
     "acl setuser USER RULE RULE",

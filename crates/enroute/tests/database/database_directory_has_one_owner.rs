@@ -30,7 +30,7 @@ fn a_second_start_is_refused_and_nothing_is_lost() {
     assert!(said.contains("is in use by") && said.contains(&process), "{said}");
     assert!(said.contains("use another --dir"), "{said}");
     set(&database, KEYS..2 * KEYS);
-    // It has the directory until it ends, however it does.
+    // It holds the directory until it ends, in whatever way.
     database.bring_down();
     database.bring_up();
     assert_eq!(count(&database), 2 * KEYS);

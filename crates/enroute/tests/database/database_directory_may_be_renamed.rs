@@ -1,4 +1,4 @@
-//! A database continues to serve its directory when that is renamed.
+//! A database keeps serving its data directory after the directory was renamed.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ const KEYS: u64 = 3_000;
 
 #[test]
 fn while_it_serves() {
-    // Values enough for new segments, and more than memory has room for.
+    // Enough values for new segments, and more than fit into memory.
     let mut database = Database::start_with(&["--sync", "always", "--memory", "32MiB"]);
     let value = |number: u64| vec![number as u8; 12_000];
     let fill = |database: &Database, keys: std::ops::Range<u64>| {
@@ -34,7 +34,7 @@ fn while_it_serves() {
         }
     };
     check(&database);
-    assert!(!data.exists(), "a directory was made where it had been");
+    assert!(!data.exists(), "the old path was created again");
     database.terminate();
     fs::rename(&elsewhere, &data).expect("renamed");
     database.bring_up();

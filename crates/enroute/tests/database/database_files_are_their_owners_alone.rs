@@ -1,5 +1,5 @@
-//! Files of the database are accessible to its user only; a directory that others may read, that
-//! may not be written, or that belongs to another user is reported with the remedy.
+//! Files of the database are accessible to its user only. A directory that others may read, that is
+//! not writable, or that belongs to another user is reported with the remedy.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

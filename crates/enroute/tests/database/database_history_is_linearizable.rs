@@ -1,5 +1,5 @@
-//! Many clients, few keys, a database that is killed with `kill -9`: whatever clients are told
-//! could have come from one copy of the data.
+//! Many clients, few keys, a database that is killed with `kill -9`: the history of the clients is
+//! linearizable.
 
 use crate::support::database::Database;
 use crate::support::history::{self, Verdict};
@@ -21,7 +21,7 @@ fn database_history_of_200_000_operations_is_linearizable() {
     assert!(verdict.linearizable, "{}", verdict.text);
 }
 
-/// Acknowledged before it is on disk, a write is lost by a kill: the same test must see that.
+/// With `sync` other than `always` a kill loses acknowledged writes: the test must detect that.
 #[test]
 #[ignore = "slow: make soak"]
 fn a_database_that_acknowledges_too_early_is_found_out() {

@@ -1,5 +1,5 @@
-//! `enroute db --autoscale` in the real process: memory grows until lookups are fast enough, stays,
-//! and shrinks when less is enough.
+//! `enroute db --autoscale` in the real process: memory grows until lookups are fast enough, stays
+//! constant, and shrinks when less suffices.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -53,7 +53,7 @@ fn turns(seen: &[u64]) -> usize {
 #[test]
 #[ignore = "up to fifteen minutes: make soak"]
 fn memory_grows_until_lookups_are_fast_and_shrinks_when_less_is_enough() {
-    // Below what any read from the disk takes: all but one lookup in a hundred from memory.
+    // Less than any read from disk takes: 99 of 100 lookups must be served from memory.
     let goal = format!("p99=5us,max={MAX_MIB}MiB");
     let database = Database::start_with(&["--memory", "32MiB", "--autoscale", &goal]);
     let mut connection = database.connection();
@@ -74,16 +74,16 @@ fn memory_grows_until_lookups_are_fast_and_shrinks_when_less_is_enough() {
                 }
             });
         }
-        // 160 MiB of values, looked up evenly.
+        // 160 MiB of values, with uniform lookups.
         let grown = observe(&database, &wanted, KEYS, GROWING, |_| false);
         let most = *grown.last().expect("it was seen");
-        // A tenth of them: the curve forgets the others in minutes.
+        // A tenth of them: the curve forgets the others within minutes.
         let shrunk =
             observe(&database, &wanted, KEYS / 10, SHRINKING_MAX, |now| now < most * 3 / 4);
         ended.store(1, SeqCst);
         eprintln!("{grown:?} {shrunk:?}");
         assert!((160..MAX_MIB).contains(&most), "{grown:?}");
         assert!(*shrunk.last().expect("it was seen") < most * 3 / 4, "{shrunk:?}");
-        assert!(turns(&grown) <= 1 && turns(&shrunk) <= 1, "it swings: {grown:?} {shrunk:?}");
+        assert!(turns(&grown) <= 1 && turns(&shrunk) <= 1, "it oscillates: {grown:?} {shrunk:?}");
     });
 }

@@ -124,7 +124,7 @@ fn files_that_cannot_keep_strangers_out_are_refused() {
     let mut side = Side::connect(database.address());
     assert!(side.words("GET k").starts_with(b"-NOAUTH"));
     assert_eq!(side.words("AUTH secret"), b"+OK\r\n");
-    // Nothing of it is among the arguments that `ps` shows.
+    // `ps` shows arguments, so they must not contain the password.
     let arguments = std::fs::read(format!("/proc/{}/cmdline", database.process().id()));
     assert!(!String::from_utf8_lossy(&arguments.expect("it runs")).contains("secret"));
 }
@@ -135,7 +135,7 @@ fn a_database_without_a_password_logs_a_warning() {
     let path = directory.path().join("users");
     std::fs::write(&path, "user app on >pw ~* +@all\n").expect("a file");
     let users = path.to_str().expect("a plain path");
-    // A file of users that says nothing of the default user leaves it open.
+    // An ACL file without the default user leaves that user enabled without a password.
     for options in [&[][..], &["--users", users]] {
         let mut command = Command::new(crate::support::enroute::program());
         command.args(["db", "--listen", "0.0.0.0:0", "--dir"]).arg(directory.path().join("data"));
@@ -161,7 +161,7 @@ fn connections_are_encrypted() {
     let tls = ["-h", "localhost", "--tls", "--cacert", &authority];
     assert_eq!(cli(&database, &tls, &["set", "a", "encrypted"]), "OK");
     assert_eq!(cli(&database, &tls, &["get", "a"]), "encrypted");
-    // Longer than a record and than what the socket takes at once.
+    // Longer than a TLS record and than the socket buffer.
     assert_eq!(cli(&database, &tls, &["setrange", "long", "3000000", "x"]), "3000001");
     assert_eq!(cli(&database, &tls, &["get", "long"]).trim_start_matches('\0').len(), 1);
     assert_ne!(cli(&database, &["-h", "localhost"], &["ping"]), "PONG");

@@ -1,5 +1,5 @@
-//! Under `--sync always` nothing acknowledged is lost when the process is killed, again and again,
-//! while clients write.
+//! With `--sync always` no acknowledged write is lost when the process is killed repeatedly while
+//! clients write.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -22,9 +22,9 @@ const ACKNOWLEDGED: u64 = 6;
 /// A client's knowledge of its keys.
 #[derive(Default)]
 struct Known {
-    /// The last acknowledged value; `None` if the key was acknowledged to be gone.
+    /// The last acknowledged value; `None` if the removal of the key was acknowledged.
     acknowledged: HashMap<String, Option<Vec<u8>>>,
-    /// The last writes, if they were never acknowledged.
+    /// The latest writes, if they were not acknowledged.
     doubtful: HashMap<String, Vec<Option<Vec<u8>>>>,
 }
 
@@ -62,7 +62,7 @@ fn write(address: SocketAddr, client: usize, seed: u64, known: &mut Known, count
     }
 }
 
-/// Checks that everything acknowledged is there. The values found determine the doubtful ones.
+/// Checks that all acknowledged writes are present. The values found resolve the doubtful ones.
 fn check(address: SocketAddr, known: &mut Known) -> usize {
     let mut connection = connect(address).expect("the database is back");
     let mut keys: Vec<String> =
@@ -87,7 +87,7 @@ fn check(address: SocketAddr, known: &mut Known) -> usize {
     keys.len()
 }
 
-/// Its name among the kept seeds.
+/// Name under which failed seeds are stored.
 const NAME: &str = "database_kills";
 
 fn kill_again_and_again(runs: usize, seed: u64) -> Option<()> {
@@ -98,7 +98,7 @@ fn kill_again_and_again(runs: usize, seed: u64) -> Option<()> {
     for run in 0..runs {
         let address = database.address();
         let count = AtomicU64::new(0);
-        // Some writes are acknowledged, and it dies in the midst of others.
+        // Some writes are acknowledged, and the process is killed during others.
         let pause = Duration::from_micros(random.random_range(0..60_000));
         let seeds: Vec<u64> = known.iter().map(|_| random.random()).collect();
         thread::scope(|scope| {

@@ -1,8 +1,7 @@
-//! Two faults at a time, drawn from a seed that is printed, while clients write under
-//! `--sync always`: a kill, a process that is stopped for a while, connections that are cut, a full
-//! disk, a smaller budget, memory that the system takes away, a wall clock that is stepped. Nothing
-//! acknowledged is lost, what was refused was not done, and when the faults are over writes are
-//! accepted again.
+//! Two faults at a time, drawn from a printed seed, while clients write with `--sync always`: a
+//! kill, a stopped process, broken connections, a full disk, a smaller memory budget, memory
+//! pressure in the cgroup, a stepped wall clock. No acknowledged write is lost, refused writes have
+//! no effect, and after the faults writes are accepted again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -45,7 +44,7 @@ enum Fault {
     FullDisk,
     /// The memory budget of the database is reduced.
     LessMemory,
-    /// The system takes memory away; it may kill for it.
+    /// Memory pressure in the cgroup; the kernel may kill the process.
     Pressure,
     ClockSteps,
 }
@@ -59,7 +58,7 @@ const FAULTS: [Fault; 7] = [
     Fault::Cut,
     Fault::LessMemory,
 ];
-/// Every pair once.
+/// Number of unordered pairs of faults.
 const PAIRS: usize = FAULTS.len() * (FAULTS.len() - 1) / 2;
 
 /// Start and duration of a fault, and a number for its other random choices.
@@ -75,7 +74,7 @@ struct Running {
     clock: Option<Clock>,
 }
 
-/// A database on a small disk of its own, in a mount namespace that another process keeps.
+/// A database on a small separate disk, in a mount namespace that another process holds.
 struct Machine {
     sync: &'static str,
     directory: TemporaryDirectory,
@@ -84,9 +83,9 @@ struct Machine {
     /// Offset of its clock, in seconds.
     ahead: AtomicI64,
     database: Mutex<Option<Running>>,
-    /// The number of times that the system has killed it.
+    /// Number of times that the kernel killed it for memory.
     killed: usize,
-    /// On the way to it from clients.
+    /// The relay between clients and database.
     path: Option<RelayHandle>,
     /// Dropped after the database.
     group: Cgroup,
@@ -137,7 +136,7 @@ impl Machine {
             let ended = |running: &mut Running| running.process.has_ended();
             let ended = self.database.get_mut().expect("not poisoned").take_if(ended);
             if let Some(Running { process, .. }) = ended {
-                // For memory it is killed, too; it ends in no other way.
+                // The process may have been killed for memory; it ends in no other way.
                 let ended = process.wait();
                 assert_eq!(ended.status.signal(), Some(9), "{}", ended.stderr);
                 self.killed += 1;
@@ -217,7 +216,7 @@ impl Machine {
 
     fn fill_disk(&self, time: Duration) {
         let mut file = File::create(self.ballast()).expect("a file");
-        // It ends with an error, because there is no more room.
+        // Writing ends with an error, because the disk is full.
         let began = Instant::now();
         while began.elapsed() < time {
             if file.write_all(&[1; 64 << 10]).is_err() {
@@ -241,9 +240,9 @@ type Value = Option<Vec<u8>>;
 /// A client's knowledge of its keys.
 #[derive(Default)]
 struct Known {
-    /// The last acknowledged value; none if the key was acknowledged to be gone.
+    /// The last acknowledged value; `None` if the removal of the key was acknowledged.
     acknowledged: HashMap<String, Value>,
-    /// Writes since then that were neither acknowledged nor refused.
+    /// Later writes that were neither acknowledged nor refused.
     doubtful: HashMap<String, Vec<Value>>,
 }
 
@@ -291,7 +290,7 @@ struct Load {
     refused: AtomicU64,
 }
 
-/// Checks that everything acknowledged is there. The values found determine the doubtful ones.
+/// Checks that all acknowledged writes are present. The values found resolve the doubtful ones.
 fn check(machine: &Machine, known: &mut Known) -> Result<(), String> {
     let mut connection = connect(machine.address).expect("the database is back");
     let keys: BTreeSet<String> =
@@ -321,13 +320,13 @@ fn accepts_writes(machine: &Machine) {
         let mut set = redis::cmd("SET");
         set.arg(format!("last:{number}")).arg(number);
         while let Err(refusal) = set.exec(&mut connection) {
-            assert!(began.elapsed() < PATIENCE, "no fault is left, and still: {refusal}");
+            assert!(began.elapsed() < PATIENCE, "still refused after the faults: {refusal}");
             thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
-/// One round: clients write, and suffer these.
+/// One round: clients write while these faults occur.
 fn round(machine: &Machine, known: &mut [Known], random: &mut Pcg64Mcg, blows: [Blow; 2]) -> Load {
     let load = Load::default();
     thread::scope(|scope| {
@@ -347,8 +346,8 @@ fn round(machine: &Machine, known: &mut [Known], random: &mut Pcg64Mcg, blows: [
     load
 }
 
-/// Runs rounds of every pair of faults for this time; returns what was lost, or none where it
-/// cannot run.
+/// Runs rounds of every pair of faults for this time; returns what was lost, or `None` if a tool is
+/// not installed.
 fn suffer(sync: &'static str, seed: u64, time: Duration) -> Option<Result<(), String>> {
     if !rustix::process::geteuid().is_root() {
         return absent("a small file system of its own needs root");
@@ -396,7 +395,7 @@ fn in_every_pair_of_them() {
     loses_nothing(1, Duration::from_secs(120));
 }
 
-/// Acknowledged before it is on disk, a write is lost by a kill: the same test must see that.
+/// With `sync` other than `always` a kill loses acknowledged writes: the test must detect that.
 #[test]
 fn and_a_database_that_acknowledges_too_early_is_found_out() {
     if let Some(outcome) = suffer("everysec", 1, Duration::ZERO) {

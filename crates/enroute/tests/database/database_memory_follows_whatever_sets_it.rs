@@ -1,5 +1,5 @@
-//! The memory of `enroute db` follows its clients, HTTP, a file at SIGHUP, its cgroup's limit, and
-//! what an orchestrator grants, in the real process.
+//! The memory limit of `enroute db` can be set by clients, HTTP, a file at SIGHUP, the limit of its
+//! cgroup, and an orchestrator's grant, in the real process.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ fn config(database: &Database, name: &str) -> String {
     ask::<Vec<String>>(database, &["CONFIG", "GET", name]).expect("an answer")[1].clone()
 }
 
-/// Waits until the database has this memory.
+/// Waits until the database has this memory limit.
 fn becomes(database: &Database, mebibytes: u64) {
     let began = Instant::now();
     let expected = (mebibytes * MIB).to_string();
@@ -101,7 +101,7 @@ fn a_file_read_again_at_sighup_changes_memory_sync_and_goal() {
     assert_eq!(config(&database, "maxmemory"), (96 * MIB).to_string());
     write("memory = \"40MiB\"\nautoscale = \"p99=1ms,max=64MiB\"\n");
     database.process().signal("HUP");
-    // At most what the goal allows.
+    // Up to the maximum of the goal.
     becomes(&database, 64);
     assert_eq!(config(&database, "autoscale"), "p99=1ms,max=64MiB");
 }
@@ -120,7 +120,7 @@ fn it_follows_the_limit_of_its_cgroup() {
     database.bring_down();
 }
 
-/// Sends `body` to the receiver; its answer.
+/// Sends `body` to the receiver; returns the reply.
 fn post(address: SocketAddr, path: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the receiver listens");
     let length = body.len();
@@ -150,18 +150,18 @@ fn an_orchestrator_is_asked_before_memory_is_taken() {
     ]);
     let line = receiver.stderr_line("grants memory");
     let url = line.split(' ').next().expect("a URL");
-    // Not the least memory: the code of a build without optimizations takes 27 MiB.
+    // Not the minimum: the code of a build without optimizations takes 27 MiB.
     let options = ["--memory", "48MiB", "--orchestrator", url];
     let mut database = Database::start_after(&cgroup.entry(), &options);
     let request = |size: &str| ask::<String>(&database, &["RESCALE", "REQUEST", size]);
     assert_eq!(request("64MiB").expect("an answer"), "OK");
     becomes(&database, 64);
     assert_eq!(cgroup.limit(), Some(72 * MIB));
-    // More than the available memory is granted only up to that.
+    // A grant is limited to the available memory.
     assert_eq!(request("4GiB").expect("an answer"), "OK");
     becomes(&database, 96);
     assert_eq!(cgroup.limit(), Some(108 * MIB));
-    // Given back once the process has released it.
+    // Memory is given back once the process has released it.
     assert_eq!(request("48MiB").expect("an answer"), "OK");
     becomes(&database, 48);
     let began = Instant::now();
@@ -181,7 +181,7 @@ fn an_orchestrator_is_asked_before_memory_is_taken() {
     assert!(post(address, "/rescale", "\u{0}").starts_with("HTTP/1.1 400"));
     assert!(post(address, "/other", "{}").starts_with("HTTP/1.1 404"));
     assert_eq!(cgroup.limit(), Some(54 * MIB));
-    // Without an orchestrator no memory is taken, and the database continues.
+    // Without an orchestrator memory does not grow, and the database continues.
     receiver.terminate();
     assert_eq!(request("64MiB").expect("an answer"), "OK");
     assert!(database.process().stderr_line("the budget stays at").is_some());

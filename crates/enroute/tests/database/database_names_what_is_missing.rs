@@ -1,5 +1,5 @@
-//! Files of a stopped database are missing, exchanged or from another time: it does not start,
-//! reports which, and starts only when the loss is accepted.
+//! Files of a stopped database are missing, swapped or outdated: it does not start, names the file,
+//! and starts only if the data loss is accepted.
 
 use std::fs;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ fn a_shard() {
     let left = count(&database);
     assert!((KEYS / 2..KEYS).contains(&left), "{left}");
     assert!(database.process().stderr_line("shard-002 is missing").is_some());
-    // It was accepted once; from then on nothing is missing.
+    // The loss was accepted once; afterwards nothing is missing.
     database.terminate();
     database.bring_up();
     assert_eq!(count(&database), left);
@@ -120,7 +120,7 @@ fn lists_that_are_gone_or_damaged() {
         let mut bytes = fs::read(&path).expect("a copy");
         bytes[20] ^= 0x40;
         fs::write(&path, bytes).expect("written");
-        // One is enough.
+        // One copy is enough.
         if copy == 0 {
             continue;
         }
@@ -138,8 +138,8 @@ fn lists_that_are_gone_or_damaged() {
     assert_refused(&database, &["version \"9\", expected 2", "start the version of enroute"]);
 }
 
-/// As the version before left it: no manifest, superblocks of format 2, and the number of shards
-/// alone.
+/// The format of the previous version: no manifest, superblocks of format 2, and a file with only
+/// the number of shards.
 fn make_former(database: &Database) {
     for shard in 0..4 {
         let shard = database.data().join(format!("shard-{shard:03}"));
@@ -169,7 +169,7 @@ fn a_directory_of_the_version_before_is_taken_over() {
     database.terminate();
     fs::remove_file(segment(&database, "shard-003")).expect("removed");
     assert_refused(&database, &["shard-003", "is missing", ACCEPT]);
-    // A missing shard is noticed in a directory of that version, too.
+    // A missing shard is also noticed in a directory of that version.
     let database = filled();
     make_former(&database);
     fs::remove_dir_all(database.data().join("shard-002")).expect("removed");

@@ -1,14 +1,14 @@
-//! The string, bit, expiry, scan, generic, transaction and tracking parts of Redis's own test
-//! suite, against `enroute db`.
+//! The string, bit, expiry, scan, generic, transaction and tracking parts of Redis's test suite
+//! with `enroute db`.
 //!
-//! Left out, by name and with the reason: `database/skipped_redis_tests.txt`.
+//! Skipped tests are listed with the reason in `database/skipped_redis_tests.txt`.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::support::{database::Database, directory::installed, origins, process::free_address};
 
-/// Parts of the suite, and how many of their tests have to be run and passed.
+/// Parts of the suite, each with the number of tests that must pass.
 const PARTS: &[(&str, usize)] = &[
     ("unit/type/string", 70),
     ("unit/expire", 57),
@@ -36,7 +36,7 @@ fn redis_own_tests_pass() {
         let port = database.address().port().to_string();
         let output = Command::new(suite.join("runtest"))
             .args(["--host", "127.0.0.1", "--port", &port, "--single", part, "--clients", "1"])
-            // Ports of its parts: simultaneous runs must not use the same.
+            // Ports of the suite's servers: concurrent runs must not share them.
             .args(["--baseport", &free_address().port().to_string()])
             .args(["--ignore-encoding", "--skipfile"])
             .arg(&skipped)

@@ -1,5 +1,5 @@
-//! Requests sent many at a time, cut wherever the network likes, some of them waiting for the disk:
-//! each is answered once, in its place.
+//! Pipelined requests in arbitrary segments, some of which wait for the disk: each is answered
+//! once, in order.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::support::process::PATIENCE;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Twice what memory holds.
+/// Twice as many keys as fit into memory.
 const KEYS: u64 = 16_000;
 const VALUE_BYTES: usize = 8 << 10;
 
@@ -31,7 +31,7 @@ fn request(words: &[&[u8]], out: &mut Vec<u8>) {
 
 #[test]
 fn every_request_of_a_pipeline_is_answered_in_its_place() {
-    // A worker that is alone keeps shards locked between the commands of a pipeline.
+    // A single worker keeps shards locked between the commands of a pipeline.
     for workers in ["1", "2"] {
         converse(workers);
     }
@@ -93,7 +93,7 @@ fn converse(workers: &str) {
     let writing = thread::spawn(move || {
         let mut rest = &sent[..];
         while !rest.is_empty() {
-            // Mostly a few requests and a part of the next, sometimes a few bytes.
+            // Usually a few requests and a part of the next, sometimes a few bytes.
             let most = if random.random_range(0..4) == 0 { 40 } else { 200_000 };
             let (part, behind) = rest.split_at(random.random_range(1..=most).min(rest.len()));
             writer.write_all(part).expect("the server keeps reading");

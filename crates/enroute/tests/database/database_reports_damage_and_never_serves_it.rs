@@ -1,6 +1,5 @@
 //! Bits are flipped in the files of the real process, and files are truncated: damaged data is an
-//! error that names the place, in the answer and in the log; everything else is served as it was
-//! written.
+//! error that names the position, in the reply and in the log; all other data is served unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -12,12 +11,12 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use redis::Connection;
 
-/// Four times as much as there is memory for.
+/// Four times as many keys as fit into memory.
 const KEYS: u64 = 16_000;
 const VALUE_BYTES: usize = 4_000;
-/// A record is not longer: head, key, value.
+/// Maximum length of a record: head, key, value.
 const RECORD_BYTES_MAX: u64 = VALUE_BYTES as u64 + 128;
-/// Bytes from one flip to the next: no record has two.
+/// Distance between two flips, so that no record has two.
 const FLIPS_APART: u64 = 64 << 10;
 
 fn key(number: u64) -> String {
@@ -49,10 +48,10 @@ fn filled() -> Database {
     database
 }
 
-/// Places in files, by the names errors have for these.
+/// Offsets by file name, in the form that errors use.
 type Places = BTreeMap<String, BTreeSet<u64>>;
 
-/// The segments of all shards by their names.
+/// The segments of all shards by name.
 fn segments(database: &Database) -> BTreeMap<String, PathBuf> {
     let data = database.directory().join("data");
     let mut found = BTreeMap::new();
@@ -68,7 +67,7 @@ fn segments(database: &Database) -> BTreeMap<String, PathBuf> {
     found
 }
 
-/// Flips a bit here and there in every segment.
+/// Flips bits in every segment.
 fn flip(database: &Database, seed: u64) -> Places {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut flipped = Places::new();
@@ -89,8 +88,7 @@ fn flip(database: &Database, seed: u64) -> Places {
     flipped
 }
 
-/// The file and the offset that an error names:
-/// `shard-000/segment-000000000001.log … at offset 4096: …`.
+/// The file and the offset in an error: `shard-000/segment-000000000001.log … at offset 4096: …`.
 fn place(error: &str) -> (String, u64) {
     let from = error.find("shard-").unwrap_or_else(|| panic!("no file: {error}"));
     let name = error[from..].split(' ').next().expect("a name").to_owned();
@@ -121,7 +119,7 @@ fn read_all(database: &Database) -> Read {
     read
 }
 
-/// Every error names a record that a flip is in.
+/// Checks that every error names a record with a flipped bit.
 fn assert_places(read: &Read, flipped: &Places) {
     for error in read.errors.values() {
         assert!(error.contains("is damaged at offset"), "{error}");
@@ -142,7 +140,7 @@ fn under_a_running_database() {
     assert!(read.errors.len() > 200, "damage was hardly met");
     assert_eq!(read.absent, 0, "an unreadable key counts as absent");
     assert_places(&read, &flipped);
-    // The log reports it without a request.
+    // The log reports the damage without a request.
     let (_, error) = read.errors.first_key_value().expect("there are many");
     let (name, offset) = place(error);
     let line = format!("{name} is damaged at offset {offset}");
@@ -179,7 +177,7 @@ fn walks_name_every_key_that_can_be_read() {
         pipeline.cmd("SET").arg(name(number)).arg(value(number)).ignore();
     }
     pipeline.exec(&mut database.connection()).expect("they are stored");
-    // Nothing is in memory then.
+    // Memory is empty after a restart.
     database.terminate();
     database.bring_up();
     let in_name: BTreeSet<String> = (0..2_000).step_by(100).map(name).collect();
@@ -230,14 +228,15 @@ fn of_a_stopped_database() {
     eprintln!("{refused} of {KEYS} reads refused, {absent} absent, {found_at_start} places logged");
     assert!(refused > 200, "damage was hardly met");
     assert_places(&read, &flipped);
-    // A key whose name is lost with its record cannot be refused: then the log says so.
+    // If the key's name is lost with its record, the key cannot be refused: then the log reports
+    // it.
     assert!(absent <= found_at_start, "{said}");
 }
 
 #[test]
 fn a_file_cut_short_is_an_error_not_an_absence() {
     let database = filled();
-    // The first are full.
+    // The first segments are full.
     let (name, path) = segments(&database).into_iter().next().expect("a segment");
     let file = File::options().write(true).open(path).expect("a segment");
     let half = file.metadata().expect("its length").len() / 2;

@@ -32,7 +32,7 @@ fn advise(database: &Database, options: &[&str]) -> Ended {
     Process::start(command.args(["db", "advise", "--connect", &address]).args(options)).wait()
 }
 
-/// The size in the line about the target, in MiB.
+/// The size on the line about the target, in MiB.
 fn least_for(advice: &str, target: &str) -> f64 {
     let begin = format!("{target} needs at least ");
     let line = advice.lines().find_map(|line| line.strip_prefix(&begin));
@@ -44,7 +44,7 @@ fn least_for(advice: &str, target: &str) -> f64 {
 fn advice_names_the_smallest_size_for_a_target() {
     let database = filled(&["--memory", "32MiB"]);
     let mut connection = database.connection();
-    // Most are read from disk once, and then are in memory: that takes seconds, not minutes.
+    // Most keys are read from disk once and are in memory then: within seconds, not minutes.
     redis::cmd("RESCALE").arg("256MiB").exec(&mut connection).expect("OK");
     let mut random = Pcg64Mcg::seed_from_u64(1);
     // Nine of ten lookups go to a tenth of the keys.
@@ -66,7 +66,7 @@ fn advice_names_the_smallest_size_for_a_target() {
         .filter(|row: &Vec<f64>| row.len() == 3)
         .collect();
     assert!(rows.len() > 5, "{}", told.stdout);
-    // More memory, more hits, less waiting.
+    // More memory: more hits, less waiting.
     for pair in rows.windows(2) {
         assert!(pair[0][0] < pair[1][0] && pair[0][1] <= pair[1][1], "{}", told.stdout);
         assert!(pair[0][2] >= pair[1][2], "{}", told.stdout);
@@ -77,7 +77,7 @@ fn advice_names_the_smallest_size_for_a_target() {
     assert!(few < more, "60 % from {few} MiB on, 85 % from {more}");
     let patient = least_for(&advise(&database, &["--latency", "1s"]).stdout, "1s");
     assert!(patient <= few, "no lookup takes a second, but that needs {patient} MiB");
-    // Each key is read from disk once at least.
+    // Each key is read from disk at least once.
     let hasty = advise(&database, &["--latency", "1us"]).stdout;
     assert!(hasty.contains("1us cannot be reached with any size"), "{hasty}");
     let wrong = advise(&database, &["--latency", "soon"]);

@@ -1,22 +1,22 @@
-//! While `enroute db` has no file descriptor left to accept a client, the clients that it serves
-//! are answered without delay; the client that waits is accepted once there is a descriptor.
+//! While `enroute db` has no file descriptor left for a new client, connected clients are served
+//! without delay; a waiting client is accepted once there is a descriptor.
 
 use std::time::{Duration, Instant};
 
 use crate::support::{database::Database, raw::Raw};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-/// Round trips of one attempt. A worker that rests after each failed accept takes at least as many
-/// rests.
+/// Round trips of one attempt. A worker that paused after each failed accept would take at least as
+/// many pauses.
 const ROUND_TRIPS: u32 = 20;
-/// The rest after a failed accept.
+/// The pause after a failed accept.
 const REST: Duration = Duration::from_millis(50);
-/// Attempts: on a busy machine one of them is undisturbed enough.
+/// Number of attempts: on a busy machine, one of them is undisturbed.
 const ATTEMPTS: u32 = 100;
 
 #[test]
 fn database_serves_its_clients_while_out_of_descriptors() {
-    // One worker: it accepts, and it serves.
+    // A single worker, which accepts and serves.
     let database = Database::start_with(&["--workers", "1"]);
     let mut served = Raw::connect(database.address());
     served.ask("PING", "+PONG\r\n");

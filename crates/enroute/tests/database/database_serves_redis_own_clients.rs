@@ -1,4 +1,4 @@
-//! `enroute db` with the clients people have: redis-py, redis-cli, redis-benchmark.
+//! `enroute db` with common clients: redis-py, redis-cli, redis-benchmark.
 
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use crate::support::database::{Certificates, Database};
 use crate::support::directory::{installed, on_path};
 use crate::support::origins::{Redis, absent};
 
-/// Returns the output of redis-py connected to `address`, with these files if it is to use TLS.
+/// Returns the output of redis-py connected to `address`, with TLS if `tls` has its files.
 fn converse(address: SocketAddr, tls: &[String]) -> Option<String> {
     let python = installed("python/bin/python");
     if !python.is_file() {
@@ -33,7 +33,7 @@ fn redis_py_is_told_what_redis_server_tells() {
         assert_eq!(ours.lines().count(), theirs.lines().count());
     };
     same(&converse(Database::start().address(), &[]).expect("it ran before"));
-    // With certificates at both ends.
+    // With certificates on both sides.
     let Some(certificates) = Certificates::create() else { return };
     let files = certificates.paths();
     let [authority, certificate, key] = &files;
@@ -63,7 +63,7 @@ fn redis_cli_works_on_it() {
     assert!(cli(&["--bigkeys"]).contains("Biggest string found"));
     assert!(cli(&["--memkeys"]).contains("Sampled 3 keys"));
     assert!(cli(&["info", "server"]).contains("redis_version:7"));
-    // The input of redis-cli --pipe: many commands at once, followed by an ECHO.
+    // The input of `redis-cli --pipe`: many commands at once, followed by an ECHO.
     let mut piped = String::new();
     for number in 0..10_000 {
         piped.push_str(&format!("SET piped:{number} {number}\r\n"));

@@ -13,11 +13,11 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 const MIB: u64 = 1 << 20;
-/// Keys of one MSET.
+/// Number of keys of one MSET.
 const BATCH: u64 = 500;
-/// Requests on their way at once.
+/// Number of requests in flight.
 const PIPELINE: u64 = 20;
-/// Of which few are enough to fill the memory, in bytes.
+/// Length of values of which few fill the memory, in bytes.
 const LONG_VALUE: usize = 1 << 20;
 
 /// Returns `field` of the process's status, in bytes: `VmHWM:`, `VmRSS:`.
@@ -29,7 +29,7 @@ fn status(database: &Database, field: &str) -> u64 {
     kilobytes.expect("a number") << 10
 }
 
-/// Bytes of the index that have a place on disk.
+/// Bytes of the index that have space on disk.
 fn spilled(database: &Database) -> u64 {
     let shards = fs::read_dir(database.directory().join("data")).expect("its data").flatten();
     let bytes = |path| fs::metadata(path).map_or(0, |file| file.len());
@@ -76,7 +76,7 @@ fn fill(entries: u64, memory_mib: u64) {
         assert_eq!(found, numbers);
     }
     let lookup_us = began.elapsed().as_micros() / 2_000;
-    // The most it ever was, not what it is now.
+    // The peak, not the present value.
     let most = status(&database, "VmHWM:");
     eprintln!(
         "{entries} entries with {memory}: {:.1} MiB at most, {:.1} bytes of an index each spilled, \
@@ -100,18 +100,19 @@ fn ten_million_entries_in_sixty_four_mebibytes() {
 
 #[test]
 fn many_clients_that_wait_for_the_disk_at_once() {
-    // Half of it is a debug build: 24 MiB of code and 4 MiB beside it before anything is stored,
-    // with 8 MiB for clients and 1.75 MiB of reserve. What is left has to be well above what four
-    // shards keep at least, 10 MiB, or nothing gives way when threads and connections take more.
+    // Half of it is used by a debug build: 24 MiB of code and 4 MiB of other memory before anything
+    // is stored, with 8 MiB for clients and 1.75 MiB of reserve. The rest has to be well above the
+    // minimum of four shards, 10 MiB; otherwise there is nothing to evict when threads and
+    // connections need more.
     const MEMORY_MIB: u64 = 56;
     const CLIENTS: u64 = 100;
     const ENTRIES: u64 = 250_000;
-    // All clients together ask for all of these at once: more than the memory there is.
+    // All clients together request all of these at once: more than the memory.
     const LONG: usize = 2 << 10;
     const LONG_ENTRIES: u64 = 30_000;
     let database = Database::start_with(&["--memory", "56MiB", "--sync", "no"]);
     let next = AtomicU64::new(0);
-    // Each of these keys lies in a page of the index of its own, nearly.
+    // Nearly each of these keys is in a different page of the index.
     let write = || {
         let mut connection = database.connection();
         loop {
@@ -140,7 +141,7 @@ fn many_clients_that_wait_for_the_disk_at_once() {
         });
         let () = mset.query(&mut connection).expect("OK");
     }
-    // The answer is short, but all of the values have to be there for it.
+    // The reply is short, but all values have to be in memory for it.
     let look = |client: u64| {
         let mut exists = redis::cmd("EXISTS");
         (0..BATCH).for_each(|at| {
@@ -159,7 +160,7 @@ fn many_clients_that_wait_for_the_disk_at_once() {
     assert!(most <= MEMORY_MIB * MIB, "{most} bytes were resident of {MEMORY_MIB} MiB");
 }
 
-/// Returns the server's answer, or that it closed the connection.
+/// The server's reply, or an error if it closed the connection.
 fn outcome<T: redis::FromRedisValue>(answer: redis::RedisResult<T>) -> Result<T, String> {
     answer.map_err(|error| error.to_string())
 }
@@ -188,7 +189,7 @@ fn whatever_clients_ask_for_at_once() {
         let refusal = outcome(command.query::<redis::Value>(connection)).expect_err(why);
         assert!(refusal.contains(why), "{refusal}");
     };
-    // More than one command may have: refused, whether it lies on disk or in memory.
+    // More than one command may use: refused, whether it is on disk or in memory.
     refused(&mut connection, &mget(120), "maxmemory-clients");
     mark("MGET");
     refused(&mut connection, redis::cmd("LCS").arg(key(1)).arg(key(2)), "Insufficient memory");
@@ -207,7 +208,8 @@ fn whatever_clients_ask_for_at_once() {
     outcome(transaction.query::<redis::Value>(&mut connection)).expect_err("60 MiB at once");
 
     mark("a transaction");
-    // Together more than all may keep waiting: the greediest are closed, not the others.
+    // Together more than the clients' limit: those with the most buffered data are closed, not the
+    // others.
     let mut idle = database.connection();
     let _greedy = greedy(&database);
     mark("requests half said, answers not taken");
@@ -218,7 +220,7 @@ fn whatever_clients_ask_for_at_once() {
     assert!(most <= MEMORY_MIB * MIB, "{most} bytes were resident of {MEMORY_MIB} MiB");
 }
 
-/// Clients that say half of long requests, and others that take no answers.
+/// Clients that send half of long requests, and others that do not read replies.
 fn greedy(database: &Database) -> Vec<TcpStream> {
     let mut streams = Vec::new();
     for number in 0..40_u64 {
@@ -238,7 +240,8 @@ fn greedy(database: &Database) -> Vec<TcpStream> {
     streams
 }
 
-/// Queues values by MULTI until the connection is closed: how many, and what its client was told.
+/// Queues values in MULTI until the connection is closed; returns their number, and the client's
+/// error.
 fn queue_until_closed(database: &Database) -> (usize, String) {
     let mut queueing = database.connection();
     for queued in 0..100 {

@@ -1,5 +1,5 @@
-//! On a full disk the real process refuses writes with the reason, continues with reads and
-//! removals, and accepts writes again when there is space, however it was freed.
+//! On a full disk the real process refuses writes with the reason, continues to serve reads and
+//! removals, and accepts writes again once there is space, however it was freed.
 
 use std::fs;
 use std::thread;
@@ -10,7 +10,7 @@ use crate::support::origins::absent;
 use crate::support::process::PATIENCE;
 use redis::Connection;
 
-/// A small separate disk for the database, of which other files take a third.
+/// A small separate disk for the database, a third of which other files use.
 const BEFORE: &str =
     "mount -t tmpfs -o size=96m none \"$1\"; head -c 30000000 /dev/zero > \"$1/ballast\"";
 
@@ -29,7 +29,7 @@ fn value(number: usize, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// Stores keys from `next` on until a write is refused for want of room; says how many.
+/// Stores keys from `next` on until a write is refused for lack of space; returns their number.
 fn fill(connection: &mut Connection, next: usize, bytes: usize) -> usize {
     let (mut number, began, mut slowest) = (next, Instant::now(), Duration::ZERO);
     loop {
@@ -70,7 +70,7 @@ fn remove(connection: &mut Connection, numbers: impl Iterator<Item = usize>) {
     }
 }
 
-/// Waits until writes are taken again.
+/// Waits until writes are accepted again.
 fn wait_for_room(connection: &mut Connection, number: usize, bytes: usize) {
     let began = Instant::now();
     while let Err(refusal) = set(connection, number, bytes) {
@@ -96,7 +96,7 @@ fn writes_are_refused_reads_go_on_and_room_ends_it() {
         let stored = fill(&mut connection, 0, BYTES);
         assert!(stored > 1_000, "only {stored} values");
         check(&mut connection, 0..stored, BYTES);
-        // Room comes back: writes are taken again, in the same process.
+        // Space is freed: writes are accepted again by the same process.
         let directory = database.directory().display().to_string();
         let ballast = format!("/proc/{}/root{directory}/ballast", database.process().id());
         fs::remove_file(ballast).expect("the ballast");
@@ -118,7 +118,7 @@ fn removing_makes_room_for_as_much() {
     let database = Database::start_after(BEFORE, &["--memory", "32MiB", "--sync", "no"]);
     let mut connection = database.connection();
     let stored = fill(&mut connection, 0, BYTES);
-    // Every other one, so that no file of the log is dead as a whole.
+    // Every other key, so that no log file is completely dead.
     remove(&mut connection, (0..stored).step_by(2));
     wait_for_room(&mut connection, stored, BYTES);
     let more = fill(&mut connection, stored, BYTES);
@@ -144,7 +144,7 @@ fn everything_small_can_be_removed() {
     }
     let database = Database::start_after(BEFORE, &["--memory", "64MiB", "--sync", "no"]);
     let mut connection = database.connection();
-    // MSET stops somewhere in the middle; which keys it stored does not matter.
+    // MSET may stop in the middle; which keys it stored does not matter.
     let mut next = 0;
     let refusal = loop {
         let mut mset = redis::cmd("MSET");

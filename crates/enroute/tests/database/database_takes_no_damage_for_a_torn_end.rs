@@ -1,6 +1,6 @@
-//! A byte that flips in what was written last: after a clean stop, and after a kill where what
-//! follows shows that it was on disk, its key is an error that says where, never absent, and
-//! nothing else is lost.
+//! A bit flip in the latest writes: after a clean stop, and after a kill if later records prove
+//! that the record was durable, the key is an error with its position, never absent, and nothing
+//! else is lost.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ fn filled() -> Database {
     database
 }
 
-/// Every key except those in `damaged` has its written value, and those are errors that name their
-/// places.
+/// Checks that the keys in `damaged` return errors with their positions, and all other keys their
+/// values.
 fn check(database: &Database, damaged: &BTreeMap<u64, String>) {
     let mut connection = database.connection();
     for number in 0..KEYS {
@@ -55,7 +55,7 @@ fn check(database: &Database, damaged: &BTreeMap<u64, String>) {
     assert!(!said.contains("a crash tore"), "{said}");
 }
 
-/// Flips a bit of each of these, in its name or in its value.
+/// Flips a bit of each of these keys, in its name or in its value.
 fn flip(database: &Database, keys: impl Iterator<Item = u64>) -> BTreeMap<u64, String> {
     let places = [0, 4, 60].into_iter().cycle();
     keys.zip(places).map(|(number, behind)| (number, database.flip(&key(number), behind))).collect()
@@ -65,12 +65,12 @@ fn flip(database: &Database, keys: impl Iterator<Item = u64>) -> BTreeMap<u64, S
 fn after_a_clean_stop() {
     let mut database = filled();
     database.terminate();
-    // Among them the very last.
+    // Including the last key.
     let damaged = flip(&database, (6..KEYS).step_by(109));
     assert!(damaged.len() > 8 && damaged.contains_key(&(KEYS - 1)));
     database.bring_up();
     check(&database, &damaged);
-    // And so it stays.
+    // The same after another restart.
     database.terminate();
     database.bring_up();
     check(&database, &damaged);

@@ -1,11 +1,11 @@
-//! The same conversations about CLIENT TRACKING with redis-server and with `enroute db`: what is
-//! said unasked is the same.
+//! The same conversations about CLIENT TRACKING with redis-server and with `enroute db`: the push
+//! messages are the same.
 
 use std::net::SocketAddr;
 
 use crate::support::{database::Database, frames::Side, origins::Redis};
 
-/// Returns the messages of one server to the tracking client in all modes.
+/// Returns the push messages to the tracking client in all modes.
 fn conversation(address: SocketAddr) -> Vec<String> {
     let mut said = Vec::new();
     let (mut reader, mut writer) = (Side::connect(address), Side::connect(address));
@@ -30,7 +30,7 @@ fn conversation(address: SocketAddr) -> Vec<String> {
     said
 }
 
-/// Name, what the reader says first, then steps of the writer, or of the reader after "r ".
+/// Name, the reader's first commands, then commands of the writer, or of the reader after "r ".
 const SCENES: &[(&str, &[&str], &[&str])] = &[
     (
         "default mode names what was read, once",
@@ -101,7 +101,7 @@ const SCENES: &[(&str, &[&str], &[&str])] = &[
     ),
 ];
 
-/// Invalidations on another connection, in RESP2, through its subscription.
+/// Invalidations that RESP2 redirects to a subscription on another connection.
 fn redirected(address: SocketAddr) -> Vec<String> {
     let mut said = vec!["-- redirect".to_owned()];
     let (mut reader, mut writer, mut ear) =
@@ -115,7 +115,7 @@ fn redirected(address: SocketAddr) -> Vec<String> {
     for key in ["a", "b"] {
         reader.words(&format!("get {key}"));
         writer.words(&format!("set {key} 1"));
-        // A round trip through the writer: its writes were reported.
+        // A round trip of the writer: its writes were reported.
         writer.words("ping");
         said.extend(ear.pushed());
     }

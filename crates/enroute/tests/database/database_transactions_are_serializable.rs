@@ -1,7 +1,7 @@
-//! Clients append elements, each of them once, to lists in several keys and read them, several keys
-//! of several shards in one MULTI. What they saw orders the transactions (Elle's list-append): each
-//! list is read as a prefix of one longest list, and no transaction comes before itself. The same
-//! commands without MULTI are the broken twin, in which the check has to find a cycle.
+//! Clients append unique elements to lists in several keys and read the lists, several keys of
+//! several shards in one MULTI. The results order the transactions (Elle's list-append): each read
+//! list is a prefix of one longest list, and no transaction precedes itself. Without MULTI the same
+//! commands are not atomic, and the check has to find a cycle.
 
 use std::{
     collections::HashMap,
@@ -15,9 +15,9 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 const CLIENTS: usize = 6;
-/// Lists that are appended to at the same time.
+/// Number of lists that are appended to at the same time.
 const LISTS: u64 = 5;
-/// Transactions after which new lists begin, so that none becomes long.
+/// Number of transactions after which new lists begin, so that none becomes long.
 const EPOCH: u64 = 200;
 
 /// A key, by epoch and number.
@@ -26,13 +26,13 @@ type Key = (u64, u64);
 /// The effect of one operation of a transaction.
 enum Done {
     Appended(Key),
-    /// The elements, each the number of the transaction that appended it.
+    /// The elements; each is the number of the transaction that appended it.
     Read(Key, Vec<u64>),
 }
 
 type Transaction = (u64, Vec<Done>);
 
-/// Returns the history of `clients` in about `count` transactions, in MULTI or not.
+/// Returns the history of `clients` in about `count` transactions, with or without MULTI.
 fn history(database: &Database, seed: u64, count: u64, atomic: bool) -> Vec<Transaction> {
     let begun = AtomicU64::new(0);
     let client = |number: usize| {
@@ -65,7 +65,7 @@ fn transact(
     let mut appended = [false; LISTS as usize];
     for _ in 0..random.random_range(2..5) {
         let list = random.random_range(0..LISTS);
-        // An element is appended once: whose it is, is its name.
+        // An element is appended once, and its value is the number of its transaction.
         let appends =
             random.random_bool(0.5) && !std::mem::replace(&mut appended[list as usize], true);
         commands.push((list, appends));
@@ -112,15 +112,15 @@ fn elements(answer: &redis::Value) -> Vec<u64> {
 /// The reason why one transaction precedes another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Before {
-    /// Both appended, one behind the other.
+    /// Both appended, one after the other.
     Write,
-    /// It appended what the other read.
+    /// It appended an element that the other read.
     Read,
     /// It read before the other appended.
     Anti,
 }
 
-/// The anomaly in a history, if there is one, in Adya's words.
+/// The anomaly in a history, if any, in the terms of Adya.
 fn anomaly(history: &[Transaction]) -> Option<String> {
     let mut longest: HashMap<Key, &[u64]> = HashMap::new();
     for (transaction, done) in history {
@@ -129,7 +129,7 @@ fn anomaly(history: &[Transaction]) -> Option<String> {
             match each {
                 Done::Appended(key) => *own.entry(*key).or_default() += 1,
                 Done::Read(key, list) => {
-                    // It reads its own appends, after everything else.
+                    // It reads its own appends, after all others.
                     let mine = own.get(key).copied().unwrap_or(0);
                     let found = list.iter().rev().take_while(|&by| by == transaction).count();
                     if found != mine || list.iter().filter(|&by| by == transaction).count() != mine
@@ -168,7 +168,7 @@ fn edges(history: &[Transaction], longest: &HashMap<Key, &[u64]>) -> Edges {
     for (transaction, done) in history {
         for each in done {
             let Done::Read(key, list) = each else { continue };
-            // No other transaction has its keys.
+            // No other transaction uses its keys.
             let others: Vec<u64> = list.iter().copied().filter(|by| by != transaction).collect();
             if let Some(&last) = others.last() {
                 add(last, *transaction, Before::Read);
@@ -181,7 +181,7 @@ fn edges(history: &[Transaction], longest: &HashMap<Key, &[u64]>) -> Edges {
     edges
 }
 
-/// A transaction that comes before itself, with what leads there; the shortest kind first.
+/// A transaction that precedes itself, with the cycle; the shortest kind of cycle first.
 fn cycle(edges: &Edges) -> Option<String> {
     for (most, kind) in
         [(Before::Write, "G0"), (Before::Read, "G1c"), (Before::Anti, "G-single or G2")]
@@ -247,7 +247,7 @@ fn no_transaction_of_a_long_history_comes_before_itself() {
 #[test]
 fn commands_without_multi_are_found_out() {
     let database = Database::start_with(&["--workers", "4"]);
-    // Whether two clients meet is up to the machine.
+    // Whether two clients overlap depends on the machine.
     let found = (0..20).find_map(|seed| anomaly(&history(&database, seed, 4_000, false)));
     let found = found.expect("a cycle, in one of twenty histories");
     eprintln!("found: {found}");
@@ -259,14 +259,14 @@ fn the_check_knows_the_anomalies() {
     let append = Done::Appended;
     let read = |key, list: &[u64]| Done::Read(key, list.to_vec());
     let kind = |history: &[Transaction]| anomaly(history).unwrap_or_default();
-    // Two write the same two lists in different orders.
+    // Two transactions write the same two lists in different orders.
     let reader = (3, vec![read(x, &[1, 2]), read(y, &[2, 1])]);
     let writes = || vec![append(x), append(y)];
     assert!(kind(&[(1, writes()), (2, writes()), reader]).starts_with("G0"));
     // Each reads what the other has written.
     let circular = [(1, vec![append(x), read(y, &[2])]), (2, vec![append(y), read(x, &[1])])];
     assert!(kind(&circular).starts_with("G1c"));
-    // It sees one list before the other's transaction, one after.
+    // It reads one list before the other's transaction, and one after it.
     let skewed = [(1, writes()), (2, vec![read(x, &[]), read(y, &[1])]), (3, vec![read(x, &[1])])];
     assert!(kind(&skewed).starts_with("G-single"));
     let forked = [

@@ -1,6 +1,7 @@
-//! `enroute db` as its users meet it: beside redis-server, by its own clients, through crashes.
+//! End-to-end tests of `enroute db`: compared with redis-server, with its usual clients, through
+//! crashes.
 //!
-//! One behaviour a file. One process runs them side by side; none shares anything with another.
+//! One behaviour per file. The tests run concurrently in one process and share nothing.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! `enroute demo edge`: returning visitors do not notice that the key server is down, new ones do.
+//! `enroute demo edge`: returning visitors are served without the key server, new ones are not.
 use crate::support::{directory::on_path, enroute::Enroute};
 
 #[test]

@@ -1,9 +1,9 @@
-//! Two things go wrong at a time, drawn from a seed that is printed, while clients ask for pages:
-//! the key server is killed and started again, or stopped (SIGSTOP), the disk of its audit log is
-//! full, the origin is silent, the path to it is cut in the middle of bodies, the edge is stopped.
-//! No client is given another's page, nor a page that is wrong or not whole as if it were; every
-//! signature given is in the audit log, whose chain is unbroken; and when the faults are over all
-//! are served. Clock steps are not among them: neither process can be given a clock of its own.
+//! Two faults at a time, drawn from a printed seed, while clients request pages: the key server is
+//! killed and restarted, or stopped (SIGSTOP), the disk of its audit log is full, the origin does
+//! not respond, the path to it is cut in the middle of bodies, the edge is stopped. No client gets
+//! another client's page, nor a wrong or incomplete page as a valid one; every signature is in the
+//! audit log, whose chain is unbroken; and after the faults all clients are served. Clock steps are
+//! not included: neither process can be given its own clock.
 use std::{
     fmt::Write as _,
     fs::{self, File},
@@ -35,11 +35,11 @@ use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 const SHOP: &str = "shop.example";
 const CLIENTS: usize = 6;
-/// Pages that all may have, and pages of one client alone.
+/// Number of shared pages, and of private pages of each client.
 const PAGES: u64 = 40;
-/// As long as a page is, at most.
+/// Maximum length of a page.
 const PAGE_BYTES_MAX: u64 = 60_000;
-/// A client waits no longer for a byte.
+/// Maximum time for which a client waits for a byte.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LIMITS: &str = "[edge.limits]\norigin_timeout = \"1s\"\nhandshake_timeout = \"3s\"\n";
 
@@ -62,7 +62,7 @@ const FAULTS: [Fault; 6] = [
     Fault::EdgeStopped,
 ];
 
-/// A key server whose log is on a small disk, in a mount namespace that another process keeps.
+/// A key server whose log is on a small disk, in a mount namespace that another process holds.
 struct Keys<'s> {
     site: &'s Site,
     keeper: Process,
@@ -122,7 +122,7 @@ impl<'s> Keys<'s> {
     }
 }
 
-/// Everything.
+/// Edge, key server and origin.
 struct Machine<'s> {
     keys: Keys<'s>,
     relay: RelayHandle,
@@ -195,7 +195,7 @@ impl<'s> Machine<'s> {
         }
     }
 
-    /// Ends what is left of the faults, and waits until new clients are served again.
+    /// Ends the faults, and waits until new clients are served again.
     fn recover(&self, seen: &Seen) {
         if self.keys.server.lock().expect("not poisoned").is_none() {
             self.keys.bring_up();
@@ -207,14 +207,14 @@ impl<'s> Machine<'s> {
     }
 }
 
-/// The answers of the origin: a page names its client, path and length, and its end follows from
-/// these.
+/// The responses of the origin: a page contains its client, path and length, which determine its
+/// end.
 fn page(asked: &Asked) -> (u16, String, String) {
     let client = asked.header("cookie").trim_start_matches("client=");
     let is_shared = asked.path.starts_with("/shared");
     let (said, of) = match is_shared {
         true => ("cache-control: max-age=1", "all"),
-        // Stored only to be validated: each client has another.
+        // Stored only to be revalidated: each client has a different one.
         false => ("cache-control: no-cache\netag: \"", client),
     };
     let lines = if is_shared { said.to_owned() } else { format!("{said}{of}\"") };
@@ -241,7 +241,7 @@ struct Seen {
     broken: AtomicU64,
 }
 
-/// A client with a connection, or without.
+/// A client, with or without a connection.
 struct Visitor {
     number: usize,
     edge: SocketAddr,
@@ -253,7 +253,7 @@ impl Visitor {
         Self { number, edge, open: None }
     }
 
-    /// Returns the answer; the connection is kept if the answer was complete.
+    /// Returns the response; the connection is kept if the response was complete.
     fn ask(&mut self, path: &str, seen: &Seen) -> Option<Answer> {
         if self.open.is_none() {
             self.open = Tls::shake_hands(self.edge, SHOP, "http/1.1", PATIENCE);
@@ -298,11 +298,11 @@ impl Visitor {
     }
 }
 
-/// Its name among the kept seeds.
+/// Name under which failed seeds are stored.
 const NAME: &str = "edge_two_faults";
 
-/// Runs at least `rounds` rounds of two faults, and for at least this time; none where it cannot
-/// run.
+/// Runs at least `rounds` rounds of two faults, for at least `time`; `None` if a tool is not
+/// installed.
 fn stands(seed: u64, rounds: usize, time: Duration) -> Option<()> {
     if !rustix::process::geteuid().is_root() {
         return absent("a small file system of its own needs root");
@@ -331,7 +331,7 @@ fn stands(seed: u64, rounds: usize, time: Duration) -> Option<()> {
             eprintln!("{round} rounds: {seen:?}");
         }
     }
-    // Signatures in use, as counted by the clients and by the edge.
+    // Signatures that were used, as counted by the clients and by the edge.
     let signed = seen.shaken.load(SeqCst).max(machine.edge.counted("handshakes_full"));
     let logged = machine.keys.logged();
     eprintln!("{round} rounds: {seen:?}, {signed} signatures used, {logged} logged");

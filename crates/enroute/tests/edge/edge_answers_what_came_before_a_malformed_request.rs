@@ -1,5 +1,5 @@
-//! A request that arrives with a malformed one behind it is answered, then the error is sent, then
-//! the connection is closed.
+//! A request that is pipelined before a malformed one is answered, then the error is sent, then the
+//! connection is closed.
 use crate::support::{edge::with_edge, tls::Tls};
 
 const SHOP: &str = "shop.example";

@@ -1,6 +1,6 @@
-//! A site of all names one label below a domain, and a key at the key server that is for these
-//! names alone: clients of each name are served, and the audit log has the name that each of them
-//! asked for.
+//! A site for all names one label below a domain, and a key at the key server that is restricted to
+//! these names: clients of each name are served, and the audit log has the name that each of them
+//! requested.
 use crate::support::{
     edge::Origin,
     keyserver::{EVERYTHING, Site},

@@ -1,4 +1,4 @@
-//! A request during a fetch waits for its response, if that may be used for it, too.
+//! A request during a fetch waits for its response, if the response may be used for it too.
 use std::{
     sync::{
         Arc,
@@ -35,7 +35,7 @@ fn many_clients_that_want_the_same_cause_one_request() {
     });
 }
 
-/// It is not known yet that the target has variants.
+/// The edge does not know yet that the target has variants.
 #[test]
 fn a_request_that_waited_for_another_variant_sends_its_own() {
     let go = Arc::new(AtomicBool::new(false));
@@ -82,7 +82,7 @@ fn a_fetch_that_began_before_a_change_fills_nothing() {
             let early = scope.spawn(|| edge.curl(SHOP, "/", &[]));
             until("the fetch", || origin.asked("/").len() == 1);
             assert_eq!(edge.curl(SHOP, "/", &["-X", "DELETE"]).status, 200);
-            // A request after the change does not wait for it either.
+            // A request after the change does not wait for that fetch either.
             let later = edge.curl(SHOP, "/", &[]);
             assert_eq!((&*later.body, later.cache()), ("answer 3", "fwd=miss; stored"));
             go.store(true, SeqCst);
@@ -108,7 +108,7 @@ fn a_fetch_that_began_before_a_flush_fills_nothing() {
             let early = scope.spawn(|| edge.curl(SHOP, "/", &[]));
             until("the fetch", || origin.asked("/").len() == 1);
             edge.flush();
-            // A request after the flush does not wait for it either.
+            // A request after the flush does not wait for that fetch either.
             let later = edge.curl(SHOP, "/", &[]);
             assert_eq!((&*later.body, later.cache()), ("answer 2", "fwd=miss; stored"));
             go.store(true, SeqCst);
@@ -149,7 +149,7 @@ fn a_private_answer_for_one_client_marks_nothing_for_others() {
         edge.curl(SHOP, "/", &[]);
         let stale = "hit; detail=stale-while-revalidate";
         assert_eq!(edge.curl(SHOP, "/", &["-H", "Authorization: Basic eA=="]).cache(), stale);
-        // Once another request is sent after it, its answer has arrived.
+        // After another request was sent, the response to the first has arrived.
         until("another fetch", || {
             let answer = edge.curl(SHOP, "/", &[]);
             assert!(answer.cache().starts_with("hit"), "{answer:?}");

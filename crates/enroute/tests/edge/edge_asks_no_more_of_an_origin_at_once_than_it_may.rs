@@ -1,5 +1,5 @@
-//! The number of simultaneous requests of an edge to an origin is limited, whatever clients
-//! request; further requests wait for a connection, and get an error if they wait too long.
+//! The number of concurrent requests of an edge to an origin is limited; further requests wait for
+//! a connection, and get an error after a timeout.
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener},
@@ -22,8 +22,8 @@ const SHOP: &str = "shop.example";
 const TURNS: usize = 4;
 const CLIENTS: usize = 16;
 
-/// Runs `test` with an edge whose origin answers when it is allowed to, and with the number of its
-/// simultaneous requests.
+/// Runs `test` with an edge whose origin responds when it is allowed to, and with the maximum
+/// number of its concurrent requests.
 fn with_edge(test: impl FnOnce(&Edge<'_>, &AtomicBool, &AtomicUsize)) {
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");
@@ -65,8 +65,8 @@ fn others_wait_for_their_turn() {
     });
 }
 
-/// An origin that answers `/again`, and of everything else the head alone; and how many of these it
-/// has sent.
+/// An origin that answers `/again`, and sends only the head of all other responses; also returns
+/// the number of these.
 fn unfinished_origin() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -113,7 +113,7 @@ fn where_none_comes_they_are_told() {
 
 #[test]
 fn one_turn_is_enough_to_ask_twice() {
-    // A 304 about another response has the edge ask again.
+    // A 304 for another response makes the edge request again.
     let answer = |_: &str, _: u64, asked: &Asked| match asked.header("if-none-match") {
         "" => (200, "cache-control: no-cache\netag: \"a\"".to_owned()),
         _ => (304, "etag: \"b\"".to_owned()),

@@ -1,6 +1,6 @@
-//! Requests with odd hosts, targets, headers, lengths and codings, over HTTP/1.1 and HTTP/2: each
-//! is refused, or its origin sees nothing of what was odd; and the next client gets the same as
-//! ever.
+//! Requests with unusual hosts, targets, headers, lengths and codings, over HTTP/1.1 and HTTP/2:
+//! each is refused, or the unusual part does not reach the origin; and the next client gets the
+//! usual response.
 use crate::support::{
     attacks::{self, field},
     edge::{Asked, Edge, Origin, with_edge},
@@ -12,19 +12,19 @@ const SHOP: &str = "shop.example";
 /// The expected handling of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It is answered as if nothing odd were in it.
+    /// It is answered as without the unusual part.
     Served,
-    /// This is what it is told.
+    /// It gets this status.
     Status(u16),
-    /// It is told that, or its connection ends.
+    /// It gets an error, or its connection is closed.
     Refused,
-    /// Either, depending on the parser.
+    /// Any of these, depending on the parser.
     Harmless,
 }
 use Fate::{Harmless, Refused, Served, Status};
 
-/// Purpose, target of the request line, header lines (to which `Host: shop.example` is not added),
-/// expected handling.
+/// Purpose, target of the request line, header lines (`Host: shop.example` is not added), expected
+/// handling.
 type Attack = (&'static str, &'static str, &'static str, Fate);
 
 const PLAIN: &str = "Host: shop.example\r\n";
@@ -159,14 +159,14 @@ fn echo(_: &str, _: u64, asked: &Asked) -> (u16, String) {
     (200, format!("cache-control: max-age=600\nx-saw: {saw}\nx-host: {}", asked.header("host")))
 }
 
-/// Asks on a connection of its own; `None` if that ends without an answer.
+/// Sends a request on a new connection; `None` if that is closed without a response.
 fn send(edge: &Edge<'_>, request: &str) -> Option<u16> {
     let mut client = Tls::connect(edge.address, SHOP, "http/1.1");
     client.send(request.as_bytes());
     client.answer(false).map(|answer| answer.status)
 }
 
-/// Checks that the next client gets the normal response for the same target.
+/// Checks that the next client gets the usual response for the same target.
 fn check_next(edge: &Edge<'_>, origin: &Origin, name: &str, path: &str) {
     let mut client = Tls::connect(edge.address, SHOP, "http/1.1");
     let next = client.ask("GET", path, "Host: shop.example");
@@ -247,7 +247,7 @@ fn by_the_method() {
             assert!(told.is_none_or(|status| status >= 400), "{version}: {told:?}");
             check_next(edge, origin, version, "/");
         }
-        // A body, which is not part of the key: the response must not be shared.
+        // A body, which is not part of the cache key: the response must not be shared.
         let fat = "Content-Length: 4\r\n\r\nevil";
         assert_eq!(send(edge, &format!("GET /fat HTTP/1.1\r\n{PLAIN}{fat}")), Some(200));
         check_next(edge, origin, "a body of a GET", "/fat");
@@ -261,8 +261,8 @@ fn by_the_method() {
     });
 }
 
-/// Name, fields, fate. `:method: GET`, `:scheme: https`, `:path: /N` and `:authority: shop.example`
-/// are added where the fields say nothing of them; an empty value leaves one out.
+/// Name, fields, expected handling. `:method: GET`, `:scheme: https`, `:path: /N` and `:authority:
+/// shop.example` are added unless the fields contain them; an empty value omits one.
 type Fields = (&'static str, &'static [(&'static str, &'static str)], Fate);
 
 #[rustfmt::skip]

@@ -1,5 +1,5 @@
-//! Uploads by HTTP/2 are counted while their frames are kept: from the first frame on, and not
-//! after they were refused, whatever else their connection goes on to send.
+//! HTTP/2 uploads are accounted for while their frames are buffered: from the first frame on, and
+//! not after they were refused, whatever else the connection sends.
 use std::{
     collections::BTreeSet,
     io::{Read, Write},
@@ -26,7 +26,7 @@ fn with_edge(limits: &str, test: impl FnOnce(&Edge<'_>)) {
     test(&workshop.start(&format!("[edge.limits]\n{limits}"), &site));
 }
 
-/// It reads everything and answers nothing.
+/// An origin that reads everything and never responds.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -65,7 +65,7 @@ fn refused_uploads_next_to_a_long_one_are_not_counted() {
                 still.remove(&stream);
             }
         }
-        // On its way before the client knew.
+        // In flight before the client knew.
         for &stream in &refused {
             for _ in 0..4 {
                 let late = Http2::data(stream, &[b'x'; 2_000]);
@@ -87,7 +87,7 @@ fn uploads_that_come_with_their_requests_are_counted_while_they_wait() {
         until("the origin is asked", || edge.counted("requests") == 1);
         let before = edge.counted("on_its_way_bytes");
         const CLIENTS: u64 = 10;
-        // Within the first windows of a connection.
+        // Within the initial window of a connection.
         const BYTES: u64 = 48_000;
         let _open = at_once(CLIENTS as usize, |_| {
             let mut client = Http2::connect(edge.address, SHOP, &[]);
@@ -95,7 +95,7 @@ fn uploads_that_come_with_their_requests_are_counted_while_they_wait() {
             client.0.send(&[post(1, BYTES), data].concat());
             client
         });
-        // The room for what is forwarded of a body is beside what is kept of it.
+        // The room for forwarded parts of a body is separate from that for buffered parts.
         until("all are counted", || {
             edge.counted("on_its_way_bytes") - before >= CLIENTS * 2 * BYTES
         });

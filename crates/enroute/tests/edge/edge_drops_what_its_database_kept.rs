@@ -1,5 +1,5 @@
-//! What a change or a flush drops is not found in the content database either: not if the database
-//! failed to drop it, and not if it has it from before the flush.
+//! Entries that a change or a flush drops are not served from the content database either: neither
+//! if the database failed to drop them, nor if it has them from before the flush.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,8 @@ use crate::support::edge::{Answer, Edge, until, with_edge};
 
 const SHOP: &str = "shop.example";
 
-/// A content database that, while it is `deaf`, ends connections that tell it to drop something.
+/// A content database that, while it is `deaf`, closes connections on which it should drop
+/// something.
 #[derive(Default)]
 struct Shelf {
     kept: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
@@ -83,14 +84,14 @@ fn word(reader: &mut impl BufRead) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Runs `test` with an edge whose database keeps the page, and the page.
+/// Runs `test` with an edge whose database has the page, and with the page.
 fn with_page_kept(test: impl FnOnce(&Edge<'_>, &Shelf, &str)) {
     let (shelf, address) = Shelf::start();
     let database = format!("[edge.content]\ndatabase = \"redis://{address}\"\n");
     let answer = |_: &str, _, _: &_| (200, "cache-control: max-age=600".to_owned());
     with_edge(&database, "", answer, |edge, _| {
         let mut first = ask(edge, "GET");
-        // An edge that waits for its database for too long goes on without it.
+        // After a timeout an edge continues without its database.
         until("the database keeps it", || {
             if shelf.is_empty() {
                 ask(edge, "DELETE");

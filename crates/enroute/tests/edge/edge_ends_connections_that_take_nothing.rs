@@ -1,5 +1,5 @@
-//! Clients that ask and take nothing of the answer, or keep a connection open and ask nothing: each
-//! is ended, whatever else it says.
+//! Clients that send requests and do not read the responses, or that keep a connection open without
+//! a request, are disconnected, whatever else they send.
 use crate::support::{
     attacks::{Http2, field},
     edge::{Edge, Origin, until},
@@ -9,7 +9,7 @@ use crate::support::{
 
 const SHOP: &str = "shop.example";
 const LIMITS: &str = "[edge.limits]\nidle_timeout = \"1s\"\n";
-/// More than sockets hold.
+/// More than the socket buffers hold.
 const BYTES: usize = 48 << 20;
 
 fn with_long_page(test: impl FnOnce(&Edge<'_>)) {
@@ -39,10 +39,10 @@ fn a_client_that_reads_nothing() {
 #[test]
 fn a_stream_whose_window_stays_closed() {
     with_long_page(|edge| {
-        // `SETTINGS_INITIAL_WINDOW_SIZE` of 0: it takes no byte of any body.
+        // `SETTINGS_INITIAL_WINDOW_SIZE` of 0: the client accepts no byte of any body.
         let mut client = Http2::connect(edge.address, SHOP, &[0, 4, 0, 0, 0, 0]);
         client.ask(1, &request());
-        // It reads all the same, and answers every `PING`.
+        // The client still reads, and answers every `PING`.
         until("it is ended", || !client.answers_a_frame() || connections(edge) == 0);
     });
 }

@@ -1,6 +1,6 @@
-//! An origin's host is off, the path to it is cut, or a firewall dropped a connection, without any
-//! packet about it: clients need not wait for the answer's timeout. A slow origin that is reachable
-//! is not given up.
+//! An origin's host is down, the path to it is cut, or a firewall dropped a connection, without any
+//! packet that says so: clients do not wait for the response timeout. A slow origin that is
+//! reachable is waited for.
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -22,7 +22,7 @@ use crate::support::{
 };
 
 const SHOP: &str = "shop.example";
-/// An answer may take longer than any client of a test waits.
+/// Responses may take longer than any client of the test waits.
 const LIMITS: &str = "[edge.limits]\nconnect_timeout = \"2s\"\norigin_timeout = \"600s\"\n";
 
 /// Runs `test` with an edge whose origin is another host, with the origin, and with both networks.
@@ -39,7 +39,7 @@ fn with_edge(test: impl FnOnce(&Edge<'_>, &Origin, &Namespace, &Namespace) + Sen
     workshop.certificate(SHOP, "ec");
     let origin = far.run(|| {
         Origin::start_at("10.78.0.2:8080", |asked| {
-            // The host has taken the request; then the path is cut.
+            // The host has received the request; then the path is cut.
             if asked.path == "/cut" {
                 let cut = Command::new("ip").args(["link", "set", "origin", "down"]).status();
                 assert!(cut.is_ok_and(|status| status.success()));
@@ -83,7 +83,7 @@ fn a_client_that_waits_for_a_lost_answer_gets_an_error() {
 }
 
 /// Starts an origin that answers `answers` requests on each connection and closes it at the next;
-/// returns the number of requests it saw.
+/// returns the number of requests that it received.
 fn fickle(answers: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("bound");
@@ -111,7 +111,7 @@ fn fickle(answers: usize) -> (SocketAddr, Arc<AtomicUsize>) {
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\ncache-control: no-store\r\ncontent-length: 4\r\n\r\ndone";
 
-/// Reads the head of one request; how long its body is.
+/// Reads the head of one request; returns the length of its body.
 fn hear(reader: &mut BufReader<&TcpStream>) -> Option<u64> {
     let mut length = 0;
     loop {
@@ -132,8 +132,7 @@ fn hear(reader: &mut BufReader<&TcpStream>) -> Option<u64> {
 fn only_what_changes_nothing_is_asked_again_and_once() {
     let Some(workshop) = workshop() else { return };
     workshop.certificate(SHOP, "ec");
-    // Answers of each connection, method, outcome of its second request, number of requests by
-    // then.
+    // Responses per connection, method, result of the second request, number of requests by then.
     for (answers, method, status, requests) in
         [(1, "GET", 200, 3), (1, "DELETE", 502, 2), (0, "GET", 502, 2)]
     {
@@ -146,7 +145,7 @@ fn only_what_changes_nothing_is_asked_again_and_once() {
     }
 }
 
-/// Whatever ended one of the connections that are kept may have ended the others.
+/// Whatever closed one of the idle connections may have closed the others.
 #[test]
 fn a_repeated_request_takes_a_new_connection() {
     const KEPT: usize = 8;
@@ -165,7 +164,7 @@ fn a_repeated_request_takes_a_new_connection() {
                     all_are_there.wait();
                 }
                 (&client).write_all(ANSWER).ok()?;
-                // The next is the last.
+                // The next request is the last.
                 hear(&mut reader)
             });
         }
@@ -181,8 +180,8 @@ fn a_repeated_request_takes_a_new_connection() {
     assert_eq!(edge.curl(SHOP, "/again", &[]).status, 200);
 }
 
-/// To the kernel of the edge a window that stays closed is the same as silence, and an answer that
-/// takes long could be.
+/// To the edge's kernel, a closed window looks like an unreachable origin, and so may a slow
+/// response.
 #[test]
 fn a_slow_origin_that_is_reachable_is_waited_for() {
     let Some(workshop) = workshop() else { return };
@@ -193,7 +192,7 @@ fn a_slow_origin_that_is_reachable_is_waited_for() {
         for client in socket.incoming().flatten() {
             let mut reader = BufReader::new(&client);
             let length = hear(&mut reader)?;
-            // Three times as long as silence may be.
+            // Three times the timeout for unreachable origins.
             thread::sleep(Duration::from_secs(3));
             let read = io::copy(&mut reader.take(length), &mut io::sink()).ok()?;
             assert_eq!(read, length);

@@ -1,6 +1,6 @@
-//! An origin is down, late, broken or stops in the middle of an answer: stored responses are served
-//! where that is allowed, all other clients get an error, and no partial answer counts as a
-//! response.
+//! An origin is down, slow, broken or stops in the middle of a response: stored responses are
+//! served where that is allowed, all other clients get an error, and no partial response counts as
+//! complete.
 use std::{
     io::{BufRead, BufReader, Write},
     iter,
@@ -97,7 +97,7 @@ fn what_broke_off_is_neither_stored_nor_taken_for_whole() {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("bound");
     thread::spawn(move || {
-        // An answer each, then the connection ends: with a length, in chunks, and whole.
+        // One response per connection, which is then closed: with a length, chunked, and complete.
         for rest in
             ["content-length: 9\r\n\r\nhalf", "transfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n"]
                 .into_iter()

@@ -1,5 +1,5 @@
-//! Requests that wait for one fetch: each gets what could be answered from storage to it at that
-//! moment, and anything else is asked for on its own behalf.
+//! Requests that wait for the same fetch: each gets what could be served to it from storage at that
+//! moment; otherwise the edge sends its own request to the origin.
 use std::{
     sync::{
         Arc,
@@ -15,8 +15,8 @@ use crate::support::{
 
 const SHOP: &str = "shop.example";
 
-/// A request that begins a fetch, and one that comes while the origin takes its time: what each is
-/// told, and how often the origin was asked.
+/// A request that begins a fetch, and one that arrives before the origin responds: returns both
+/// responses, and the number of requests to the origin.
 fn two_at_once(
     answer: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static,
     lines: [&'static str; 2],
@@ -37,7 +37,7 @@ fn two_at_once(
             let first = scope.spawn(move || ask(lines[0]));
             until("the fetch", || origin.asked("/").len() == 1);
             let second = scope.spawn(move || ask(lines[1]));
-            // It waits behind the first, or has asked by itself.
+            // The second request waits for the first, or was sent to the origin itself.
             until("the second", || edge.counted("coalesced") == 1 || origin.asked("/").len() == 2);
             go.store(true, SeqCst);
             [first, second].map(|client| client.join().expect("no panic"))
@@ -46,7 +46,7 @@ fn two_at_once(
     });
 }
 
-/// The page of the requesting user: its `ETag` contains the user.
+/// The page of the requesting user; its `ETag` contains the user.
 fn own_page(headers: &'static str) -> impl Fn(&Asked) -> (u16, String) + Send + Sync {
     move |asked| {
         let user = asked.header("cookie");
@@ -71,8 +71,8 @@ fn what_is_stored_only_to_be_validated_is_not_shared() {
     }
 }
 
-/// The origin says of the second client's request, with the first one's validator, that it is
-/// right.
+/// The origin answers 304 to the second client's request, which has the validator of the first
+/// response.
 #[test]
 fn what_the_origin_confirms_for_the_second_is_sent_from_storage() {
     let answer = |asked: &Asked| match asked.header("if-none-match") {
@@ -83,7 +83,7 @@ fn what_the_origin_confirms_for_the_second_is_sent_from_storage() {
     two_at_once(answer, cookies, |[anna, bert], _, origin| {
         assert_eq!((&*anna.body, &*bert.body), ("answer 1", "answer 1"), "{bert:?}");
         assert_eq!(bert.cache(), "fwd=miss; fwd-status=304; stored", "{bert:?}");
-        // A cookie that came with the 304 is for the client that was asked for.
+        // A cookie in the 304 is for the client whose request it answers.
         assert_eq!((anna.header("set-cookie"), bert.header("set-cookie")), ("", "session=1"));
         let asked = origin.asked("/");
         assert_eq!((asked.len(), asked[1].header("cookie")), (2, "bert"));

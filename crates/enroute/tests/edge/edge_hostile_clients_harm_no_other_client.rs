@@ -1,5 +1,5 @@
-//! Invalid frames, headers and handshakes at the edge: each ends its own connection, other clients
-//! are served, and nothing of them reaches the origin.
+//! Invalid frames, headers and handshakes at the edge: each closes its own connection, other
+//! clients are served, and nothing of them reaches the origin.
 use std::{
     io::{Read, Write},
     net::TcpStream,
@@ -44,12 +44,12 @@ fn each_ends_its_own_connection() {
             let answer = attacks::send(&workshop.path(""), &options, &bytes);
             let answer = answer.unwrap_or_else(|| panic!("{name}: the connection stays open"));
             let answer = String::from_utf8_lossy(&answer).into_owned();
-            // Chunks count then (RFC 9112 §6.3), and the origin must not be told of a length.
+            // The chunked coding overrides the length (RFC 9112 §6.3), which must not be forwarded.
             assert!(name == BOTH_LENGTHS || !answer.contains(" 200 "), "{name}: {answer}");
             served();
         }
     }
-    // Handshakes that are none, and some that stop.
+    // Invalid handshakes, and some that stop.
     let mut noise = TcpStream::connect(edge.address).expect("it listens");
     noise.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
     let mut answer = Vec::new();
@@ -81,27 +81,27 @@ fn a_body_that_is_too_long_does_not_reach_the_origin_whole() {
                 edge.try_curl(SHOP, "/", &[&[protocol, "-d", body], options].concat())
             };
             assert_eq!(post(&"x".repeat(1024), &[]).expect("an answer").status, 200);
-            // A client that is still sending gets the reason of the rejection.
+            // A client that is still sending gets the reason for the rejection.
             for length in [1025, 100 << 10] {
                 assert_eq!(post(&"x".repeat(length), &[]).expect("an answer").status, 413);
             }
-            // A client that asks first receives no 100 response.
+            // A client that sends `Expect: 100-continue` receives no 100 response.
             let asks = ["-H", "Expect: 100-continue"];
             assert_eq!(post(&"x".repeat(1025), &asks).expect("an answer").status, 413);
             assert!(post(&"x".repeat(1024), &asks).is_ok());
-            // A body without a stated length is detected while it arrives.
+            // A body without a stated length is rejected while it arrives.
             let unsaid = ["-H", "Transfer-Encoding: chunked"];
             let answer = post(&"x".repeat(1025), if protocol == "--http2" { &[] } else { &unsaid });
             assert_eq!(answer.map(|answer| answer.status), Ok(413), "{protocol}");
         }
         let whole = origin.asked("/");
         assert!(whole.iter().all(|asked| asked.body.len() <= 1024), "{whole:?}");
-        // That was between the client and the edge.
+        // `Expect` applies to the connection between the client and the edge.
         assert!(whole.iter().all(|asked| asked.header("expect").is_empty()), "{whole:?}");
     });
 }
 
-/// It is read for a limited time.
+/// A refused upload is read for a limited time.
 #[test]
 fn a_refused_upload_that_never_ends_is_cut_off() {
     let Some(workshop) = workshop() else { return };

@@ -1,6 +1,6 @@
-//! The key server's host is off, or the path to it is cut, without any packet about it: new
+//! The key server's host is down, or the path to it is cut, without any packet that says so: new
 //! handshakes fail within the edge's timeout, any number of sessions continue, and the edge
-//! recovers by itself.
+//! recovers without a restart.
 use std::thread;
 
 use crate::support::{
@@ -16,9 +16,9 @@ const KEY_SERVER: &str = "10.79.0.2:7443";
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";
 const LIMITS: &str = "[edge.limits]\nhandshakes_max = 4\nhandshake_timeout = \"9s\"\n";
 const TIMEOUT: &str = "3s";
-/// Half of it for noticing that a connection is dead, and half, far more than a new one takes.
+/// Half of it is for detecting a dead connection, and half, more than enough, for making a new one.
 const LONG_TIMEOUT: &str = "16s";
-/// Four at once, for three seconds each: the last would wait for longer than a handshake may take.
+/// Four at a time, for three seconds each: the last would exceed the handshake timeout.
 const CROWD: usize = 20;
 
 /// Runs `test` with an edge whose key server is another host, and with that host's network.
@@ -42,7 +42,7 @@ fn with_edge(
     near.run(|| {
         let origin = Origin::start(|_| (200, "cache-control: max-age=60".into(), "content".into()));
         let key = format!("keyserver:{KEY_SERVER}");
-        // Another one would be asked the next time.
+        // With more connections, the next request would use another one.
         let options = limits.to_owned() + &site.identity(timeout) + "connections = 1\n";
         let edge = site.start(&options, &site.site_with_key(SHOP, origin.address, &key));
         until("it is served", || edge.try_curl(SHOP, "/", &[]).is_ok());
@@ -50,7 +50,7 @@ fn with_edge(
     });
 }
 
-/// Number of handshakes that the log says to have failed for want of the key.
+/// Number of handshakes that the log reports as failed for lack of the key.
 fn logged(said: &str) -> usize {
     let lines = said.lines().filter(|line| line.contains("the private key could not be used"));
     let times = lines.filter_map(|line| line.split("times=").nth(1)?.split(' ').next());
@@ -67,7 +67,7 @@ fn new_handshakes_are_told_sessions_go_on_and_it_recovers() {
         let told = |said: &str| assert!(said.contains("alert internal error"), "{said}");
         told(&edge.openssl(SHOP, "", ""));
         edge.enroute.stderr_line("the key server did not answer within 3s");
-        // From now on it is known.
+        // From now on the edge knows that the key server is unreachable.
         let before = edge.counted("accepted");
         thread::scope(|scope| {
             let crowd: Vec<_> =
@@ -77,7 +77,7 @@ fn new_handshakes_are_told_sessions_go_on_and_it_recovers() {
             assert!(said.contains("Reused, ") && said.contains("content"), "{said}");
             crowd.into_iter().for_each(|one| told(&one.join().expect("no panic")));
         });
-        // A line now and then, which counts those left out.
+        // The log is rate-limited; its lines count the suppressed ones.
         until("all are in the log", || {
             told(&edge.openssl(SHOP, "", ""));
             logged(&edge.enroute.process().stderr()) > CROWD
@@ -87,7 +87,7 @@ fn new_handshakes_are_told_sessions_go_on_and_it_recovers() {
     });
 }
 
-/// As of a firewall that was restarted: what stood before is dropped, what is new passes.
+/// As after the restart of a firewall: existing connections are dropped, new ones pass.
 #[test]
 fn a_connection_that_the_path_has_forgotten_is_replaced_in_time() {
     let limits = "[edge.limits]\nhandshake_timeout = \"60s\"\n";
@@ -101,8 +101,8 @@ fn a_connection_that_the_path_has_forgotten_is_replaced_in_time() {
              add rule inet f c tcp sport {{ {} }} drop'",
             ports.trim()
         ));
-        // TCP itself would retry for a quarter of an hour. The first client after that is served,
-        // too.
+        // TCP itself would retry for a quarter of an hour. Even the first client after that is
+        // served.
         assert_eq!(edge.curl(SHOP, "/", &[]).body, "content");
     });
 }

@@ -1,5 +1,5 @@
-//! RFC 9111 and 9110 as a table, through the binary: what the origin says, what is asked next, and
-//! whether the edge answers by itself. Its cases follow the list of the public `http-cache-tests`.
+//! RFC 9111 and 9110 as a table, through the binary: the origin's responses, the next requests, and
+//! whether the edge serves them from storage. The cases follow the public `http-cache-tests`.
 use std::{collections::HashMap, process::Command, sync::Mutex};
 
 use crate::support::{
@@ -9,25 +9,25 @@ use crate::support::{
 
 const SHOP: &str = "shop.example";
 
-/// The origin of a response.
+/// Where a response comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     /// From storage.
     Hit,
     /// From the origin.
     Miss,
-    /// From storage, after the origin was shown the validator and said 304.
+    /// From storage, after the origin answered 304 to the validator.
     Confirmed,
-    /// From storage, while the origin is asked.
+    /// From storage, while the edge requests a new response.
     Stale,
-    /// By the edge alone, which has nothing.
+    /// From the edge itself, which has no response.
     Nothing,
 }
 use Told::{Confirmed, Hit, Miss, Nothing, Stale};
 
-/// Which rule; what the origin answers, a status other than 200 first; the requests after a first
-/// plain `GET`, a method other than `GET` first, with what each is told. `{+60}` is the date in 60
-/// s.
+/// The rule; the origin's response, with a status other than 200 first; the requests after a first
+/// plain `GET`, with a method other than `GET` first, and the source of each response. `{+60}` is
+/// the date in 60 s.
 type Case = (&'static str, &'static str, &'static [(&'static str, Told)]);
 
 #[rustfmt::skip]
@@ -271,7 +271,7 @@ fn validation() {
     run(VALIDATION);
 }
 
-/// Says 304 to a validator of its own, what `X-Status` wants, or the case's response.
+/// Answers 304 to its own validator, otherwise the status in `X-Status`, or the case's response.
 fn say(asked: &Asked, status: u16, lines: &str) -> (u16, String) {
     let own = |name: &str| {
         let line = lines.lines().find_map(|line| line.strip_prefix(name));
@@ -279,7 +279,7 @@ fn say(asked: &Asked, status: u16, lines: &str) -> (u16, String) {
     };
     let shown = |header: &str, name: &str| own(name).is_some_and(|own| asked.header(header) == own);
     if shown("if-none-match", "etag:") || shown("if-modified-since", "last-modified:") {
-        // Fresh for the stated time from now on.
+        // Fresh for the stated lifetime from now on.
         return (304, "age: 0".to_owned());
     }
     let wanted = asked.header("x-status").parse().ok();
@@ -364,7 +364,7 @@ fn ask(
     (answer, told)
 }
 
-/// The lines with a date for each `{…}`.
+/// The lines with dates in place of each `{…}`.
 fn dated(lines: &str, dates: &Mutex<HashMap<String, String>>) -> String {
     let Some((before, rest)) = lines.split_once('{') else { return lines.to_owned() };
     let (seconds, after) = rest.split_once('}').expect("a date ends");

@@ -1,5 +1,6 @@
-//! Requests of which two servers may see different ends (RFC 9112 §6 and §7, RFC 9113 §8.1.1): each
-//! is refused, or its origin sees the same end as the edge, and never the request that hides in it.
+//! Request smuggling: requests whose end two servers may see differently (RFC 9112 §6 and §7, RFC
+//! 9113 §8.1.1). Each is refused, or its origin sees the same end as the edge, and never the hidden
+//! request.
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -15,22 +16,22 @@ use crate::support::{
 };
 
 const SHOP: &str = "shop.example";
-/// Stands for `!` in the table.
+/// Replaces `!` in the table.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nHost: shop.example\r\n\r\n";
 
 /// The expected handling of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// The origin gets this body, and the connection goes on.
+    /// The origin gets this body, and the connection stays open.
     Whole(&'static str),
-    /// The origin gets this body, and the connection ends (RFC 9112 §6.1).
+    /// The origin gets this body, and the connection is closed (RFC 9112 §6.1).
     Last(&'static str),
-    /// It is told so, or its connection ends.
+    /// It gets an error, or its connection is closed.
     Refused,
 }
 use Fate::{Last, Refused, Whole};
 
-/// Name, lines of the header, what follows it, fate.
+/// Name, header lines, data after the header, expected handling.
 type Case = (&'static str, &'static str, &'static str, Fate);
 
 #[rustfmt::skip]
@@ -117,7 +118,7 @@ fn run(cases: &[Case]) {
                     status == Some(200) && seen(body) && ask_more(client) == Some("/more".into())
                 }
                 Last(body) => status == Some(200) && seen(body) && ask_more(client).is_none(),
-                // 502 would say that the origin is at fault.
+                // A 502 would blame the origin.
                 Refused => status.is_none_or(|status| (400..=501).contains(&status)),
             };
             if !as_expected {
@@ -129,7 +130,7 @@ fn run(cases: &[Case]) {
     });
 }
 
-/// An upload that stops leaves a connection to the origin that is not used again.
+/// A connection to the origin is not reused after an incomplete upload.
 #[test]
 fn by_ending_early() {
     with_edge(|edge, origin| {
@@ -165,7 +166,7 @@ fn by_http2() {
             let mut client = Http2::connect(edge.address, SHOP, &[]);
             let body = Http2::data(1, HIDDEN.as_bytes());
             client.0.send(&[request(&path, length), body, trailers.clone()].concat());
-            // It may be the connection that ends.
+            // The connection may be closed instead.
             while client.0.frame().is_some_and(|(_, _, stream, _)| stream != 1) {}
             origin.check(edge, &format!("a length of {length}"));
             let bodies = origin.bodies(&path);

@@ -20,13 +20,13 @@ const SHOP: &str = "shop.example";
 const MIB: usize = 1 << 20;
 const MEMORY: usize = 64 * MIB;
 const CONNECTIONS: usize = 512;
-/// As `docs/guide/edge.md` states it.
+/// The limit stated in `docs/guide/edge.md`.
 const BOUND: usize = MEMORY + MEMORY / 16 + MEMORY / 4 + 96 * MIB + CONNECTIONS * (64 << 10);
 const OPTIONS: &str = "[edge.content]\nmemory = \"64MiB\"\n[edge.limits]\nconnections_max = 512\n";
-/// Just short enough to be stored, and more than sockets hold.
+/// Just short enough to be stored, and more than the socket buffers hold.
 const PAGE: usize = 12 * MIB;
 
-/// An edge before an origin of endless means.
+/// An edge with an origin that sends any amount of data.
 fn with_edge(test: impl FnOnce(&Edge<'_>)) {
     with_edge_of("", test);
 }
@@ -46,8 +46,8 @@ fn with_edge_of(limits: &str, test: impl FnOnce(&Edge<'_>)) {
     witness(&edge);
 }
 
-/// `/page/…` may be stored, `/stream/…` may not and is long, `/silent` is never answered, nothing
-/// of a body is read.
+/// `/page/…` may be stored; `/stream/…` is long and may not; `/silent` is never answered; bodies
+/// are not read.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -87,7 +87,7 @@ fn serve(mut client: TcpStream) -> Option<()> {
     }
 }
 
-/// The lines of a head; none if there is no whole one.
+/// The lines of a head; empty if it is incomplete.
 fn head(reader: &mut impl BufRead) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
@@ -103,7 +103,7 @@ fn head(reader: &mut impl BufRead) -> Vec<String> {
 }
 
 fn check(edge: &Edge<'_>, attack: &str) {
-    // Until nothing more comes of it.
+    // Waits until nothing changes any more.
     let looks = || (edge.counted("requests"), edge.enroute.process().resident_bytes() / MIB);
     let mut seen = looks();
     until("it is over", || {
@@ -137,7 +137,7 @@ fn windows_of(bytes: u32) -> Vec<u8> {
     [&[0, 4], &bytes.to_be_bytes()[..]].concat()
 }
 
-/// Clients of HTTP/1.1 that ask for these and read nothing.
+/// HTTP/1.1 clients that request these pages and do not read.
 fn unread(edge: &Edge<'_>, count: usize, path: impl Fn(usize) -> String + Sync) -> Vec<Tls> {
     at_once(count, |number| {
         let mut client = Tls::connect(edge.address, SHOP, "http/1.1");
@@ -226,11 +226,11 @@ fn slow_uploads_to_an_origin_that_does_not_read() {
         check(edge, "100 uploads of 15 MiB");
         let _open = at_once(100, |number| {
             let mut client = Http2::connect(edge.address, SHOP, &[]);
-            // Its window is open as soon as it says so.
+            // The client opens the window at once.
             const WINDOW_UPDATE: u8 = 8;
             while client.0.frame().is_some_and(|(kind, ..)| kind != WINDOW_UPDATE) {}
             let post = Http2::begun(1, &block("POST", &format!("/{number}")), false);
-            // As much as the window of its connection allows.
+            // As much as the connection's window allows.
             let data = (0..15).map(|_| Http2::data(1, &vec![b'x'; 16_000]));
             client.0.insist(iter::once(post).chain(data));
             client
@@ -239,8 +239,8 @@ fn slow_uploads_to_an_origin_that_does_not_read() {
     });
 }
 
-/// An edge that asks its origin for one thing at a time, which is one that is never answered: of no
-/// other request is the body read.
+/// An edge that sends one request at a time to its origin, and one that is never answered: the
+/// bodies of all other requests are not read.
 fn with_bodies_unread(test: impl FnOnce(&Edge<'_>)) {
     with_edge_of("origin_connections_max = 1\norigin_timeout = \"10min\"\n", |edge| {
         let mut first = Tls::connect(edge.address, SHOP, "http/1.1");
@@ -269,7 +269,7 @@ fn many_uploads_by_http2_of_which_little_comes() {
     });
 }
 
-/// Bytes between two frames of a body are read with them, and kept with the later one.
+/// Bytes between two frames of a body are read with them, and buffered with the later one.
 #[test]
 fn uploads_by_http2_whose_frames_are_small_and_far_apart() {
     with_bodies_unread(|edge| {

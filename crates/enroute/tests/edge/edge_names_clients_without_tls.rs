@@ -1,4 +1,4 @@
-//! A client that speaks plain HTTP to the edge is answered in HTTP, and named in the log once.
+//! A client that sends plain HTTP to the edge gets an HTTP error, and is logged once.
 use crate::support::{edge::with_edge, raw::Raw};
 
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: shop.example\r\n\r\n";
@@ -18,7 +18,7 @@ fn edge_names_clients_without_tls() {
         assert!(line.contains(&format!("listen={}", edge.address)), "{line}");
         let log = edge.enroute.process().stderr();
         assert_eq!(log.matches("got HTTP").count(), 1, "{log}");
-        // In pieces, and others are served.
+        // In pieces, while others are served.
         let mut slow = Raw::connect(edge.address);
         slow.say("GE");
         assert_eq!(edge.curl("shop.example", "/", &[]).status, 200);

@@ -1,6 +1,6 @@
-//! Certificates are renewed every few weeks, sites are added and removed: on SIGHUP edge and key
-//! server read them again. New handshakes use the new ones, open connections continue, and with a
-//! mistake in one file nothing changes.
+//! Certificates are renewed every few weeks, sites are added and removed: on SIGHUP, edge and key
+//! server read them again. New handshakes use the new ones, open connections continue, and a
+//! mistake in one file changes nothing.
 use std::{
     net::SocketAddr,
     process::Command,
@@ -34,7 +34,7 @@ fn origin() -> Origin {
     Origin::start(answer)
 }
 
-/// Sends SIGHUP and waits until the log says what it came to; that line.
+/// Sends SIGHUP; returns the log line with its result.
 fn hang_up(process: &Process) -> String {
     let said = || {
         let text = process.stderr();
@@ -56,7 +56,7 @@ fn on_disk(workshop: &Workshop, name: &str) -> String {
     workshop.sh(&format!("openssl x509 -in {name}.pem -noout -serial"))
 }
 
-/// The same of what a client is shown.
+/// The serial number that a client receives.
 fn shown(workshop: &Workshop, address: SocketAddr, options: &str) -> String {
     workshop.sh(&format!(
         "openssl s_client -connect {address} {options} </dev/null >shown.pem 2>said || cat said"
@@ -86,7 +86,7 @@ fn new_handshakes_use_it_and_the_rest_goes_on() {
     assert_eq!(before, on_disk(&workshop, SHOP));
 
     thread::scope(|scope| {
-        // One request before it is renewed and answered after, then another on the same connection.
+        // One request before the renewal, answered after it, then another on the same connection.
         let open = |protocol: &'static str| {
             let edge = &edge;
             let port = edge.address.port();
@@ -115,7 +115,7 @@ fn new_handshakes_use_it_and_the_rest_goes_on() {
     assert_eq!(after, on_disk(&workshop, SHOP));
     assert_ne!(after, before);
     assert_eq!(served(&workshop, &edge, OTHER), other);
-    // It has another key, too; curl trusts only the certificate on disk.
+    // The new certificate has another key, too; curl trusts only the certificate on disk.
     assert_eq!(edge.curl(SHOP, "/", &[]).body, "content");
     for version in ["tls1_2", "tls1_3"] {
         let said = edge.openssl(SHOP, &format!("-{version} -ign_eof -sess_in {version}"), REQUEST);
@@ -136,7 +136,7 @@ fn a_mistake_in_one_file_changes_nothing() {
     let before = [SHOP, OTHER].map(|name| served(&workshop, &edge, name));
     let counted = || edge.metrics().lines().filter(|line| line.contains("not_after")).count();
     assert_eq!(counted(), 4);
-    // The other's is good, and waits with the one that is not.
+    // The other certificate is valid, and is not loaded as long as this one is not.
     workshop.certificate(OTHER, "ec");
     for (mistake, file, why) in [
         ("rm shop.example.pem", "shop.example.pem", "cannot read"),
@@ -154,7 +154,7 @@ fn a_mistake_in_one_file_changes_nothing() {
         workshop.sh(mistake);
         let said = hang_up(edge.enroute.process());
         assert!(said.contains("ERROR") && said.contains("SIGHUP: reload failed"), "{said}");
-        // The place in the configuration file that names it.
+        // The position in the configuration file that names it.
         for part in ["enroute.toml:", file, why] {
             assert!(said.contains(part), "{mistake}: no {part:?} in {said}");
         }
@@ -167,7 +167,7 @@ fn a_mistake_in_one_file_changes_nothing() {
         assert_eq!(served(&workshop, &edge, name), on_disk(&workshop, name));
         assert_eq!(edge.curl(name, "/", &[]).body, "content");
     }
-    // A reload and the start apply the same checks.
+    // A reload and the startup apply the same checks.
     workshop.sh("for of in pem key; do cp other.example.$of shop.example.$of; done");
     let shop = workshop.site(SHOP, origin.address);
     workshop.write("edge.toml", &format!("[edge]\nlisten = \"127.0.0.1:0\"\n{shop}"));
@@ -199,7 +199,7 @@ fn a_key_server_and_its_edge_renew_theirs() {
     let before = shown_to_edge();
     until("edge and openssl are counted", || connected() == 2);
 
-    // A mistake: the certificate of another key. The policy, which is good, waits with it.
+    // A mistake: the certificate of another key. The policy is valid, and is not loaded either.
     site.sh("cp localhost.key kept.key; cp edge1.example.key localhost.key");
     site.write("policy.toml", "edge = []\n");
     let said = hang_up(server.process());
@@ -207,7 +207,7 @@ fn a_key_server_and_its_edge_renew_theirs() {
     assert_eq!(shown_to_edge(), before);
     assert!(is_served());
 
-    // Renewed; the edge continues with its connection.
+    // Renewed; the edge keeps its connection.
     site.write("policy.toml", EVERYTHING);
     site.signed("localhost", "ca");
     site.ends_in("localhost", "ca", 3 * 86_400);
@@ -222,7 +222,7 @@ fn a_key_server_and_its_edge_renew_theirs() {
         site.sh(&format!("{command} </dev/null 2>&1 || true"))
     };
     for _ in 0..2 {
-        // There is no session to resume, so each connection presents its certificate.
+        // No session can be resumed, so each connection presents its certificate.
         let said = connect();
         assert!(said.contains("New, TLSv1.2") && said.contains("Session-ID: \n"), "{said}");
         assert!(!said.contains("session ticket:"), "{said}");
@@ -231,7 +231,7 @@ fn a_key_server_and_its_edge_renew_theirs() {
     assert!(is_served() && is_served());
     assert_eq!(connected(), 6, "a new one of the edge");
 
-    // Another authority signs edges from now on: existing connections stay, new ones of the old
+    // Another authority signs edges from now on: open connections continue, new ones of the old
     // authority are rejected.
     site.sh("cp next.pem edges.pem");
     renew(server.process());
@@ -248,8 +248,8 @@ fn a_key_server_and_its_edge_renew_theirs() {
     assert_eq!(connected(), 7);
 }
 
-/// The edge's own certificate becomes one of the other authority, and with it that of a site; a
-/// mistake first.
+/// The edge's own certificate is replaced by one of the other authority, and a site's as well,
+/// after a mistake.
 fn renew_the_edge_s_own(site: &Site, edge: &Edge<'_>) {
     site.signed("edge1.example", "next");
     site.sh("cp edge1.example.key new.key; cp kept.key edge1.example.key");
@@ -257,13 +257,13 @@ fn renew_the_edge_s_own(site: &Site, edge: &Edge<'_>) {
     assert!(said.contains("SIGHUP: reload failed") && said.contains("edge1.example.pem"), "{said}");
     assert_eq!(edge.curl(SHOP, "/", &[]).body, "content");
     site.sh("cp new.key edge1.example.key");
-    // With it a site's, whose key is another one.
+    // Together with a site's, which has another key.
     site.certificate(SHOP, "ec");
     site.import(SHOP, &[]);
     renew(edge.enroute.process());
 }
 
-/// Domains come, go and move; what cannot change without a restart is named.
+/// Sites are added, removed and changed; what cannot change without a restart is named.
 #[test]
 fn sites_are_those_of_the_file() {
     const THIRD: &str = "third.example";
@@ -281,7 +281,7 @@ fn sites_are_those_of_the_file() {
     assert_eq!([SHOP, OTHER].map(body), ["here", "here"]);
     let process = edge.enroute.process();
 
-    // A mistake, in the last of them or in the file itself, changes nothing.
+    // A mistake in the last site, or in the file itself, changes nothing.
     let missing = site(THIRD, &there).replace("third.example.pem", "absent.pem");
     for (mistake, said) in [(&*missing, "absent.pem"), ("[[edge.site]]\nx = 1", "enroute.toml:")] {
         edge.enroute.write_config(&config("", &(site(SHOP, &there) + mistake)));

@@ -1,4 +1,5 @@
-//! The key server goes and returns: sessions resume without it, new ones fail, then they recover.
+//! The key server stops and restarts: sessions resume without it, new handshakes fail, then
+//! recover.
 use crate::support::{
     edge::{Origin, until},
     keyserver::Site,
@@ -25,7 +26,7 @@ fn sessions_go_on_new_ones_are_told_and_recover() {
         + "rsa_key_exchange = true\n";
     let edge = site.start(&site.identity("9s"), &sites);
 
-    // Every way of using the key, and a session of each version.
+    // Every use of the key, and a session of each TLS version.
     for (domain, options, expected) in [
         ("shop.example", "-tls1_3", "Peer signature type: ECDSA"),
         ("shop.example", "-tls1_2", "Cipher is ECDHE-ECDSA-"),

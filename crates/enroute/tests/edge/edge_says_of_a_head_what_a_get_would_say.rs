@@ -1,5 +1,5 @@
-//! An answer without a body states the length of what a `GET` would be sent, or none (RFC 9110
-//! §8.6): `HEAD`, 304, and 412, from storage and from an origin that states no length.
+//! A response without a body states the length of the body of a `GET`, or none (RFC 9110 §8.6):
+//! `HEAD`, 304 and 412, from storage and from an origin that states no length.
 use std::{
     io::{BufRead, BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -32,7 +32,7 @@ fn its_length_is_that_of_the_page_or_is_not_stated() {
         let seen = ["-I", "-H", "If-None-Match: \"a\""];
         assert_eq!(ask("/page", &seen), told(304, ""), "{protocol}");
         assert_eq!(ask("/page", &seen[1..]), told(304, ""), "{protocol}");
-        // An HTTP/2 client refuses one of another length.
+        // An HTTP/2 client refuses a body of another length.
         let (status, length) = ask("/page", &["-H", "If-Match: \"b\""]);
         assert!(status == 412 && ["", "0"].contains(&&*length), "{protocol}: {length}");
         let (status, length) = ask("/page", &["-I", "-H", "Host: evil.example"]);
@@ -40,7 +40,7 @@ fn its_length_is_that_of_the_page_or_is_not_stated() {
     }
 }
 
-/// Its page may be stored; it states no length.
+/// An origin whose page may be stored and has no stated length.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("bound");

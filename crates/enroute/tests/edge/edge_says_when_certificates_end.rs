@@ -1,6 +1,5 @@
-//! A certificate that ends is no surprise: edge and key server warn of it at the start and when it
-//! happens, the edge reports the remaining days, and a rejection for this reason is logged at both
-//! ends.
+//! Edge and key server log a warning before and when a certificate expires, the edge reports the
+//! remaining days, and a rejection for this reason is logged on both sides.
 use crate::support::{
     edge::{Origin, until},
     keyserver::Site,
@@ -47,7 +46,7 @@ fn a_site_s_own_is_warned_of_and_counted() {
     let days = |name: &str| edge.statistics()["certificates"][name]["days_left"].as_f64();
     assert!(days("long.example").is_some_and(|days| (363.0..365.1).contains(&days)));
     assert!(days("over.example").is_some_and(|days| days < -2.0));
-    // It is shown all the same: clients say why they refuse it.
+    // The expired certificate is presented nevertheless: clients report why they refuse it.
     let said = edge.openssl("over.example", "-CAfile ca.pem", "");
     assert!(said.contains("certificate has expired"), "{said}");
 }
@@ -57,7 +56,7 @@ fn one_that_ends_while_it_is_served_is_told_then() {
     let Some(site) = Site::create() else { return };
     let origin = origin();
     site.signed(SHOP, "ca");
-    // On a busy machine a short life may be over before it is served.
+    // On a busy machine a short-lived certificate may expire before it is served.
     let is_told = |lives_s: i64| {
         site.ends_in(SHOP, "ca", lives_s);
         let edge = site.start("", &site.site(SHOP, origin.address));
@@ -87,9 +86,9 @@ fn a_renewed_one_is_counted_and_watched() {
     };
     renew(3 * 86_400);
     assert!((2.0..3.1).contains(&days()), "{}", days());
-    // Before it says that it has read it.
+    // Before it logs that it has read the certificate.
     assert!(process.stderr().contains("the certificate of shop.example ends in 2 days"));
-    // Its expiry is less than an hour away, before the next check for the previous one.
+    // It expires in less than an hour, before the next check for the previous one.
     let is_told = |lives_s: i64| {
         let over = || process.stderr().matches("shop.example ended less than a day ago").count();
         let before = over();
@@ -107,7 +106,7 @@ fn a_renewed_one_is_counted_and_watched() {
     assert_eq!(process.stderr().matches("ends in 2 days").count(), 1, "{}", process.stderr());
 }
 
-/// Identity of the edge to its key server, and of the key server to the edge.
+/// The certificates of the edge and of the key server on their connection.
 #[test]
 fn a_refusal_between_edge_and_key_server_says_why_at_both_ends() {
     for (ended, warned) in [

@@ -1,5 +1,5 @@
-//! Foreign clients at the edge: HTTP/1.1 and 2 by curl, TLS 1.2 and 1.3 by openssl, several
-//! domains.
+//! The edge with third-party clients: HTTP/1.1 and HTTP/2 by curl, TLS 1.2 and 1.3 by openssl,
+//! several domains.
 use std::{
     net::TcpStream,
     sync::{
@@ -39,7 +39,7 @@ fn http_by_curl() {
     let first = edge.curl("shop.example", "/page", &["--http1.1"]);
     assert_eq!((first.status, first.cache()), (200, "fwd=miss; stored"), "{first:?}");
     assert!(first.head.starts_with("HTTP/1.1"), "{first:?}");
-    // The port is the client's business, so the origin is not told of it.
+    // The port in the client's `Host` is not forwarded to the origin.
     let body = "0123456789 of shop.example".to_owned();
     assert_eq!(first.body, body);
     assert_eq!(first.head.matches("link: ").count(), 2, "both lines of a header: {first:?}");
@@ -64,7 +64,7 @@ fn http_by_curl() {
         assert_eq!(other.status, 421, "{other:?}");
         let posted = get(&["-d", "x=1"]);
         assert_eq!((posted.status, posted.cache()), (200, "fwd=method"), "{posted:?}");
-        // The post may have changed it.
+        // The POST may have changed the resource.
         assert_eq!(get(&[]).cache(), "fwd=miss; stored");
     }
     let asked = origin.asked("/page");
@@ -80,15 +80,15 @@ fn http_by_curl() {
     edge.curl("shop.example", "/c", &[&cookies[..], &claimed].concat());
     let asked = &origin.asked("/c")[0];
     assert_eq!(asked.header("cookie"), "a=1; b=2");
-    // A client's claims about itself are not trusted.
+    // Headers in which a client states its own address are not trusted.
     assert_eq!(asked.header("x-forwarded-for"), "127.0.0.1");
     assert_eq!(asked.header("x-forwarded-proto"), "https");
     let long = format!("x: {}", "y".repeat(64 << 10));
     let refused = edge.try_curl("shop.example", "/long", &["--http2", "-H", &long]);
     assert!(!refused.is_ok_and(|answer| answer.status != 431) && origin.asked("/long").is_empty());
     let refused = edge.try_curl("shop.example", "/page", &["--http1.1", "-H", &long]);
-    // It answers and closes; curl may still be sending then, and say only that it cannot send or
-    // receive.
+    // The edge responds and closes; curl may still be sending then, and only report that it cannot
+    // send or receive.
     match refused.map(|answer| answer.status) {
         Ok(status) => assert_eq!(status, 431),
         Err(said) => assert!(said.contains("(55)") || said.contains("(56)"), "{said}"),
@@ -97,7 +97,7 @@ fn http_by_curl() {
     assert!(edge.enroute.terminate().status.success());
 }
 
-/// hyper's own limit, 16 KiB, lies between.
+/// hyper's own limit of 16 KiB is between these.
 #[test]
 fn headers_over_http2_are_as_long_as_the_limit_says() {
     let Some(workshop) = workshop() else { return };
@@ -122,7 +122,7 @@ fn tls_by_openssl() {
         + &workshop.site("old.example", origin.address)
         + "rsa_key_exchange = true\n";
     let edge = workshop.start("", &sites);
-    // Domain, options, what it says.
+    // Domain, options, expected output.
     let table = [
         ("shop.example", "-tls1_3", "New, TLSv1.3, Cipher is TLS_"),
         ("shop.example", "-tls1_2", "New, TLSv1.2, Cipher is ECDHE-ECDSA-"),
@@ -149,7 +149,7 @@ fn tls_by_openssl() {
 #[test]
 fn a_session_goes_on_but_not_at_another_site() {
     let Some(workshop) = workshop() else { return };
-    // As different as two names of one owner are: by their first label, and long.
+    // The names differ in their first label, and are long, as two names of one owner may be.
     let names = ["shop", "new"].map(|label| format!("{label}.whoever-owns-both-names.example"));
     let origin = origin();
     let site = |name: &String| {
@@ -159,7 +159,7 @@ fn a_session_goes_on_but_not_at_another_site() {
     let edge = workshop.start("", &names.iter().map(site).collect::<String>());
     let [shop, new] = &names;
     for version in ["-tls1_2", "-tls1_3"] {
-        // The request lets the ticket of TLS 1.3 arrive.
+        // The request gives the TLS 1.3 ticket time to arrive.
         let quiet = format!("{version} -ign_eof -sess_out session");
         let first = edge.openssl(shop, &quiet, &REQUEST.replace("shop.example", shop));
         assert!(first.contains("0123456789"), "{first}");
@@ -168,7 +168,8 @@ fn a_session_goes_on_but_not_at_another_site() {
         assert!(again.contains("Reused, "), "{version}: {again}");
         let other = edge.openssl(new, &format!("{version} -sess_in session"), "");
         assert!(other.contains("New, "), "{version}, another site: {other}");
-        // The last word of a handshake is the client's: it has gone before the edge has counted it.
+        // The last message of a handshake is the client's, so the client may be ahead of the edge's
+        // count.
         until(version, || {
             let after = (edge.counted("handshakes_full"), edge.counted("handshakes_resumed"));
             after == (before.0 + 1, before.1 + 1)

@@ -1,4 +1,4 @@
-//! No request of a client keeps a target from being stored and answered from storage.
+//! No request of a client prevents a target from being stored and served from storage.
 use crate::support::{
     edge::{Asked, Edge, until, with_edge},
     tls::Tls,
@@ -6,7 +6,7 @@ use crate::support::{
 
 const SHOP: &str = "shop.example";
 
-/// An origin that sets a cookie for those that have asked for it, and says so to no other.
+/// An origin that sets a cookie only for clients that request one.
 fn page(_: &str, _: u64, asked: &Asked) -> (u16, String) {
     let lines = "cache-control: max-age=600".to_owned();
     match asked.header("x-wants") {
@@ -53,7 +53,7 @@ fn what_was_not_to_be_stored_is_stored_as_soon_as_it_may_be() {
     });
 }
 
-/// A refresh behind a stale answer brings another client's cookie.
+/// A background refresh brings another client's cookie.
 #[test]
 fn a_refresh_that_sets_a_cookie_ends_no_stale_answers() {
     let answer = |_: &str, number: u64, asked: &Asked| {

@@ -1,5 +1,5 @@
-//! The rules of an HTTP cache, seen from outside: which requests reach the origin, and which
-//! responses are returned.
+//! The rules of an HTTP cache, end to end: which requests reach the origin, and which responses are
+//! returned.
 use std::{
     io::{BufRead, BufReader, Write},
     net::TcpListener,
@@ -65,7 +65,7 @@ fn what_is_stale_is_asked_about_with_its_validator() {
         let second = edge.curl(SHOP, "/", &[]);
         assert_eq!(second.cache(), "fwd=stale; fwd-status=304; stored", "{second:?}");
         assert_eq!(second.body, "answer 1");
-        // The answer to the validator made it fresh.
+        // The 304 made it fresh.
         assert_eq!(edge.curl(SHOP, "/", &[]).cache(), "hit");
         assert_eq!(origin.asked("/").len(), 2);
     });
@@ -97,7 +97,7 @@ fn what_is_for_one_client_is_asked_as_it_came() {
     });
 }
 
-/// Features of curl: validators of both kinds, and a download that is resumed.
+/// With curl: validators of both kinds, and a resumed download.
 #[test]
 fn a_client_with_an_old_or_a_partial_copy_gets_what_it_needs() {
     let answer = |_: &str, _: u64, _: &Asked| {
@@ -208,7 +208,7 @@ fn a_database_keeps_what_memory_cannot() {
         let (status, lines) = answer(&asked.path, 0, asked);
         (status, lines, "kept".to_owned())
     });
-    // Another edge, with nothing in memory.
+    // Another edge, with empty memory.
     let told = || {
         let edge = workshop.start(&database, &workshop.site(SHOP, origin.address));
         let answer = edge.curl(SHOP, "/", &[]);
@@ -217,7 +217,7 @@ fn a_database_keeps_what_memory_cannot() {
     };
     let miss = "fwd=miss; stored";
     assert_eq!(told(), miss);
-    // An edge that waits for its database for too long asks the origin, and a busy machine may be
+    // After a timeout for its database an edge requests from the origin, and a busy machine may be
     // slow.
     until("the database answers", || told() == "hit");
     until("the changed resource is dropped there, too", || {

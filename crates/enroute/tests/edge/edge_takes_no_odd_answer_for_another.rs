@@ -1,5 +1,5 @@
-//! Answers of an origin whose headers, lengths and codings are odd: each is refused, or stored
-//! without what was odd, and none is taken for the answer to another request.
+//! Responses of an origin with unusual headers, lengths and codings: each is refused, or stored
+//! without the unusual part, and none is used as the response to another request.
 use std::{
     io::{BufRead, BufReader, Write},
     net::{SocketAddr, TcpListener, TcpStream},
@@ -17,11 +17,11 @@ const SHOP: &str = "shop.example";
 /// The expected handling of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// The client gets this body, and the next one from storage.
+    /// The client gets this body, and so does the next one from storage.
     Stored(&'static str),
-    /// The client gets this body, and the origin is asked again.
+    /// The client gets this body, and the next request goes to the origin.
     Passed(&'static str),
-    /// The client is told that there is no answer.
+    /// The client gets an error.
     Refused,
 }
 use Fate::{Passed, Refused, Stored};
@@ -95,7 +95,7 @@ fn ask(edge: &Edge<'_>, path: &str) -> Answer {
     Tls::connect(edge.address, SHOP, "http/1.1").ask("GET", path, "Host: shop.example")
 }
 
-/// Says the answer of a path, byte for byte, and closes.
+/// Sends the response of a path, byte for byte, and closes.
 fn origin() -> SocketAddr {
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("bound");

@@ -1,6 +1,6 @@
-//! The edge as its users meet it: browsers' requests, origins that fail, key servers that vanish.
+//! End-to-end tests of the edge: browsers' requests, failing origins, unreachable key servers.
 //!
-//! One behaviour a file. One process runs them side by side; none shares anything with another.
+//! One behaviour per file. The tests run concurrently in one process and share nothing.
 
 #![cfg(feature = "edge")]
 

@@ -1,10 +1,10 @@
-//! `enroute fabric` names file, line and what it expected, and starts nothing.
+//! `enroute fabric` reports file, line and the expected value of a mistake, and starts nothing.
 
 use std::{fs, process::Command};
 
 use crate::support::directory::TemporaryDirectory;
 
-/// Runs it and gives what it said on standard error, having failed.
+/// Runs a command that must fail; returns its standard error.
 fn refused(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_enroute"))
         .arg("fabric")
@@ -27,7 +27,7 @@ fn a_bad_trace_line_is_named() {
     assert!(said.contains("cannot open the trace /nowhere/x.csv.gz"), "{said}");
 }
 
-/// A number that is one, but not for this protocol and model.
+/// A valid number that is out of range for this protocol and model.
 #[test]
 fn a_row_that_cannot_run_is_named_before_anything_runs() {
     let directory = TemporaryDirectory::create();
@@ -38,12 +38,12 @@ fn a_row_that_cannot_run_is_named_before_anything_runs() {
     assert!(said.contains("bad.csv:3: bytes: expected 1 to 4000000000, got 0"), "{said}");
     let said = refused(&["run", "--protocol", "udp", "--trace", &trace]);
     assert!(said.contains("bad.csv:3: bytes: expected 1 to 8192, got 0"), "{said}");
-    // In a sweep, before the runs that could.
+    // In a sweep, before the runs that are valid.
     let sweep = directory.path().join("experiment.toml");
     fs::write(&sweep, "schemes = [\"direct\"]\ntraces = [\"incast\", \"bad.csv\"]\n").unwrap();
     let said = refused(&["sweep", &sweep.to_string_lossy()]);
     assert!(said.contains("bad.csv:3: bytes"), "{said}");
-    assert!(!sweep.with_extension("results").exists(), "results were begun");
+    assert!(!sweep.with_extension("results").exists(), "a results file was created");
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_bad_experiment_file_is_named_with_line_and_column() {
         fs::write(&file, text).unwrap();
         let said = refused(&["sweep", &file.to_string_lossy()]);
         assert!(said.contains(expected), "{text:?}: {said}");
-        assert!(!file.with_extension("results").exists(), "results were begun");
+        assert!(!file.with_extension("results").exists(), "a results file was created");
     }
 }
 
@@ -117,7 +117,7 @@ fn what_does_not_fit_into_memory_is_refused() {
     let said = refused(&["run", "--trace", "incast", "--cache", "68719476736"]);
     assert!(said.contains("GiB of memory would be needed"), "{said}");
     assert!(said.contains("GiB are available"), "{said}");
-    // Before it is drawn: nine billion rows.
+    // Refused before it is generated: nine billion rows.
     let huge = ["--trace", "hadoop", "--topology", "ft16-400k", "--share", "1000"];
     for command in [&["run"][..], &["generate", "hadoop", "--output", "/dev/null"]] {
         let rest = if command.len() > 1 { &huge[2..] } else { &huge[..] };

@@ -1,5 +1,5 @@
-//! A sweep keeps every finished run and resumes after a stop; its results are the same bytes as
-//! without a stop.
+//! A sweep keeps every finished run and resumes after a stop; its results are byte for byte the
+//! same as without the stop.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ models = [\"published\"]
 seeds = [1, 2]
 ";
 
-/// NoCache and Direct have no caches: 2 of each, and 2 times 2 of the other two.
+/// NoCache and Direct have no caches: 2 runs of each, and 2 times 2 of the other two.
 const RUNS: usize = 12;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -79,7 +79,7 @@ fn an_interrupted_sweep_loses_only_what_was_under_way() {
         assert!(said.contains("run the same command to resume"), "{said}");
     }
 
-    // As if it had been killed while it wrote.
+    // As if it had been killed during a write.
     let mut text = fs::read_to_string(&results).unwrap();
     text.push_str("{\"scheme\":\"swi");
     fs::write(&results, text).unwrap();

@@ -1,4 +1,4 @@
-//! A workload that was drawn and saved gives the run that drawing it gives, packed or not.
+//! A generated workload that was saved, compressed or not, gives the same run as generating it.
 
 use std::{path::Path, process::Command};
 
@@ -15,7 +15,7 @@ fn fabric(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A run's result without what it was called.
+/// The result of a run without its name.
 fn run(trace: &str, share: &str) -> Value {
     let said =
         fabric(&["run", "--json", "--scheme", "gwcache", "--trace", trace, "--share", share]);

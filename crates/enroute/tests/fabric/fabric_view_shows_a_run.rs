@@ -1,5 +1,5 @@
-//! `enroute fabric view` writes one page that holds the run: the fabric, its switches over time,
-//! and packets with the ways they took. `run --series` gives the same moments as lines of JSON.
+//! `enroute fabric view` writes one page with the run: the fabric, its switches over time, and the
+//! paths of packets. `run --series` writes the same samples as lines of JSON.
 
 use std::{fs, path::Path, process::Command};
 
@@ -45,7 +45,7 @@ fn the_page_holds_the_run() {
     assert_eq!(sent("sent"), 64_000);
     assert_eq!(Some(sent("gateway")), run["results"]["gateway_packets"].as_u64());
     assert_eq!(Some(sent("misdelivered")), run["results"]["misdelivered"].as_u64());
-    // A packet's way goes from server to server, by switches.
+    // A packet's path leads from server to server through switches.
     let packets = run["packets"].as_array().expect("packets");
     let ways: Vec<&str> = packets.iter().filter_map(|packet| packet["way"].as_str()).collect();
     for way in ["gateway", "hit"] {

@@ -1,6 +1,6 @@
-//! The fabric simulator from the command line: sweeps, traces, views.
+//! End-to-end tests of the fabric simulator's commands: sweeps, traces, views.
 //!
-//! One behaviour a file. One process runs them side by side; none shares anything with another.
+//! One behaviour per file. The tests run concurrently in one process and share nothing.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,5 +1,5 @@
-//! RSA operations wait for each other; ECDSA operations behind them, on the same connection, do
-//! not.
+//! RSA operations are queued; ECDSA operations that arrive later on the same connection do not wait
+//! for them.
 
 use std::sync::{
     Arc,
@@ -11,10 +11,10 @@ use crate::support::keyserver::{Site, request, runtime};
 use enroute::keyserver::{Client, ClientError as Error};
 use wire::ski::{Request, Scheme};
 
-/// At more than a millisecond each they take far longer than all of ECDSA.
+/// At more than a millisecond each, they take far longer than all ECDSA operations.
 const RSA_REQUESTS: usize = 100;
 const ECDSA_REQUESTS: usize = 5;
-/// Answered long before a key server that ends loses patience.
+/// Few enough to be answered well within the drain timeout of a key server.
 const OUTSTANDING: usize = 30;
 /// Maximum number of attempts: on a busy machine a thread may wake very late.
 const TRIES: usize = 10;
@@ -34,12 +34,12 @@ fn ecdsa_overtakes_rsa() {
             client.ask(request).await.expect("a signature");
         }
     });
-    // If it had to wait for RSA it would never be first.
+    // If ECDSA had to wait for RSA, it would never be first.
     let overtakes = |_| runtime.block_on(is_overtaken(&client, &rsa, &ecdsa));
     assert!((0..TRIES).any(overtakes), "ECDSA was answered after all of RSA");
 }
 
-/// A key server that is stopped first completes the operations it has accepted.
+/// A key server that is stopped completes the operations that it has accepted.
 #[test]
 fn what_was_asked_before_the_end_is_answered() {
     let Some(site) = Site::create() else { return };
@@ -49,8 +49,8 @@ fn what_was_asked_before_the_end_is_answered() {
     assert!((0..TRIES).any(all), "a request was not answered, in each of {TRIES} attempts");
 }
 
-/// Whether a server that was stopped answered all that was outstanding. Not on a busy machine: a
-/// client that sends its request late finds no server, and one that waits too long is left.
+/// Whether a stopped server answered all outstanding requests. On a busy machine it may not: a
+/// request that is sent late finds no server, and one that waits too long is dropped.
 fn all_are_answered(site: &Site, rsa: &Request) -> bool {
     let server = site.serve(&["--workers", "1", "--slow-workers", "1"]);
     let (runtime, client) = (runtime(), site.client(&server, 1));
@@ -61,7 +61,7 @@ fn all_are_answered(site: &Site, rsa: &Request) -> bool {
             let (client, rsa) = (client.clone(), rsa.clone());
             flood.spawn(async move { client.ask(&rsa).await });
         }
-        // Once one is answered most are there: they were sent at once.
+        // When one is answered most have arrived: they were sent at once.
         flood.join_next().await.expect("some").expect("no panic").expect("a signature");
         server.process().signal("TERM");
         let mut all = true;
@@ -78,7 +78,7 @@ fn all_are_answered(site: &Site, rsa: &Request) -> bool {
     all
 }
 
-/// Whether RSA was still at work when all of ECDSA, asked for later, was answered.
+/// Whether RSA operations were still running when all ECDSA requests, sent later, were answered.
 async fn is_overtaken(client: &Client, rsa: &Request, ecdsa: &Request) -> bool {
     let answered = Arc::new(AtomicUsize::new(0));
     let mut flood = tokio::task::JoinSet::new();
@@ -89,7 +89,7 @@ async fn is_overtaken(client: &Client, rsa: &Request, ecdsa: &Request) -> bool {
             answered.fetch_add(1, SeqCst);
         });
     }
-    // Once one is answered all are there: they were sent at once.
+    // When one is answered all have arrived: they were sent at once.
     flood.join_next().await.expect("some").expect("a signature");
     for _ in 0..ECDSA_REQUESTS {
         client.ask(ecdsa).await.expect("a signature");

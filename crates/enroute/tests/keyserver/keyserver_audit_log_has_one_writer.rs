@@ -15,7 +15,7 @@ fn a_second_server_is_refused_and_the_chain_is_unbroken() {
     let server = site.serve(&[]);
     site.output(&server, &body);
     let is_refused = |by: u32| {
-        // By whatever name.
+        // Also by another name.
         site.sh("ln -sf audit.log link.log");
         for options in [&[][..], &["--audit", "link.log"]] {
             let ended = site.serve_in_vain(options);
@@ -25,24 +25,24 @@ fn a_second_server_is_refused_and_the_chain_is_unbroken() {
         }
     };
     is_refused(server.process().id());
-    // The same file again, and again.
+    // The same file, repeatedly.
     for _ in 0..3 {
         server.reload();
         site.output(&server, &body);
     }
     is_refused(server.process().id());
-    // A new one.
+    // A new file.
     fs::rename(site.path("audit.log"), site.path("audit.1")).unwrap();
     server.reload();
     site.output(&server, &body);
     is_refused(server.process().id());
-    // It is held until the process ends, however it does.
+    // It is held until the process ends, in whatever way.
     server.process().signal("KILL");
     server.process().stderr_line("never said");
     let server = site.serve(&[]);
     site.output(&server, &body);
     is_refused(server.process().id());
-    // The file of another server is not taken at SIGHUP.
+    // At SIGHUP, a file that another server holds is not used.
     let other = site.serve(&["--audit", "other.log"]);
     site.sh("mv audit.log audit.2; ln -s other.log audit.log");
     server.process().signal("HUP");

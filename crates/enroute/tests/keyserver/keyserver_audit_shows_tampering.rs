@@ -1,4 +1,4 @@
-//! The audit log verifies exactly as it was written, over restarts and rotated files.
+//! The audit log verifies only as it was written, over restarts and rotated files.
 
 use crate::support::keyserver::{Site, verify_request};
 
@@ -12,13 +12,13 @@ fn every_use_is_logged_and_every_change_found() {
     for _ in 0..3 {
         site.output(&server, &body);
     }
-    // Moved aside and begun anew, as logrotate does.
+    // Renamed, and a new file begun, as logrotate does.
     std::fs::rename(site.path("audit.log"), site.path("audit.1")).unwrap();
     server.reload();
     site.output(&server, &body);
     assert_eq!(site.refusal(&server, "edge1.example", "{}"), "malformed request");
-    // An older copy in its place is not continued; the key server that wrote the rest continues
-    // with that.
+    // An older copy in its place is not continued; the key server that wrote the log continues its
+    // open file.
     site.sh("mv audit.log kept.log; head -n 3 audit.1 >audit.log");
     server.process().signal("HUP");
     let said = server.process().stderr_line("SIGHUP: reload failed").expect("it says so");
@@ -54,13 +54,13 @@ fn every_use_is_logged_and_every_change_found() {
         assert!(!ended.status.success(), "{what}");
         assert!(ended.stderr.contains("line 2"), "{what}: {}", ended.stderr);
     }
-    // The end cut off at a line: only what was noted elsewhere tells.
+    // A log that is truncated at a line end: only an externally recorded count and head detect it.
     let cut = &log[..log.trim_end().rfind('\n').unwrap() + 1];
     site.write("audit.log", cut);
     assert!(verify(&["audit.1", "audit.log"]).status.success());
     let ended = verify(&noted);
     assert!(ended.stderr.contains("lines are missing"), "{}", ended.stderr);
-    // The server refuses to continue a log that is cut in the middle of a line.
+    // The server refuses to continue a log that is truncated in the middle of a line.
     site.write("audit.log", &cut[..cut.len() - 9]);
     assert!(site.serve_in_vain(&[]).stderr.contains("cannot continue the audit log"));
 }

@@ -1,4 +1,4 @@
-//! Policy, rates, names, switches; and when in doubt, no.
+//! Policy, rates, names, switches: anything that is not allowed is denied.
 
 use crate::support::keyserver::{EVERYTHING, KeyServer, Site, premaster_request, verify_request};
 
@@ -8,7 +8,7 @@ const SCHEME: &str = "ecdsa_secp256r1_sha256";
 const DENIED: &str = "request denied";
 const NOT_FOUND: &str = "spki not found";
 
-/// No key has it.
+/// The ID of a key that does not exist.
 fn unknown() -> String {
     "0".repeat(64)
 }
@@ -50,10 +50,10 @@ fn what_no_rule_allows_is_denied() {
     assert_eq!(ask("edge1.example", &unknown()), NOT_FOUND);
     assert_eq!(ask("edge1.example", &"1".repeat(64)), DENIED);
     assert_eq!(ask("edge3.example", &one), DENIED);
-    // A rule alone does not switch decryption on.
+    // A rule alone does not enable decryption.
     let decrypt = premaster_request(&rsa, &[1; 256]);
     assert_eq!(site.refusal(&server, "edge1.example", &decrypt), DENIED);
-    // A key is for its names.
+    // A key is restricted to its names.
     let named = |name: &str| {
         verify_request(&one, SCHEME, &[1; 32])
             .replace("{", &format!("{{\"server_name\":\"{name}\","))
@@ -61,11 +61,11 @@ fn what_no_rule_allows_is_denied() {
     site.output(&server, &named("one.example"));
     site.output(&server, &named("www.one.example"));
     assert_eq!(site.refusal(&server, "edge1.example", &named("other.example")), DENIED);
-    // One request, then a thousand seconds none.
+    // One request per thousand seconds.
     assert_eq!(ask("edge2.example", &unknown()), NOT_FOUND);
     assert_eq!(ask("edge2.example", &unknown()), DENIED);
 
-    // Every one of them is in the log, with the reason, which the edge does not get.
+    // Each denial is in the log with the reason, which the edge does not get.
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     for reason in [
         "no rule of the edge allows it",
@@ -80,8 +80,7 @@ fn what_no_rule_allows_is_denied() {
     }
 }
 
-/// The lines of a policy for an edge that may ask for a signature by any key, every thousand
-/// seconds.
+/// The policy of an edge that may request a signature by any key once every thousand seconds.
 fn limited(edge: &str) -> String {
     format!(
         "[[edge]]\nname = \"{edge}\"\nrequests_per_second = 0.001\n\
@@ -139,25 +138,25 @@ fn a_log_that_cannot_be_written_denies_everything() {
     let Some(site) = Site::create() else { return };
     site.key("one", P256);
     let one = site.import("one", &[]);
-    // Files of 2 KiB at most, and no signal about it: as a full disk.
+    // Files of 2 KiB at most, without a signal: as a full disk.
     let server = site.serve_after("trap '' XFSZ; ulimit -S -f 4");
     let body = verify_request(&one, SCHEME, &[1; 32]);
     let mut answered = 0;
     while site.post(&server, "edge1.example", &body).0.contains("output") {
         answered += 1;
-        assert!(answered < 100, "the limit is not felt");
+        assert!(answered < 100, "the limit has no effect");
     }
     assert!(answered > 2, "{}", server.process().stderr());
     assert_eq!(site.refusal(&server, "edge1.example", &body), "request denied");
     assert!(server.process().stderr_line("cannot write the audit log").is_some());
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     assert!(log.len() <= 4 << 10);
-    // Nothing was answered of which there is no whole line.
+    // Every answered request has a complete line.
     let whole = log.split_inclusive('\n').filter(|line| line.ends_with("\"}\n"));
     assert_eq!(whole.filter(|line| line.contains("\"done\"")).count(), answered, "{log}");
 
-    // Once there is space again, the incomplete line is completed before any other; requests denied
-    // until then have no line.
+    // Once there is space again, the incomplete line is completed first; requests denied until then
+    // have no line.
     site.sh(&format!("prlimit --pid {} --fsize=unlimited:", server.process().id()));
     site.output(&server, &body);
     server.terminate();

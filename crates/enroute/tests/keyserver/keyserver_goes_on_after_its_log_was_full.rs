@@ -1,6 +1,6 @@
-//! The file system of the audit log is full: no request is answered, because no line can be
-//! written. When the file was moved away and SIGHUP sent, the key server continues, and the two
-//! files are one unbroken chain with a line for every answer.
+//! When the file system of the audit log is full, no request is answered, because no line can be
+//! written. After the file was moved away and SIGHUP was sent, the key server continues, and the
+//! two files are one unbroken chain with a line for every answer.
 
 use std::{fs, path::PathBuf, time::Instant};
 
@@ -62,7 +62,7 @@ fn a_full_log_is_recovered_by_moving_it() {
     assert!(full.ends_with(b"\n"), "the log ends with part of a line");
     assert_eq!(lines(&full), answered);
 
-    // SIGHUP alone makes no room.
+    // SIGHUP alone frees no space.
     server.process().signal("HUP");
     assert!(server.process().stderr_line("free some space, or move the file").is_some());
     assert!(!ask(), "an answer without its line");

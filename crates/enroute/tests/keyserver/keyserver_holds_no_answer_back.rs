@@ -1,5 +1,5 @@
 //! The traffic between edge and key server: a request is one TLS record, and the first of many
-//! answers are sent before the last is signed.
+//! replies are sent before the last is signed.
 
 use std::{
     io::{Read, Write},
@@ -15,12 +15,12 @@ use crate::support::keyserver::{Site, request, runtime};
 use enroute::keyserver::{Client, ClientConfiguration};
 use wire::ski::Scheme;
 
-/// Number of signatures that a key server makes before it sends the answers.
+/// Maximum number of signatures that a key server makes before it sends the replies.
 const TURNS: usize = 32;
 /// TLS record type of application data.
 const APPLICATION_DATA: u8 = 23;
 
-/// Between an edge and `server`, counting records.
+/// A relay between an edge and `server` that counts records.
 struct Relay {
     address: SocketAddr,
     asked: Arc<AtomicUsize>,
@@ -28,7 +28,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// For one connection. It ends with the process of the test.
+    /// For one connection. It ends with the test process.
     fn start(server: SocketAddr) -> Self {
         let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let relay = Self {
@@ -48,7 +48,7 @@ impl Relay {
     }
 }
 
-/// Hands records on until one side ends.
+/// Forwards records until one side closes.
 fn pass(mut from: TcpStream, mut to: TcpStream, count: &AtomicUsize) -> Option<()> {
     to.set_nodelay(true).ok()?;
     loop {
@@ -75,7 +75,7 @@ fn a_request_is_one_record_and_answers_leave_in_turn() {
     let (runtime, client) = (runtime(), Client::new(relayed).expect("certificates"));
     let ask = async || client.ask(&request).await.expect("a signature");
     runtime.block_on(async {
-        // The connection is made, and all is said that is said once.
+        // The connection is established, and everything that is sent only once was sent.
         for _ in 0..5 {
             ask().await;
         }
@@ -84,7 +84,7 @@ fn a_request_is_one_record_and_answers_leave_in_turn() {
             ask().await;
         }
         let records = relay.asked.load(SeqCst) - before;
-        // A few are the connection's own.
+        // A few records belong to the connection itself.
         assert!((50..60).contains(&records), "{records} records for 50 requests");
 
         let before = relay.answered.load(SeqCst);

@@ -1,5 +1,5 @@
-//! Bytes that are no TLS, no HTTP, no SKI; requests too long, too many, too slow: each is refused
-//! and others are served. And edges find their way back to a key server that was away.
+//! Invalid TLS, HTTP and SKI; requests that are too long, too many or too slow: each is refused,
+//! and other edges are served. Edges reconnect to a key server that was down.
 
 use std::{
     io::{Read, Write},
@@ -51,7 +51,7 @@ fn hostile_requests_are_refused_one_by_one() {
         good.replace(scheme, "rsa_pss_rsae_sha256"),
         verify_request(&one, scheme, &[1; 20]),
         verify_request(&one, scheme, &[0x20; 130]),
-        // Digests where the draft's 133 bytes should be.
+        // Digests in place of the draft's 133 bytes.
         exchange_request(&one, "SHA-256", &[1; 32]),
         exchange_request(&one, "SHA-256", &[1; 133]),
         // 133 bytes whose point is not on the curve.
@@ -83,12 +83,12 @@ fn hostile_requests_are_refused_one_by_one() {
         (0..100).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     idle.iter_mut().for_each(|stream| stream.write_all(&[22, 3, 1]).unwrap());
     ask();
-    // The connection of the witness was there all the time; so is the log of all the others.
+    // The witness stayed connected throughout; the log has the others.
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     assert_eq!(log.matches("edge1.example").count(), log.lines().count() - 1);
 }
 
-/// By an edge with a certificate: each uses a connection, which ends; the other connections
+/// Sent by an edge with a certificate: each closes its own connection; the other connections
 /// continue.
 #[test]
 fn hostile_frames_end_their_connection_and_no_other() {
@@ -136,7 +136,7 @@ fn an_edge_finds_its_key_server_again() {
         runtime.block_on(edge.ask(&unknown)),
         Err(ClientError::Refused(Refusal::NotFound))
     ));
-    // Many at once on few connections.
+    // Many requests on few connections.
     let answers = runtime.block_on(async {
         let mut all = tokio::task::JoinSet::new();
         for _ in 0..300 {

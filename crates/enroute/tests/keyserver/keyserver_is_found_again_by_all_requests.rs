@@ -12,11 +12,11 @@ use tokio::{
 };
 use wire::ski::Scheme;
 
-/// Hands on what edge and key server say, until it is aborted.
+/// Relays between edge and key server until it is aborted.
 fn join(mut edge: TcpStream, server: SocketAddr) -> JoinHandle<()> {
     tokio::spawn(async move {
         let mut server = TcpStream::connect(server).await.expect("a key server");
-        // However it ends.
+        // In whatever way it ends.
         let _ = copy_bidirectional(&mut edge, &mut server).await;
     })
 }
@@ -37,7 +37,7 @@ fn one_looks_for_it_and_then_all_wait() {
             tokio::spawn(async move { client.ask(&request).await })
         };
         let connected = async || place.accept().await.expect("a connection").0;
-        // A first request has failed.
+        // The first request has failed.
         let first = ask();
         let _silent = connected().await;
         first.abort();
@@ -49,13 +49,13 @@ fn one_looks_for_it_and_then_all_wait() {
         let joined = join(found, server.address);
         search.await.expect("no panic").expect("a signature");
 
-        // The connection breaks; the next attempt follows no failed one.
+        // The connection breaks; the next attempt is not delayed by a failed one.
         joined.abort();
         let search = ask();
         let found = connected().await;
         let mut next = pin!(client.ask(&request));
         let told = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await;
-        assert!(told.is_pending(), "it does not wait: {told:?}");
+        assert!(told.is_pending(), "the request does not wait: {told:?}");
         join(found, server.address);
         search.await.expect("no panic").expect("a signature");
         next.await.expect("a signature");

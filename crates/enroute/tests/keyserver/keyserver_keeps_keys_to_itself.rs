@@ -1,5 +1,5 @@
-//! Sealed in the database under keys that rotate; parsed in memory in bounded number and wiped when
-//! they leave.
+//! Keys are sealed in the database under key-encryption keys that rotate; a bounded number is
+//! parsed in memory and wiped on eviction.
 
 use std::{
     fs::{self, File},
@@ -14,7 +14,7 @@ use crate::support::{
 
 const P256: &str = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
 const SCHEME: &str = "ecdsa_secp256r1_sha256";
-/// Attempts of an import, on a machine so busy that the database answers late.
+/// Number of attempts of an import, because on a busy machine the database may reply late.
 const TRIES: usize = 10;
 
 #[test]
@@ -47,7 +47,7 @@ fn the_key_encryption_key_rotates_while_serving() {
         ended.stderr
     );
     assert!(rotate().stderr.contains("0 records sealed under the first key; 5 were"));
-    // The old key is no longer needed, and opens nothing.
+    // The old key-encryption key is no longer needed, and opens nothing.
     site.write("kek", &format!("{new}\n"));
     server.reload();
     all_sign();
@@ -57,7 +57,7 @@ fn the_key_encryption_key_rotates_while_serving() {
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
     let logged = server.process().stderr_line("not in the keyring").expect("the reason is logged");
     assert!(!logged.contains(&old) && !logged.contains(&new), "{logged}");
-    // A record that was changed is never used.
+    // A modified record is never used.
     site.write("kek", &format!("{new}\n"));
     server.reload();
     let mut changed = site.record(&ids[1]);
@@ -66,7 +66,7 @@ fn the_key_encryption_key_rotates_while_serving() {
     let body = verify_request(&ids[1], SCHEME, &[1; 32]);
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
     assert!(server.process().stderr_line("was changed since it was sealed").is_some());
-    // Nor a key put in another's place.
+    // Nor is a record that was stored under another key's name.
     site.set_record(&ids[1], &site.record(&ids[2]));
     server.reload();
     assert_eq!(site.refusal(&server, "edge1.example", &body), "unspecified error");
@@ -82,7 +82,8 @@ fn damaged_records_keep_no_others_from_being_rotated() {
             site.import(&name, &[])
         })
         .collect();
-    // One was changed since it was sealed, one is damaged on disk, one so that its name is lost.
+    // One record was modified after it was sealed, one is damaged on disk, one so that its name is
+    // lost.
     let mut changed = site.record(&ids[0]);
     changed[40] ^= 1;
     site.set_record(&ids[0], &changed);
@@ -108,7 +109,7 @@ fn damaged_records_keep_no_others_from_being_rotated() {
     assert!(of(&ids[1]).contains(&damaged), "{}", of(&ids[1]));
     assert!(ended.stderr.contains("cannot read: 1;"), "{}", ended.stderr);
     assert!(site.database.process().stderr_line(&nameless).is_some(), "the log does not say where");
-    // The other records no longer need the old key.
+    // The other records no longer need the old key-encryption key.
     site.write("kek", &format!("{new}\n"));
     let server = site.serve(&[]);
     for id in &ids[3..] {
@@ -149,7 +150,7 @@ fn the_database_is_reached_by_tls_or_not_at_all() {
     let ended = import(&tls, &ca);
     assert!(ended.status.success(), "{}", ended.stderr);
     let id = &ended.stdout[..64];
-    // Not to a database of another authority, of another name, without a login or without TLS.
+    // Databases with another authority, another name, without a login or without TLS are refused.
     for (address, authorities, why) in [
         (tls.as_str(), &["--database-authorities", "other.pem"][..], "certificate"),
         (&tls.replace("localhost", "127.0.0.1"), &ca, "certificate"),
@@ -167,7 +168,7 @@ fn the_database_is_reached_by_tls_or_not_at_all() {
     let body = verify_request(id, SCHEME, &[1; 32]);
     let server = site.serve(&[&["--database", &tls], &ca[..]].concat());
     site.output(&server, &body);
-    // One process writes an audit log.
+    // Only one process may write an audit log.
     drop(server);
     let other = ["--database", &tls, "--database-authorities", "other.pem"];
     let server = site.serve(&other);
@@ -189,11 +190,12 @@ fn a_database_that_asks_for_a_certificate_is_shown_one() {
     let its_key = ["--database-key", "edge1.example.key"];
     let import = |options: &[&str]| {
         let all = [&["import", "--kek-file", "kek"], &place[..], options, &["site.key"]].concat();
-        // On a busy machine a database may answer too late.
+        // On a busy machine a database may reply too late.
         let mut tries = (0..TRIES).map(|_| site.run(&all));
         tries.find(|ended| !ended.stderr.contains("no reply within")).expect("a reply in time")
     };
-    // Without one the handshake fails; half of one is refused before anything is asked.
+    // Without a certificate the handshake fails; an incomplete pair is refused before the
+    // connection.
     for (options, why) in [
         (&[][..], "CertificateRequired"),
         (&shown, "--database-key"),
@@ -211,7 +213,7 @@ fn a_database_that_asks_for_a_certificate_is_shown_one() {
     site.output(&server, &verify_request(&ended.stdout[..64], SCHEME, &[1; 32]));
 }
 
-/// The private number in a key file: what must not lie about.
+/// The private number in a key file, which must not remain in memory.
 fn secret(site: &Site, name: &str) -> Vec<u8> {
     let der = site.bytes(&format!("openssl ec -in {name}.key -outform DER"));
     // ECPrivateKey: SEQUENCE, INTEGER 1, OCTET STRING of 32 bytes.
@@ -219,8 +221,8 @@ fn secret(site: &Site, name: &str) -> Vec<u8> {
     der[7..39].to_vec()
 }
 
-/// Times the secret stands in the memory of the process, in the order of bytes a file or a C
-/// library has it.
+/// Number of copies of the secret in the memory of the process, in the byte order of a file or of a
+/// C library.
 fn copies(server: &KeyServer, secret: &[u8]) -> usize {
     let reversed: Vec<u8> = secret.iter().rev().copied().collect();
     let id = server.process().id();
@@ -257,7 +259,7 @@ fn an_evicted_key_is_wiped() {
     let sign = |id: &str| site.output(&server, &verify_request(id, SCHEME, &[1; 32]));
     sign(&ids[0]);
     if File::open(format!("/proc/{}/mem", server.process().id())).is_err() {
-        // Which is as it should be: the process is not dumpable.
+        // As intended: the process is not dumpable.
         eprintln!("SKIPPED: reading the key server's memory needs root");
         assert!(std::env::var("CI").as_deref() != Ok("true"), "CI should be root");
     } else {
@@ -265,10 +267,10 @@ fn an_evicted_key_is_wiped() {
         sign(&ids[1]);
         assert!(copies(&server, &one) > 0, "two keys have room");
         sign(&ids[2]);
-        // Requests whose tasks end may hold it a moment longer.
+        // Requests that are ending may hold it a moment longer.
         let started = std::time::Instant::now();
         while copies(&server, &one) > 0 {
-            assert!(started.elapsed() < PATIENCE, "the evicted key still stands in memory");
+            assert!(started.elapsed() < PATIENCE, "the evicted key is still in memory");
         }
     }
     sign(&ids[0]);

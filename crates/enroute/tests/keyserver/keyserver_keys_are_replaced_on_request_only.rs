@@ -1,5 +1,5 @@
-//! `keyserver import` leaves an existing record unchanged unless it is told to replace it; `list`
-//! shows the stored keys and nothing secret; `remove` removes one.
+//! `keyserver import` replaces an existing record only with `--replace`; `list` shows the stored
+//! keys and no secret; `remove` removes one.
 
 use crate::support::keyserver::Site;
 
@@ -10,7 +10,7 @@ fn a_stored_key_is_replaced_on_request_only() {
     let id = site.import("site", &["--server-name", "www.example.org"]);
     let record = site.record(&id);
 
-    // Under another key-encryption key, for any name: nothing of that happens.
+    // Neither the key-encryption key nor the names are replaced.
     site.write("other-kek", &format!("{}\n", "22".repeat(32)));
     let vault = site.vault();
     let other = [vault[0], vault[1], "--kek-file", "other-kek"];
@@ -29,7 +29,7 @@ fn a_stored_key_is_replaced_on_request_only() {
     assert!(listed.trim_end().ends_with("www.example.org"), "{listed}");
     let kek = |listed: &str| listed.split("kek ").nth(1).expect("an id")[..16].to_owned();
     let first = kek(&listed);
-    // By another key-encryption key it is not opened, and says under which it is.
+    // Another key-encryption key does not open it, and `list` shows under which it is sealed.
     let unopened = list(&other);
     assert_eq!(kek(&unopened), first, "{unopened}");
     assert!(unopened.contains("not opened"), "{unopened}");

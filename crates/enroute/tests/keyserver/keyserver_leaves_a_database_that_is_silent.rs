@@ -1,5 +1,5 @@
-//! A database that stops answering without closing its connection costs the requests under way.
-//! The next request gets a connection of its own, and no answer that comes late on the old one.
+//! A database that stops replying without closing its connection fails the requests in flight. The
+//! next request uses a new connection, and ignores late replies on the old one.
 
 use crate::support::keyserver::runtime;
 use enroute::keyserver::database::{Database, Place};
@@ -11,7 +11,7 @@ use wire::resp::Reply;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Whether a PING comes; if not, the connection ends.
+/// Whether a PING arrives before the connection is closed.
 async fn hears_ping(stream: &mut TcpStream) -> bool {
     let mut request = [0; PING.len()];
     stream.read_exact(&mut request).await.is_ok_and(|_| request == PING)
@@ -33,7 +33,7 @@ fn a_silent_connection_is_left() {
         let told = format!("{:#}", told.expect_err("it is silent"));
         assert!(told.contains("no reply within"), "{told}");
 
-        // The peer may be gone without having said so: nothing more is sent there.
+        // The peer may have vanished without closing: nothing more is sent there.
         let (reply, ()) = tokio::join!(database.ask(&[b"PING"]), async {
             // This fails if the connection is closed already.
             let _ = silent.write_all(b"+late\r\n").await;

@@ -1,4 +1,4 @@
-//! Not in a log at any level, not in an error, not on the database's disk, not in a core dump.
+//! No key is in a log of any level, in an error, on the database's disk or in a core dump.
 
 use std::{
     fs,
@@ -15,9 +15,9 @@ use crate::support::{
 const P256: &str = "-algorithm EC -pkeyopt ec_paramgen_curve:P-256";
 const RSA: &str = "-algorithm RSA -pkeyopt rsa_keygen_bits:2048";
 
-/// Private bytes of `NAME.key`: the last but a few of its DER, which for RSA are of the numbers
-/// that only the private half has, and for ECDSA the private number (32 bytes behind a length of
-/// 32).
+/// Private bytes of `NAME.key`: the end of its DER except for a few bytes. For RSA these belong to
+/// numbers of the private half, and for ECDSA they are the private number (32 bytes after a length
+/// of 32).
 fn private_bytes(site: &Site, name: &str) -> Vec<u8> {
     let der = site.bytes(&format!("openssl pkcs8 -topk8 -nocrypt -in {name}.key -outform DER"));
     match der.windows(5).position(|window| window == [2, 1, 1, 4, 32]) {
@@ -26,7 +26,7 @@ fn private_bytes(site: &Site, name: &str) -> Vec<u8> {
     }
 }
 
-/// Bytes as a text of as many characters, which the standard library finds others in quickly.
+/// One character per byte, because substring search in text is fast.
 fn text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
@@ -48,20 +48,20 @@ fn forms(secret: &[u8]) -> Vec<String> {
     ]
 }
 
-/// The strings that no text may contain.
+/// The strings that no output may contain.
 fn traces(site: &Site, names: &[&str]) -> Vec<String> {
     let mut traces = Vec::new();
     for name in names {
         traces.extend(forms(&private_bytes(site, name)));
         let pem = String::from_utf8(site.read(&format!("{name}.key"))).expect("PEM");
-        // The first line begins with what every key of the kind begins with.
+        // The first line is the same for every key of the kind.
         let lines = pem.lines().skip(2).filter(|line| !line.starts_with('-') && line.len() > 20);
         traces.extend(lines.map(str::to_owned));
     }
     traces
 }
 
-/// Every file below `directory`, one after the other, but for what was never written.
+/// The contents of all files below `directory`, without holes.
 fn all_files(directory: &Path) -> String {
     let mut all = String::new();
     for entry in fs::read_dir(directory).expect("a directory").flatten() {
@@ -93,7 +93,7 @@ fn what_is_written_has_none_of_it() {
     site.output(&server, &verify_request(&ids[1], "rsa_pss_rsae_sha256", &[1; 32]));
     site.output(&server, &premaster_request(&ids[1], &[1; 256]));
     site.output(&server, &premaster_request(&ids[1], &[0; 256]));
-    // A record that does not open, and one that opens and is another's.
+    // A record that does not open, and one that opens and belongs to another key.
     let mut changed = site.record(&ids[0]);
     changed[150] ^= 1;
     for record in [changed, site.record(&ids[1])] {
@@ -106,7 +106,7 @@ fn what_is_written_has_none_of_it() {
     let said = ended.stderr.clone() + &ended.stdout + &text(&site.read("audit.log"));
     site.database.terminate();
     let stored = all_files(&site.database.directory().join("data"));
-    // The search covers places where traces would be found.
+    // Makes sure that there is output to search.
     assert!(said.contains(&ids[0]) && said.contains("TRACE"), "no log to look at");
     let name = format!("enroute:key:{}", ids[0]);
     assert!(stored.contains(&name), "no database to look at");
@@ -127,7 +127,7 @@ fn an_error_about_a_key_does_not_show_it() {
     let mut refused = Vec::new();
     for name in ["ecdsa", "rsa"] {
         let der = site.bytes(&format!("openssl pkcs8 -topk8 -nocrypt -in {name}.key -outform DER"));
-        // Cut short; of another type; with a wrong digit in the middle; not base64 at all.
+        // Truncated; of another type; with a wrong digit in the middle; not base64.
         let pem = |der: &[u8]| {
             format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", base64(der))
         };
@@ -177,7 +177,7 @@ fn an_abort_leaves_no_core() {
     assert!(!ended.status.core_dumped(), "a core with keys in it");
 }
 
-/// To the kernel the process of another user belongs to root if it may not be looked into.
+/// The files in `/proc` of a process that is not dumpable belong to root.
 #[test]
 fn no_other_process_may_look_into_it() {
     let Some(site) = Site::create() else { return };
@@ -213,7 +213,7 @@ fn memory_is_locked_where_it_may_be() {
     assert_eq!(status("VmSwap:"), Some(0));
 }
 
-/// The key-encryption key may come from the environment, and is shown nowhere either.
+/// The key-encryption key may come from the environment, and is not shown either.
 #[test]
 fn a_key_encryption_key_from_the_environment_opens_what_one_from_a_file_sealed() {
     let Some(site) = Site::create() else { return };

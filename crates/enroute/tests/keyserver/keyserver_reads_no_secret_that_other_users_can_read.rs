@@ -1,5 +1,5 @@
-//! Key files that other users of the machine can read are refused, with the command that mends it;
-//! the commands of the guide leave none of them so.
+//! Key files that other users can read are refused, with the command that repairs it; the commands
+//! of the guide create none.
 
 use std::{
     fs,
@@ -34,14 +34,14 @@ fn a_secret_that_other_users_can_read_is_refused() {
     set_mode(&site, "site.key", 0o600);
     assert!(site.run(&import).status.success());
 
-    // The mode of a directory or of a device must not be changed for a secret.
+    // The user must not be told to change the mode of a directory or of a device.
     for path in [".", "/dev/null"] {
         let ended = site.run(&[&["import"], &site.vault()[..], &[path]].concat());
         assert!(!ended.status.success() && !ended.stderr.contains("chmod"), "{}", ended.stderr);
         assert!(ended.stderr.contains("expected a file, found a d"), "{}", ended.stderr);
     }
 
-    // A key-encryption key that was opened to others later is not read again.
+    // A key-encryption key that became readable to others is not read again.
     let server = site.serve(&[]);
     let log = fs::metadata(site.path("audit.log")).expect("the audit log");
     assert_eq!(log.mode() & 0o777, 0o600, "it says who used which key");
@@ -53,7 +53,7 @@ fn a_secret_that_other_users_can_read_is_refused() {
     server.reload();
 }
 
-/// The shell commands of one section of the guide, as they stand there.
+/// The shell commands of one section of the guide.
 fn commands(section: &str) -> String {
     let guide = include_str!("../../../../docs/guide/keyserver.md");
     let (_, rest) = guide.split_once(&format!("## {section}")).expect("a section");

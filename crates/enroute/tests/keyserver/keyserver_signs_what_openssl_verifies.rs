@@ -1,19 +1,19 @@
-//! The key server against foreign tools: curl asks over both versions of HTTP, openssl verifies
-//! what is signed, encrypts what is decrypted, and is turned away without a certificate.
+//! The key server with third-party tools: curl sends requests over both HTTP versions; openssl
+//! verifies the signatures, encrypts the premaster secrets, and is refused without a certificate.
 
 use crate::support::{
     edge::until,
     keyserver::{Site, exchange_request, premaster_request, verify_request},
 };
 
-/// Public half of an ECDHE exchange on P-256, as a ServerKeyExchange has it.
+/// Public half of an ECDHE exchange on P-256, in the format of ServerKeyExchange.
 fn params(site: &Site) -> Vec<u8> {
     site.key("exchange", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
     let spki = site.bytes("openssl pkey -pubin -in exchange.pub -outform DER");
     [&[3, 0, 23, 65], &spki[spki.len() - 65..]].concat()
 }
 
-/// Lets openssl verify a signature of `message` by the key `name`.
+/// Verifies a signature of `message` by the key `name` with openssl.
 fn verify(site: &Site, name: &str, digest: &str, message: &[u8], signature: &[u8]) {
     std::fs::write(site.path("message"), message).unwrap();
     std::fs::write(site.path("signature"), signature).unwrap();
@@ -124,7 +124,7 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
         "request",
         &format!("POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"),
     );
-    // s_client's own status says little about what the server thought of the certificate.
+    // s_client's exit status does not tell whether the server accepted the certificate.
     let ask = |options: &str| {
         let connect = format!(
             "openssl s_client -quiet -verify_return_error -CAfile ca.pem -servername localhost \
@@ -145,7 +145,7 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
         let answer = ask(&format!("{version} -cert nobody.pem -key edge1.example.key"));
         assert!(!answer.contains("200 OK") && !answer.contains("output"), "{version}: {answer}");
     }
-    // Strangers came before, and one line is written per interval.
+    // Other unauthenticated clients came before, and there is one log line per interval.
     until("the log names what is missing", || {
         ask("-cert nobody.pem -key edge1.example.key");
         server.process().stderr().contains("expected a DNS name (subjectAltName)")
@@ -155,8 +155,8 @@ fn s_client_needs_a_certificate_of_the_right_authority() {
     assert!(!log.contains("stranger"), "{log}");
 }
 
-/// Cipher texts by openssl: of every kind of block an attacker may try, answers differ in nothing
-/// but bytes that look random.
+/// Ciphertexts by openssl: for every kind of block that an attacker may try, the replies differ
+/// only in random-looking bytes.
 #[test]
 fn rsa_answers_do_not_tell_good_padding_from_bad() {
     let Some(site) = Site::create() else { return };
@@ -209,21 +209,20 @@ fn rsa_answers_do_not_tell_good_padding_from_bad() {
         assert_eq!(site.output(&server, &body), answer, "{fault}: asked again");
         answers.push((*fault, answer));
     }
-    // As different from each other as secrets are.
+    // They differ as much as random secrets do.
     for (at, (fault, one)) in answers.iter().enumerate() {
         for (_, other) in &answers[..at] {
             let alike = one.iter().zip(other).skip(2).filter(|(one, other)| one == other).count();
             assert!(alike < 8, "{fault}: {alike} bytes as in another answer");
         }
     }
-    // Another process with the same key gives the same answer, so that a comparison reveals
-    // nothing.
+    // Another process with the same key gives the same reply, so that a comparison reveals nothing.
     let another = site.serve(&["--audit", "another.log"]);
     for ((fault, encrypted), (_, answer)) in faults.iter().zip(&answers[1..]) {
         let body = premaster_request(&id, encrypted);
         assert_eq!(site.output(&another, &body), *answer, "{fault}: asked of another");
     }
-    // The log cannot tell either: every decryption is simply done.
+    // The log does not tell either: every decryption is logged as done.
     let log = String::from_utf8(site.read("audit.log")).unwrap();
     let outcomes: Vec<&str> = log.lines().filter(|line| line.contains("\"RSA\"")).collect();
     assert!(outcomes.len() > 30 && outcomes.iter().all(|line| line.contains("\"done\"")), "{log}");

@@ -1,4 +1,4 @@
-//! While descriptors run out again and again, the log says at most every 10 s that a connection
+//! While descriptors run out repeatedly, the log reports at most every 10 s that a connection
 //! cannot be accepted, also if others are accepted in between.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 use crate::support::keyserver::Site;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-/// Long enough, on most machines, for an accept to be tried again.
+/// Long enough, on most machines, for another accept.
 const PAUSE: Duration = Duration::from_millis(100);
 const TOLD_PERIOD_SECONDS: u64 = 10;
 

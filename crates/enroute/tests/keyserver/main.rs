@@ -1,6 +1,6 @@
-//! The key server as its users meet it: edges that ask, strangers, keys and its log.
+//! End-to-end tests of the key server: edges, unauthenticated clients, keys and the audit log.
 //!
-//! One behaviour a file. One process runs them side by side; none shares anything with another.
+//! One behaviour per file. The tests run concurrently in one process and share nothing.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,5 +1,5 @@
-//! A flood of connections and requests that the key server refuses costs a line of its log once
-//! per cause and interval, not one each. The audit log has a line for each request, as it should.
+//! A flood of refused connections and requests causes one log line per cause and interval. The
+//! audit log has a line for each request, as intended.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::support::{
 };
 
 const CONNECTIONS: usize = 300;
-/// Seconds between two lines about one cause.
+/// Seconds between two log lines about one cause.
 const PAUSE: u64 = 10;
 
 #[test]
@@ -30,7 +30,7 @@ fn strangers_cannot_fill_its_log() {
             client.hear_bytes_until_end();
         }
     }
-    // An edge whose requests are refused: of no known key, and malformed.
+    // An edge whose requests are refused: for an unknown key, and malformed ones.
     let unknown = verify_request(&"00".repeat(32), "ecdsa_secp256r1_sha256", &[1; 32]);
     let requests: String = [&unknown[..], "{"]
         .iter()
@@ -50,7 +50,7 @@ fn strangers_cannot_fill_its_log() {
     assert!(answer.matches("HTTP/1.1 200").count() >= CONNECTIONS, "all are answered: {answer}");
     let log = server.process().stderr();
     let lines = log.lines().count() - before;
-    // HTTP, Redis and a broken handshake are told apart; both refusals are.
+    // HTTP, Redis, a broken handshake, and the two refusals are separate causes.
     let causes = 5;
     let most = causes * (1 + began.elapsed().as_secs() / PAUSE) as usize;
     assert!((1..=most).contains(&lines), "{lines} lines, not 1 to {most}: {log}");

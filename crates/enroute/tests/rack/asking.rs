@@ -1,4 +1,4 @@
-//! Clients whose every question has one answer, however often it is sent.
+//! Clients that retry each query until they have its reply.
 
 use std::{
     io::{Read, Write},
@@ -13,17 +13,17 @@ use wire::{
 
 use super::super::support::history::What;
 
-/// Time without an answer after which a query is retried; TCP retries by itself.
+/// Interval of retries; TCP retransmits by itself.
 const AGAIN: Duration = Duration::from_millis(25);
-/// Time without an answer after which a query is given up.
+/// Timeout of a query.
 const GIVEN_UP: Duration = Duration::from_secs(8);
 /// A client.
 pub(crate) trait Asking {
-    /// Asks until there is an answer; `None` after [`GIVEN_UP`].
+    /// Retries until there is a reply; `None` after [`GIVEN_UP`].
     fn ask(&mut self, key: usize, what: What) -> Option<What>;
 }
 
-/// A value that tells if it is a mixture of two: its number, over and over, more or less often.
+/// A value that reveals a mixture of two values: its number, repeated a varying number of times.
 fn text_of(number: u64) -> String {
     let one = format!("{number} ");
     one.repeat(1 + number as usize % 9)
@@ -42,7 +42,7 @@ fn socket(server: &str, port: u16) -> UdpSocket {
     socket
 }
 
-/// Sends `datagram` until `read` understands an answer.
+/// Resends `datagram` until `read` accepts a reply.
 fn exchange<T>(
     socket: &UdpSocket,
     datagram: &[u8],
@@ -67,7 +67,7 @@ fn exchange<T>(
     None
 }
 
-/// NetCache's own protocol.
+/// NetCache's protocol.
 pub(crate) struct NetCache {
     socket: UdpSocket,
     sequence: u32,
@@ -109,7 +109,7 @@ impl Asking for NetCache {
     }
 }
 
-/// memcached's: reads over UDP, which may be repeated, and writes over TCP, which may not.
+/// memcached's protocol: reads over UDP, which may be retried, and writes over TCP, which may not.
 pub(crate) struct Memcache {
     server: SocketAddr,
     socket: UdpSocket,

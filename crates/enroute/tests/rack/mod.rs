@@ -23,7 +23,7 @@ pub(crate) struct Rack {
     id: String,
     pub(crate) pins: PathBuf,
     children: Vec<Child>,
-    /// Output of controllers, which would end if it were not read.
+    /// Standard error of controllers, which would block if it were not read.
     said: Vec<BufReader<ChildStderr>>,
     paths: Vec<LinkHandle>,
 }
@@ -33,7 +33,7 @@ pub(crate) const SERVER: &str = "10.2.0.2";
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_enroute");
 
 impl Rack {
-    /// `None`, with the reason printed, where there is no right to build one.
+    /// `None`, with the reason printed, without the right to create one.
     pub(crate) fn build() -> Option<Self> {
         let skip = |reason: &str| {
             println!("SKIPPED: {reason}");
@@ -95,7 +95,7 @@ impl Rack {
         command
     }
 
-    /// `enroute switch` at one end, to its end: what it printed.
+    /// Runs `enroute switch` at one end to its end; returns its output.
     pub(crate) fn enroute(&self, end: &str, arguments: &[&str]) -> String {
         self.enroute_at(end, &self.pins, arguments)
     }
@@ -113,7 +113,7 @@ impl Rack {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// What `enroute switch` at the switch says on standard error when it fails.
+    /// Runs `enroute switch` at the switch, which must fail; returns its standard error.
     pub(crate) fn refusal(&self, arguments: &[&str]) -> String {
         let pins = self.pins.to_str().expect("a path");
         let arguments = [&["switch", "--pins", pins], arguments].concat();
@@ -138,7 +138,7 @@ impl Rack {
         line
     }
 
-    /// A program at one end, until it is killed or the rack is taken down.
+    /// Starts a program at one end; it runs until it is killed or the rack is dropped.
     pub(crate) fn start(&mut self, end: &str, program: &str, arguments: &[&str]) -> u32 {
         let child = self.command(end, program, arguments).spawn().expect("it starts");
         let id = child.id();
@@ -146,7 +146,7 @@ impl Rack {
         id
     }
 
-    /// The data plane and its controller, once it controls.
+    /// Starts the data plane and its controller, and waits until the controller is ready.
     pub(crate) fn attach(&mut self, more: &[&str]) -> u32 {
         let id = self.begin_to_attach(more);
         let child = self.children.last_mut().expect("just started");
@@ -161,8 +161,8 @@ impl Rack {
         id
     }
 
-    /// As [`Rack::attach`], but it may not be there yet: the kernel looks at the program for a
-    /// second and more.
+    /// As [`Rack::attach`], without waiting: verification of the program in the kernel takes a
+    /// second or more.
     pub(crate) fn begin_to_attach(&mut self, more: &[&str]) -> u32 {
         let pins = self.pins.to_str().expect("a path");
         let interfaces = ["--interface", "client0", "--server-interface", "server0"];
@@ -188,12 +188,12 @@ impl Rack {
         line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok()).expect("a counter")
     }
 
-    /// Does something in the client's namespace.
+    /// Runs `act` in the client's namespace.
     pub(crate) fn as_client<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         self.within("c", act)
     }
 
-    /// Does something at one end.
+    /// Runs `act` at one end.
     pub(crate) fn within<T: Send>(&self, end: &str, act: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
@@ -271,7 +271,7 @@ pub(crate) fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Asks again and again until there is an answer.
+/// Repeats the request until there is a reply.
 pub(crate) fn answered<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let mut answer = None;
     wait(what, || {
@@ -281,7 +281,7 @@ pub(crate) fn answered<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     answer.expect("it was waited for")
 }
 
-/// One datagram and its answer, which is not a late one to another; `None` after a while without.
+/// Sends a datagram; returns the reply, ignoring late replies to others, or `None` after a timeout.
 pub(crate) fn ask(
     socket: &UdpSocket,
     datagram: &[u8],

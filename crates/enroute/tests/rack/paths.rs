@@ -1,5 +1,5 @@
-//! Longer ways to the rack's clients and servers: over emulated paths, which lose, repeat and
-//! reorder.
+//! Longer paths to the rack's clients and servers: emulated paths that lose, duplicate and reorder
+//! packets.
 
 use testbed::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
 
@@ -9,8 +9,8 @@ use super::{Rack, run};
 pub(crate) const FAR_SERVER: &str = "10.4.0.2";
 
 impl Rack {
-    /// Namespaces `x` behind the clients' end, which becomes a router, and `y` behind the servers':
-    /// the paths there, in this order, are [`Rack::path`].
+    /// Adds namespaces `x` behind the clients' end, which becomes a router, and `y` behind the
+    /// servers'; the paths to them, in this order, are [`Rack::path`].
     pub(crate) fn lengthen(&mut self, clients: PathConfig, servers: PathConfig, seed: u64) {
         let ways = [("c", "x", 3, clients), ("d", "y", 4, servers)];
         for (near, far, net, path) in ways {
@@ -24,7 +24,7 @@ impl Rack {
             let mut config = TunnelConfig::new(end(near, a), end(far, b));
             (config.up, config.down) = (path.clone(), path);
             config.seed = seed + net;
-            // Two processors do everything else too.
+            // Two processors also have to run everything else.
             config.spin = std::time::Duration::ZERO;
             self.paths.push(Tunnel::start(config).expect("a path"));
             let router = format!("10.{net}.0.1");

@@ -1,5 +1,5 @@
-//! Faults of a rack: controller and server are killed or stopped, paths are cut or delayed; one at
-//! a time, or two.
+//! Faults of a rack: controller and server are killed or stopped, paths are cut or delayed; one or
+//! two at a time.
 
 use std::{
     path::Path,
@@ -23,9 +23,9 @@ use crate::{
 };
 
 const ATTACHED: [&str; 6] = ["--threshold", "2", "--sampled", "65536", "--entries", "32"];
-/// Nothing stays on a path for longer.
+/// Maximum time for which a packet is on a path.
 const DRAINED: Duration = Duration::from_millis(100);
-/// A server that keeps or loses its values is killed so often in a run, but not sooner than this.
+/// Number of kills of a server in a run, and the minimum interval between them.
 const KILLS: u32 = 6;
 const KILLED_EVERY_MIN: Duration = Duration::from_secs(3);
 
@@ -33,12 +33,12 @@ const KILLED_EVERY_MIN: Duration = Duration::from_secs(3);
 pub(crate) enum Server {
     /// Keeps its values when it is killed.
     Database,
-    /// Loses them.
+    /// Loses its values when it is killed.
     Agent,
     Memcached,
 }
 
-/// The present faults of a rack, and the number of each.
+/// The present faults of a rack, and the count of each kind.
 pub(crate) struct Trouble<'a> {
     pub(crate) random: Pcg64Mcg,
     controller: u32,
@@ -73,7 +73,7 @@ const FAULTS: [Fault; 6] = [
 ];
 
 impl<'a> Trouble<'a> {
-    /// Starts controller and server. Nothing if there is no server to start.
+    /// Starts controller and server. `None` without a server program.
     pub(crate) fn new(
         rack: &mut Rack,
         what: Server,
@@ -148,7 +148,7 @@ impl<'a> Trouble<'a> {
         let pause = Duration::from_millis(self.random.random_range(0..200));
         let path = rack.path(self.random.random_range(0..2));
         let what = match self.random.random_range(0..20) {
-            // memcached has no way to keep anything.
+            // memcached cannot keep its values.
             _ if self.what != Server::Memcached && self.killed.elapsed() > self.killed_every => {
                 self.restart_server(rack, pause, quiet, recorder);
                 1
@@ -156,7 +156,7 @@ impl<'a> Trouble<'a> {
             0..2 => {
                 rack.kill(self.controller);
                 if self.random.random() {
-                    // One does not get as far.
+                    // This controller is killed while it attaches.
                     let begun = rack.begin_to_attach(&ATTACHED);
                     thread::sleep(pause * 5);
                     rack.kill(begun);
@@ -192,7 +192,7 @@ impl<'a> Trouble<'a> {
             self.server = start(rack, self.what, self.files).expect("it started before");
         };
         if self.what == Server::Agent {
-            // Its data are deleted; a repeated write would be applied again.
+            // Its data are deleted; a retried write would be applied again.
             let _quiet = quiet.write().expect("no thread panicked");
             thread::sleep(DRAINED);
             recorder.record_deletes(0..KEYS, || {
