@@ -82,8 +82,8 @@ fn a_reply_of_200_megabytes_to_a_client_that_does_not_read_stays_at_the_origin()
     assert!(stuck < REPLY_BYTES / 4, "{stuck} bytes left the origin");
     assert!(grown < 16_000_000, "the cache grew by {grown} bytes");
 
-    // Meanwhile other clients are served, and the reply arrives completely once the client reads
-    // it, even slowly.
+    // Other clients are served at the same time, and the reply arrives completely once the client
+    // reads it, even slowly.
     let mut heard = 0;
     let mut buffer = vec![0; 300_000];
     client.hear(format!("${REPLY_BYTES}\r\n"));

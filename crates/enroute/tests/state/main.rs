@@ -1,6 +1,6 @@
-//! The state layer as its users meet it: agents and placers over real clusters.
+//! End-to-end tests of the state layer: agents and placers with real clusters.
 //!
-//! One behaviour a file. One process runs them side by side; none shares anything with another.
+//! One behaviour per file. The tests run concurrently in one process and share nothing.
 
 #[path = "../support/mod.rs"]
 mod support;

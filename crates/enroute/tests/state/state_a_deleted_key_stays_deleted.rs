@@ -1,5 +1,5 @@
-//! A MIGRATE whose answer never comes leaves its keys at both ends. A key that a client then
-//! deletes does not come back when the slot has moved, whichever placer completes the move.
+//! A MIGRATE whose reply is lost leaves its keys at both nodes. A key that a client then deletes
+//! does not reappear after the slot has moved, whichever placer completes the move.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -14,20 +14,20 @@ use redis::cmd;
 const SOURCE: usize = 0;
 const TARGET: usize = 1;
 const KEYS: usize = 8;
-/// Each way between the mover and the source: the target can be stopped before MIGRATE begins.
+/// One-way delay between mover and source, so that the target can be stopped before MIGRATE begins.
 const DELAY: Duration = Duration::from_millis(300);
-/// So soon the target is importing, and the source waits for it once it is stopped.
+/// Within this time the target is importing, and the source waits for it after it was stopped.
 const WAITS_WITHIN: Duration = Duration::from_secs(15);
 const ATTEMPTS: usize = 5;
 
 /// Delay of keys that reach the target late: the timeouts of MIGRATE and the mover are shorter.
 const LATE: Duration = Duration::from_secs(8);
 
-/// The event that ends a MIGRATE which waits for its target.
+/// The event that ends a MIGRATE that waits for its target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Time,
-    /// And keys arrive after their MIGRATE has timed out.
+    /// The timeout of MIGRATE, after which its keys arrive.
     TimeAndTheyAreLate,
     SourceDies,
     SourceAndMoverDie,
@@ -90,7 +90,7 @@ fn delete_in_between(end: End) {
     let owner = owner(&addresses, slot_of(&tag));
     assert_eq!(owner, TARGET);
     if end == End::TimeAndTheyAreLate {
-        // Nothing says that they never come.
+        // There is no event for keys that never arrive.
         thread::sleep((LATE + Duration::from_secs(1)).saturating_sub(sent.elapsed()));
     }
     let mut owner = connection(linked.nodes[owner].address());
@@ -102,8 +102,8 @@ fn delete_in_between(end: End) {
     assert_eq!(counts, [0, KEYS - 1, 0], "nothing of ours is left");
 }
 
-/// With two nodes there is no third: clients are sent to the target all the same, and what they
-/// write there is not taken for what the MIGRATE brought.
+/// With two nodes there is no third: clients are redirected to the target nevertheless, and what
+/// they write there is not mistaken for keys of the MIGRATE.
 #[test]
 fn without_a_third_node_what_is_written_during_the_move_stays() {
     let Some(nodes) = even(2, &["--appendonly", "yes", "--appendfsync", "always"]) else { return };
@@ -143,7 +143,7 @@ fn without_a_third_node_what_is_written_during_the_move_stays() {
     assert_eq!(found, expected);
 }
 
-/// A move whose source waits for its target. A machine that is busy can stop the target only after
+/// A move whose source waits for its target. On a busy machine the target may be stopped only after
 /// the move: then the slot moves back, and again.
 fn stopped_in_migrate(linked: &mut Linked, tag: &str, end: End) -> Process {
     let addresses = linked.addresses();
@@ -173,14 +173,14 @@ fn stopped_in_migrate(linked: &mut Linked, tag: &str, end: End) -> Process {
     panic!("no source waited for its target in {ATTEMPTS} moves");
 }
 
-/// Keys of the slot at that node, ours among them.
+/// Number of keys of the slot at that node, including those of the test.
 fn count(node: &Redis, tag: &str) -> usize {
     let mut command = cmd("CLUSTER");
     command.arg("COUNTKEYSINSLOT").arg(slot_of(tag));
     command.query(&mut node.connection()).expect("a number")
 }
 
-/// Value that a client finds by following redirections; `None` without an answer.
+/// The value that a client finds by following redirections; `None` without a reply.
 fn at_source_or_where_it_sends(source: SocketAddr, key: &str) -> Option<Option<usize>> {
     let asked = cmd("GET").arg(key).query::<Option<usize>>(&mut connection(source));
     let Err(error) = asked else { return asked.ok() };
@@ -211,7 +211,7 @@ fn is_importing(node: &Redis, tag: &str) -> bool {
     told.contains(&format!("[{}-<-", slot_of(tag)))
 }
 
-/// Whether it does not answer.
+/// Whether the node does not reply.
 fn is_waiting(node: &Redis) -> bool {
     let address: SocketAddr = node.address();
     let client = redis::Client::open(format!("redis://{address}/")).expect("a URL");

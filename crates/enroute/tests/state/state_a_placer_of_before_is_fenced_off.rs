@@ -1,6 +1,6 @@
-//! The lease ends early, because its node's clock has stepped or a failover has lost it: another
-//! placer takes over at once, and from then on nodes execute nothing that the former holder sends,
-//! however late it arrives. The former holder logs this, and stops.
+//! The lease ends early, because its node's clock was stepped or a failover lost it: another placer
+//! takes over at once, and from then on nodes execute no command of the former holder, however late
+//! it arrives. The former holder logs this, and stops.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -15,7 +15,7 @@ use redis::cmd;
 
 const LEASE: &str = "{enroute}:placer";
 const KEYS: usize = 20_000;
-/// Each way between movers and nodes: a move takes many seconds.
+/// One-way delay between movers and nodes: a move takes many seconds.
 const DELAY: Duration = Duration::from_millis(10);
 
 #[test]
@@ -58,8 +58,8 @@ fn a_clock_step_at_the_leases_node_lets_no_two_act() {
     everything_is_there(&nodes, KEYS);
 }
 
-/// A replica that has not heard of the lease replaces its node, and the mover cannot reach that
-/// node any longer: it still considers its lease valid, while another placer holds it.
+/// A replica that lags behind the lease replaces its node, and the mover cannot reach that node any
+/// longer: it still considers its lease valid, while another placer holds it.
 #[test]
 fn a_failover_that_loses_the_lease_lets_no_two_act() {
     let Some(linked) = Linked::start(&[]) else { return };
@@ -82,7 +82,8 @@ fn a_failover_that_loses_the_lease_lets_no_two_act() {
         wait_for(holds, || "the replica does not take over".to_owned());
         forget_the_lease(replica.address());
 
-        // It is asked for by one that knows the new primary; the old one is a replica by then.
+        // The request is sent by a node that knows the new primary; the old one is a replica by
+        // then.
         let knows = || is_replica(&linked.nodes[leases]);
         wait_for(knows, || "the old primary does not give up".to_owned());
         linked.links[leases].restore();
@@ -117,7 +118,7 @@ fn two_placers_of_one_name_are_two() {
     assert_eq!((leads(&first), leads(&second)), (1, 1));
 }
 
-/// A restarted node knows no fence: it is raised again, and moves continue.
+/// A restarted node has no fence: the leader raises it again, and moves continue.
 #[test]
 fn a_node_that_starts_again_takes_steps_from_the_leader_again() {
     let options = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -129,7 +130,7 @@ fn a_node_that_starts_again_takes_steps_from_the_leader_again() {
     linked.nodes[1].bring_down();
     linked.nodes[1].bring_up();
     linked.agree();
-    // A slot with an open move: it resumes the move.
+    // A slot with an open move, which the leader resumes.
     let id = |node: usize| -> String {
         cmd("CLUSTER").arg("MYID").query(&mut linked.nodes[node].connection()).expect("an id")
     };
@@ -148,7 +149,7 @@ fn direct(nodes: &[Redis]) -> Vec<SocketAddr> {
     nodes.iter().map(Redis::address).collect()
 }
 
-/// As a clock step does, or a failover.
+/// Deletes the lease, as a clock step or a failover does.
 fn forget_the_lease(node: SocketAddr) {
     cmd("DEL").arg(LEASE).exec(&mut connection(node)).expect("it is the lease's node");
 }
@@ -166,7 +167,7 @@ fn is_refused(node: SocketAddr, script: &[Vec<u8>]) {
     assert_eq!(refused.code(), Some("FENCED"), "{refused}");
 }
 
-/// A replica of that node, which has heard everything.
+/// A replica of that node that is up to date.
 fn replica_of(linked: &Linked, node: usize) -> Option<Redis> {
     let replica =
         Redis::start_with(&["--cluster-enabled", "yes", "--cluster-node-timeout", "15000"])?;

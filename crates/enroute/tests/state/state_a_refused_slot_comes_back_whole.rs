@@ -1,6 +1,6 @@
-//! A node that has no memory for a slot refuses it in the middle of its move. The slot is then
-//! where it was, whole and closed, and left alone: on Redis, whose mover takes keys back, and on
-//! Valkey, which moves slots by itself.
+//! A node without memory for a slot refuses it in the middle of its move. Afterwards the slot is
+//! back at its node, complete and closed, and is not moved again: on Redis, where the mover takes
+//! keys back, and on Valkey, which moves slots itself.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +13,8 @@ use crate::support::state::{Agent, Ends, owner, placer_with, said, slot_of, tags
 use redis::cmd;
 use testbed::link::RelayHandle;
 
-/// The nodes, by how far they are from every agent; the others are so far that only the near one is
-/// better.
+/// Indexes of the nodes in the order of their distance from every agent; only the near one is close
+/// enough to be worth a move.
 const NEAR: usize = 0;
 const FARTHER: usize = 2;
 const DELAYS_MS: [u64; 3] = [0, 20, 10];
@@ -60,15 +60,15 @@ impl Cluster<'_> {
         let agent = Agent::start(&nodes);
         let mut client = connection(agent.address());
         fill(&mut client, &large, &small);
-        // The large slot takes 11 MB or so; of keys of all sizes the placer knows the mean, so that
-        // it is thought to take a fiftieth of that.
+        // The large slot takes about 11 MB; the placer knows only the mean size of keys, and
+        // therefore estimates a fiftieth of that.
         self.limit(self.memory() + (4 << 20));
         self.is_refused_to_a_placer(&nodes, agent.address(), &large, refusal);
 
         let (output, text) = said(&nodes, &["doctor"]);
         assert!(output.status.success() && text.contains("no slot is open"), "{text}");
         check(&mut client, &large);
-        // By hand it is told at once, and with room it moves.
+        // A manual move reports the refusal at once, and succeeds once there is room.
         let target = nodes[NEAR].to_string();
         let (output, text) = said(&nodes, &["move", &large, "--to", &target]);
         assert!(!output.status.success() && text.contains(refusal), "{text}");
@@ -90,8 +90,7 @@ impl Cluster<'_> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let _ends = Ends(&over);
-            // Concurrent reads return the current value. Writes may be refused where there is no
-            // room.
+            // Concurrent reads return the current value. Writes may be refused for lack of memory.
             scope.spawn(|| {
                 let mut client = connection(agent);
                 for number in (0..KEYS).cycle().take_while(|_| !over.load(Ordering::Relaxed)) {
@@ -121,7 +120,7 @@ impl Cluster<'_> {
         });
     }
 
-    /// Returns the memory used by the near node, in bytes.
+    /// Memory used by the near node, in bytes.
     fn memory(&self) -> usize {
         let info: String = cmd("INFO")
             .arg("memory")
@@ -131,7 +130,7 @@ impl Cluster<'_> {
         used.expect("its memory").trim().parse().expect("bytes")
     }
 
-    /// Limit of the near node, in bytes; 0 is no limit.
+    /// Sets the memory limit of the near node, in bytes; 0 is no limit.
     fn limit(&self, bytes: usize) {
         let mut command = cmd("CONFIG");
         command.arg("SET").arg("maxmemory").arg(bytes);
@@ -147,7 +146,7 @@ fn value(number: usize) -> String {
     number.to_string().repeat(10_000)
 }
 
-/// Few large keys, every other one with a time to live, and many small ones.
+/// A few large keys, every other one with a TTL, and many small ones.
 fn fill(client: &mut redis::Connection, large: &str, small: &str) {
     let mut pipeline = redis::pipe();
     for number in 0..KEYS {
@@ -164,7 +163,7 @@ fn fill(client: &mut redis::Connection, large: &str, small: &str) {
     pipeline.query::<()>(client).expect("they are set");
 }
 
-/// Every large key is unchanged.
+/// Checks that every large key is unchanged.
 fn check(client: &mut redis::Connection, large: &str) {
     for number in 0..KEYS {
         let (found, left): (String, i64) = redis::pipe()

@@ -1,6 +1,6 @@
 //! A moved slot belongs to its new node, with its keys, even if a node still receives old messages
-//! of the earlier owner. A slot that has no owner nevertheless is assigned to the node with its
-//! keys.
+//! of the earlier owner. A slot that has lost its owner nevertheless is assigned to the node with
+//! its keys.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -11,16 +11,16 @@ use crate::support::origins::Redis;
 use crate::support::state::{owner, owner_now, placer, said, slot_of, tags_at, wait_for};
 use redis::{Connection, cmd};
 
-/// Longer than a move takes, with the program's start.
+/// Longer than a move including the start of the program.
 const LATE: Duration = Duration::from_millis(2_500);
 
 const SOURCE: usize = 0;
 const TARGET: usize = 1;
 const OTHER: usize = 2;
 
-/// The target once heard that the slot's owner does not own it, and was told then that it does: it
-/// still knows the one when it has taken the slot (Redis 7.0.12 to 7.0.15), and an answer of the
-/// source's comes that the source gave before.
+/// The target once received that the slot's owner does not own it, and later that it does: it
+/// remembers the former after taking the slot (Redis 7.0.12 to 7.0.15). Then an older message of
+/// the source arrives.
 #[test]
 fn a_claim_that_comes_late_takes_no_slot_away() {
     let Some(mut nodes) = cluster(&[]) else { return };
@@ -43,7 +43,7 @@ fn a_claim_that_comes_late_takes_no_slot_away() {
     has_keys(&addresses, &tag, TARGET);
 }
 
-/// The same with the unacknowledged broadcast of the source when it took another slot just before.
+/// As above, with an unacknowledged broadcast that the source sent after taking another slot.
 #[test]
 fn a_recent_broadcast_of_the_source_takes_no_slot_away() {
     let Some(mut nodes) = cluster(&[]) else { return };
@@ -60,7 +60,7 @@ fn a_recent_broadcast_of_the_source_takes_no_slot_away() {
         set(&mut source, slot_of(tag), "IMPORTING", &other_id);
         set(&mut source, slot_of(tag), "NODE", &source_id);
     };
-    // Its epoch is known to all, and the second slot brings no other.
+    // Its epoch is known to all nodes; taking the second slot does not change it.
     take(&first);
     let epoch = |node: usize| told(&mut connection(addresses[node]), &source_id)[6].clone();
     let known = || epoch(SOURCE) == epoch(TARGET) && epoch(SOURCE) == epoch(OTHER);
@@ -77,8 +77,8 @@ fn a_recent_broadcast_of_the_source_takes_no_slot_away() {
     has_keys(&addresses, &tag, TARGET);
 }
 
-/// A slot of the source, with keys, of which the target has heard at some time that its owner does
-/// not own it.
+/// Makes a slot of the source, with keys, of which the target once received that its owner does not
+/// own it.
 fn disowned(nodes: &[Redis], tag: &str) {
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     let [mut source, mut target] = [SOURCE, TARGET].map(|node| connection(addresses[node]));
@@ -86,7 +86,7 @@ fn disowned(nodes: &[Redis], tag: &str) {
         cmd("SET").arg(&key).arg(1).exec(&mut source).expect("it is set");
     }
     let [source_id, other_id] = [SOURCE, OTHER].map(|node| id(&mut connection(addresses[node])));
-    // Otherwise it would send the owner to the target.
+    // Otherwise it would announce the owner to the target.
     nodes[SOURCE].process().stop();
     set(&mut target, slot_of(tag), "NODE", &other_id);
     hears(&addresses, TARGET, OTHER);
@@ -94,7 +94,7 @@ fn disowned(nodes: &[Redis], tag: &str) {
     nodes[SOURCE].process().signal("CONT");
 }
 
-/// Waits until one node receives the answer of another.
+/// Waits until node `one` receives a reply of node `another`.
 fn hears(nodes: &[SocketAddr], one: usize, another: usize) {
     let another = id(&mut connection(nodes[another]));
     let heard = || -> u64 {
@@ -119,13 +119,13 @@ fn a_slot_without_an_owner_goes_to_the_node_with_its_keys() {
     assert!(output.status.success(), "{text}");
     has_keys(&addresses, &tag, 1);
 
-    // Moving one repairs it.
+    // Moving the slot assigns its owner.
     lose(&addresses, &other);
     let (output, text) = said(&addresses, &["move", &other, "--to", &addresses[2].to_string()]);
     assert!(output.status.success(), "{text}");
     has_keys(&addresses, &other, 2);
 
-    // And that of the lease.
+    // The slot of the lease, too.
     let lease = "{enroute}";
     lose(&addresses, lease);
     let (output, text) = said(&addresses, &["doctor"]);
@@ -141,7 +141,8 @@ fn a_slot_without_an_owner_goes_to_the_node_with_its_keys() {
     assert!(output.status.success() && text.contains("no slot is open"), "{text}");
 }
 
-/// A key at a node that gets no requests for it, as its slot is closed and owned by another.
+/// A key at a node that gets no requests for it, because its slot is closed and owned by another
+/// node.
 #[test]
 fn a_key_at_a_node_that_does_not_own_its_slot_is_found() {
     let Some(nodes) = cluster(&[]) else { return };
@@ -165,8 +166,8 @@ fn a_key_at_a_node_that_does_not_own_its_slot_is_found() {
     has_keys(&addresses, &tag, owner(&addresses, slot));
 }
 
-/// Keys of the first node's slot go to the second, and then each of the two takes the other for its
-/// owner.
+/// Moves the keys of the first node's slot to the second, and then makes each of the two consider
+/// the other the owner.
 fn lose(nodes: &[SocketAddr], tag: &str) {
     let (slot, keys) = (slot_of(tag), keys(tag));
     let (mut from, mut to) = (connection(nodes[0]), connection(nodes[1]));

@@ -1,5 +1,5 @@
-//! A slot with an open move to one node that must move to another: its keys are at both ends, and
-//! all of them arrive.
+//! A slot with an open move to one node has to move to another: its keys are at both nodes, and all
+//! of them arrive.
 
 use crate::support::cluster::{cluster, connection};
 use crate::support::origins::Redis;

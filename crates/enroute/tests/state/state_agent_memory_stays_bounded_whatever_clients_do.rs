@@ -14,7 +14,7 @@ use crate::support::state::{Agent, owner, slot_of};
 const MIB: usize = 1 << 20;
 /// The default of `--memory`.
 const MEMORY: usize = 64 * MIB;
-/// As `docs/guide/state.md` states it: a sixteenth of `--memory` and 96 MiB more.
+/// The limit stated in `docs/guide/state.md`: `--memory` plus a sixteenth of it and 96 MiB.
 const BOUND: usize = MEMORY + MEMORY / 16 + 96 * MIB;
 
 struct Served {
@@ -36,14 +36,14 @@ impl Served {
     }
 
     fn check(&self, attack: &str) {
-        // It comes behind all that the node was asked before.
+        // Its request is executed after all earlier requests to the node.
         Raw::connect(self.address()).ask("GET {k}small", "$1\r\nv\r\n");
         let peak = self.agent.process().peak_bytes();
         eprintln!("{attack}: peak {} MiB, limit {} MiB", peak / MIB, BOUND / MIB);
         assert!(peak <= BOUND, "{attack}: {peak} bytes resident, expected at most {BOUND}");
     }
 
-    /// Sets a value of this length at its node, without the agent.
+    /// Sets a value of this length at its node, bypassing the agent.
     fn set(&self, key: &str, bytes: usize) {
         let nodes: Vec<SocketAddr> = self.redis.iter().map(Redis::address).collect();
         let mut node = connection(nodes[owner(&nodes, slot_of(key))]);

@@ -1,11 +1,11 @@
-//! The agent logs in at the cluster for its clients and asks them for nothing: where other machines
-//! reach it, it says so when it starts.
+//! The agent authenticates to the cluster on behalf of its clients and does not authenticate them:
+//! it logs a warning at startup if other machines can reach it.
 
 use crate::support::{origins::Redis, process::Process, state::by_hand};
 
 #[test]
 fn an_agent_that_other_machines_reach_warns() {
-    // There is no node; the agent starts all the same.
+    // There is no node; the agent starts nevertheless.
     let nodes = ["127.0.0.1:1".parse().expect("an address")];
     let started = |listen: &str| {
         let process = Process::start(&mut by_hand(&nodes, &["agent", "--listen", listen]));

@@ -1,5 +1,5 @@
-//! Clients use an agent like a single Redis, which has no MOVED, ASK or TRYAGAIN: where a slot has
-//! no owner, or migrates forever, they get an error that it is not served.
+//! Clients use an agent like a single Redis, which has no MOVED, ASK or TRYAGAIN: if a slot has no
+//! owner, or migrates forever, they get an error that it is not served.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ fn a_slot_without_an_owner_is_not_served_and_the_client_is_told_so() {
     let [deleted, lost, ..] = tags_at(&addresses, 0);
     client.ask(&format!("SET {deleted} 1"), "+OK\r\n");
 
-    // Each of two takes the other for its owner.
+    // Each of two nodes considers the other the owner.
     set(addresses[0], &lost, "NODE", &id(addresses[1]));
     is_told(&mut client, &format!("SET {lost} 1"), &unserved(&lost, "has no owner"));
     client.command("MULTI");
@@ -27,8 +27,8 @@ fn a_slot_without_an_owner_is_not_served_and_the_client_is_told_so() {
     assert_eq!(client.hear_line(), "+QUEUED\r\n");
     is_told(&mut client, "EXEC", &unserved(&lost, "has no owner"));
 
-    // Its owner no longer has it, and the others do not know that. With a slot without an owner the
-    // whole cluster is down.
+    // Its owner no longer has it, and the other nodes do not know that. A known slot without an
+    // owner would take the whole cluster down.
     let mut delete = cmd("CLUSTER");
     delete.arg("DELSLOTS").arg(slot_of(&deleted)).exec(&mut connection(addresses[0])).expect("OK");
     is_told(&mut client, &format!("GET {deleted}"), "-CLUSTERDOWN Hash slot not served");
@@ -43,7 +43,7 @@ fn keys_that_are_nowhere_and_everywhere_are_not_served_and_the_client_is_told_so
     let [tag, ..] = tags_at(&addresses, 0);
     client.ask(&format!("SET {tag}1 1"), "+OK\r\n");
 
-    // It leaves for a node that does not wait for it.
+    // It migrates to a node that is not importing it.
     set(addresses[0], &tag, "MIGRATING", &id(addresses[1]));
     is_told(&mut client, &format!("GET {tag}2"), &unserved(&tag, ""));
     is_told(&mut client, &format!("MGET {tag}1 {tag}2"), &unserved(&tag, "is moving"));

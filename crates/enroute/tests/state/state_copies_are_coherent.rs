@@ -1,6 +1,6 @@
-//! Agents answer reads of chosen slots from copies that are never out of date: a write through the
-//! same agent is seen once it is acknowledged, a write through another one soon, and an agent that
-//! is cut off stops answering from copies when their lease elapses.
+//! Agents serve reads of chosen slots from copies that are never stale: a write through the same
+//! agent is visible once it is acknowledged, a write through another agent soon after, and an agent
+//! that is disconnected stops serving copies when their lease elapses.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::support::process::PATIENCE;
 use crate::support::state::{self, Agent, placer, said};
 use redis::cmd;
 
-/// As `state::agent::COPY_LEASE`.
+/// Equal to `state::agent::COPY_LEASE`.
 const LEASE: Duration = Duration::from_secs(1);
 const KEY: &str = "{everywhere}:policy";
 
@@ -25,7 +25,7 @@ fn slot_of(key: &str, node: SocketAddr) -> String {
     slot.to_string()
 }
 
-/// Tells all agents, as the placer does, which slot to copy.
+/// Tells all agents which slot to copy, as the placer does.
 fn choose(agent: SocketAddr, slot: &str) {
     cmd("SET").arg("{enroute}:copies").arg(slot).exec(&mut connection(agent)).expect("it is set");
 }
@@ -34,12 +34,12 @@ fn get(connection: &mut redis::Connection) -> String {
     cmd("GET").arg(KEY).query(connection).expect("a value")
 }
 
-/// Reads until the agent answers with a value that was written just now: a read after the end of a
-/// lease gets an error.
+/// Reads until the agent returns a value that was written just now; a read after the end of a lease
+/// gets an error.
 fn until_it_reads(client: &mut redis::Connection, value: &str) {
     let written = Instant::now();
     loop {
-        // The time of the answer itself depends on the machine.
+        // Measured before the reply, whose own duration depends on the machine.
         let asked = written.elapsed();
         let found = get(client);
         if found == value {
@@ -49,12 +49,12 @@ fn until_it_reads(client: &mut redis::Connection, value: &str) {
     }
 }
 
-/// Reads until the agent answers from copies.
+/// Reads until the agent serves the value from a copy.
 fn until_copied(client: &mut redis::Connection, nodes: &[SocketAddr]) {
     state::until_copied(client, KEY, nodes, connection);
 }
 
-/// A cluster with an agent that answers from copies that was written, and a client of it.
+/// A cluster, an agent that serves a key from a copy, and a client of the agent.
 struct Copying {
     redis: Vec<Redis>,
     nodes: Vec<SocketAddr>,
@@ -63,7 +63,7 @@ struct Copying {
 }
 
 impl Copying {
-    /// With more of redis-server's options.
+    /// As `start`, with options of redis-server.
     fn start(options: &[&str]) -> Option<Self> {
         let redis = cluster(options)?;
         let nodes: Vec<SocketAddr> = redis.iter().map(Redis::address).collect();
@@ -82,7 +82,7 @@ fn a_write_is_seen_where_it_was_acknowledged_and_soon_everywhere() {
     coherent(&redis.iter().map(Redis::address).collect::<Vec<_>>());
 }
 
-/// The same where the engine moves a slot in one step.
+/// The same with an engine that moves a slot in one step.
 #[test]
 fn a_write_is_seen_likewise_on_valkey() {
     let Some(nodes) = valkey(&[]) else { return };
@@ -100,7 +100,7 @@ fn coherent(nodes: &[SocketAddr]) {
     until_copied(&mut reader, nodes);
     until_copied(&mut elsewhere, nodes);
     for number in 1..=3_000_u32 {
-        // Every other write goes another way than reads of copies do.
+        // Every other write uses another connection than the reads of copies.
         let number = number.to_string();
         let script = "return redis.call('SET', KEYS[1], ARGV[1])";
         let write = if number.ends_with(['1', '3', '5', '7', '9']) {
@@ -111,12 +111,13 @@ fn coherent(nodes: &[SocketAddr]) {
         write.exec(&mut writer).expect("it is set");
         assert_eq!(get(&mut reader), number, "read after it was acknowledged");
         if number.ends_with("00") {
-            // A copy for the next write to drop, and what another agent sees of this one.
+            // Creates a copy for the next write to drop, and reads this write through the other
+            // agent.
             get(&mut reader);
             until_it_reads(&mut elsewhere, &number);
         }
     }
-    // The slot moves away and back, and is written at its new node in between.
+    // The slot moves away and back, and is written at the other node in between.
     let owner = nodes
         .iter()
         .position(|node| cmd("GET").arg(KEY).query::<String>(&mut connection(*node)).is_ok());
@@ -137,12 +138,12 @@ fn coherent(nodes: &[SocketAddr]) {
 fn a_copy_expires_with_its_key() {
     let Some(copying) = Copying::start(&["--enable-debug-command", "yes"]) else { return };
     let Copying { nodes, mut client, .. } = copying;
-    // The nodes do not expire keys actively: only a read does.
+    // The nodes do not expire keys actively, only on access.
     for node in &nodes {
         let mut node = connection(*node);
         cmd("DEBUG").arg("SET-ACTIVE-EXPIRE").arg(0).exec(&mut node).expect("debug commands");
     }
-    // A busy machine may need a longer life to read it as often.
+    // On a busy machine a longer TTL may be needed for as many reads.
     let is_read_often = |lives: Duration| {
         let mut set = cmd("SET");
         set.arg(KEY).arg("1").arg("PX").arg(lives.as_millis() as u64);
@@ -162,7 +163,7 @@ fn a_copy_expires_with_its_key() {
     assert!(lives.into_iter().any(is_read_often), "a hundred reads take 20 s");
 }
 
-/// A path to a node that can be cut: then nothing passes, without a reset.
+/// A path to a node that can be cut: then nothing passes, and no connection is reset.
 struct Wire {
     node: SocketAddr,
     address: SocketAddr,
@@ -216,12 +217,12 @@ fn an_agent_that_is_cut_off_does_not_answer_from_copies_for_long() {
     let wire = Wire::new(listener, node);
     let agent = Agent::start(&[wire.address]);
     choose(agent.address(), &slot_of(KEY, node));
-    // On a busy machine the lease may end before the first request.
+    // On a busy machine the lease may elapse before the first request.
     let is_answered = |_| is_answered_for_a_while(&agent, &wire, &mut direct);
     assert!((0..10).any(is_answered), "no copy is answered from once the agent is cut off");
 }
 
-/// Cuts the agent off and asks it until it no longer answers; returns whether it did before.
+/// Cuts the agent off and reads until it no longer replies; returns whether it replied before.
 fn is_answered_for_a_while(agent: &Agent, wire: &Wire, direct: &mut redis::Connection) -> bool {
     let mut client = connection(agent.address());
     cmd("SET").arg(KEY).arg("before").exec(&mut client).expect("it is set");
@@ -234,13 +235,13 @@ fn is_answered_for_a_while(agent: &Agent, wire: &Wire, direct: &mut redis::Conne
     let mut answered = false;
     loop {
         let asked = cut.elapsed();
-        // It asks the node, and the node does not answer.
+        // The agent forwards the read, and the node does not reply.
         let Ok(value) = cmd("GET").arg(KEY).query::<String>(&mut client) else { break };
         assert_eq!(value, "before", "nothing else can have passed");
         assert!(asked < LEASE, "answered from a copy {asked:?} after the agent was cut off");
         answered = true;
     }
-    // It may only have been slow to answer.
+    // It may only have been slow.
     thread::sleep(LEASE.saturating_sub(cut.elapsed()));
     wire.cut.store(false, Relaxed);
     assert_eq!(get(&mut connection(agent.address())), "after");
@@ -255,7 +256,7 @@ fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
     let (owner, others): (Vec<&Redis>, Vec<&Redis>) = redis.iter().partition(|node| has(node));
     let [owner] = owner[..] else { panic!("one node owns {KEY}") };
 
-    // The others could elect a new owner now, whose writes would not be seen here.
+    // Otherwise the other nodes could elect a new owner, whose writes would not be visible here.
     others.iter().for_each(|node| node.process().stop());
     let mut direct = owner.connection();
     let cut = Instant::now();
@@ -277,7 +278,7 @@ fn a_node_that_is_cut_off_with_the_agent_proves_no_copy() {
     others.iter().for_each(|node| node.process().signal("CONT"));
 }
 
-/// It is not configured: the placer finds it, and informs the agents.
+/// Nothing is configured: the placer finds the slot and informs the agents.
 #[test]
 fn what_is_read_everywhere_is_found_and_copied() {
     let Some(linked) = Linked::start(&[]) else { return };
@@ -322,6 +323,6 @@ fn what_is_read_everywhere_is_found_and_copied() {
     for agent in &agents {
         until_copied(&mut connection(agent.address()), &nodes);
     }
-    // No client reads it any longer.
+    // No client reads the slot any more.
     until(&|said| said.contains("agents keep copies of: 0"));
 }

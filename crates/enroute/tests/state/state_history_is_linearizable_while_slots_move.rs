@@ -1,8 +1,8 @@
-//! While slots never rest and everything dies now and then, what clients of the agents are told
-//! could have come from one copy of the data, and the doctor leaves nothing open: over Redis, whose
-//! slots move step by step, and over Valkey, whose engine moves them and answers some reads at two
-//! nodes (`support/handover.rs`). The same history finds out an agent that says of writes of
-//! unknown fate that they were not executed.
+//! While slots move continually and every component is killed occasionally, the history of the
+//! agents' clients is linearizable, and the doctor leaves no slot open: with Redis, whose slots
+//! move step by step, and with Valkey, whose engine moves them and serves some reads at two nodes
+//! (`support/handover.rs`). The test must also detect an agent that reports writes with an unknown
+//! outcome as not executed.
 
 use std::env;
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn over_valkey() {
     is_linearizable(&History::new(Engine::Valkey, SHORT, 1_000));
 }
 
-/// Each handover of a slot takes long enough to be met by both agents.
+/// Each handover of a slot takes long enough for both agents to notice it.
 #[test]
 #[ignore = "slow: make soak"]
 fn over_valkey_whose_nodes_hear_late_of_each_other() {
@@ -57,7 +57,7 @@ fn an_agent_that_denies_writes_is_found_out_over_valkey() {
 }
 
 fn has_200_000_operations(engine: Engine) {
-    // Some reads are left out over Valkey.
+    // Some reads are left out with Valkey.
     if let Some(verdict) = is_linearizable(&History::new(engine, LONG, 210_000)) {
         assert!(verdict.operations >= 200_000, "{}", verdict.text);
     }

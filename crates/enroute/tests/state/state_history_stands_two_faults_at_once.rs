@@ -1,7 +1,7 @@
-//! Two things go wrong at a time, drawn from a printed seed: links are cut, agents and nodes
-//! killed, nodes stopped (SIGSTOP), a node's clock steps by up to a minute either way, the lease is
-//! over early, agents have little memory; movers are killed besides, and a placer takes over.
-//! Clients' history is linearizable all the same, and the doctor leaves nothing open.
+//! Two faults at a time, drawn from a printed seed: links are cut, agents and nodes killed, nodes
+//! stopped (SIGSTOP), a node's clock is stepped by up to a minute either way, the lease expires
+//! early, agents have little memory. Movers are killed as well, and a placer takes over. The
+//! history of the clients is linearizable, and the doctor leaves no slot open.
 
 use std::{
     hash::{BuildHasher, RandomState},

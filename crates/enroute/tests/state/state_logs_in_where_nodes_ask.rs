@@ -1,5 +1,5 @@
-//! On nodes with authentication agents, movers and placers log in as the same user everywhere,
-//! which the nodes' access control list names; others get an error.
+//! On nodes with authentication, agents, movers and placers log in as one user of the nodes' access
+//! control list on every node; without a valid login they get an error.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ fn direct(node: SocketAddr) -> redis::Connection {
     client.get_connection().expect("the user may come in")
 }
 
-/// The owner of `{foo}`.
+/// Index of the owner of the slot of `{foo}`.
 fn owner(nodes: &[SocketAddr]) -> usize {
     let owns = |node: &SocketAddr| {
         cmd("GET").arg("{foo}0").query::<Option<String>>(&mut direct(*node)).is_ok()
@@ -74,7 +74,7 @@ fn one_user_serves_moves_and_copies() {
     let value: usize = cmd("GET").arg("{foo}7").query(&mut third).expect("a value");
     assert_eq!(value, 7);
 
-    // Nodes allow moving keys between them only to a client that logs in at both.
+    // MIGRATE needs a client that has logged in at both nodes.
     for _ in 0..2 {
         let to = (owner(&nodes) + 1) % NODES;
         let target = nodes[to].to_string();
@@ -87,7 +87,7 @@ fn one_user_serves_moves_and_copies() {
         assert!(values.into_iter().eq((0..KEYS).map(Some)), "keys were lost on the way");
     }
 
-    // Copies come over a connection that has logged in too.
+    // Copies use a connection that has logged in, too.
     let slot: u16 =
         cmd("CLUSTER").arg("KEYSLOT").arg("{foo}").query(&mut direct(nodes[0])).expect("one");
     cmd("SET").arg("{enroute}:copies").arg(slot).exec(&mut client).expect("it is set");

@@ -1,6 +1,6 @@
-//! Clients of an agent notice nothing of slots that move: no redirection, no write lost, none done
-//! twice. Whatever dies in the middle of a move, the doctor ends it and every key is there. What
-//! cannot be known is said.
+//! Clients of an agent are not affected by slots that move: no redirection, no lost write, no
+//! repeated write. Whatever is killed in the middle of a move, the doctor completes it and no key
+//! is lost. An unknown outcome is reported as such.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -37,15 +37,15 @@ fn a_million_increments_while_slots_move_are_a_million() {
     counters(&nodes, Clients::OfAgent, INCREMENTS_MANY);
 }
 
-/// The same where the engine moves a slot in one step.
+/// The same with an engine that moves a slot in one step.
 #[test]
 fn counters_end_where_they_must_on_valkey() {
     let Some(nodes) = valkey(&[]) else { return };
     counters(&nodes.iter().map(Redis::address).collect::<Vec<_>>(), Clients::OfAgent, INCREMENTS);
 }
 
-/// The same for clients of the nodes themselves: for a moment a slot has no owner, and they are
-/// redirected to and fro.
+/// The same for cluster clients of the nodes themselves: for a moment a slot has no owner, and they
+/// are redirected back and forth.
 #[test]
 fn counters_of_a_cluster_client_end_where_they_must_while_slots_move() {
     let Some(nodes) = cluster(&[]) else { return };
@@ -156,14 +156,14 @@ fn whoever_dies_in_the_middle_of_a_move_it_ends_with_every_key() {
     }
 }
 
-/// Source and target of the slot's move when the mover was killed; none if the move was complete.
+/// Source and target of the move when the mover was killed; `None` if the move was complete.
 fn killed_in_the_middle(nodes: &[SocketAddr], slot: usize) -> Option<(usize, usize)> {
     let from = owner(nodes, slot);
     let to = (from + 1) % NODES;
     let target = nodes[to].to_string();
     let words = ["move", "{foo}", "--to", &target, "--log", "debug"];
     let mover = Process::start(&mut by_hand(nodes, &words));
-    // Keys are on their way now.
+    // Keys are in flight now.
     assert!(mover.stderr_line("Move {").is_some(), "{}", mover.stderr());
     drop(mover);
     is_open(nodes[from], slot).then_some((from, to))
@@ -219,12 +219,12 @@ fn a_write_of_unknown_fate_is_said_and_not_repeated() {
     };
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     let agent = Agent::start(&addresses);
-    // On a busy machine the node may be gone before the write has left for it.
+    // On a busy machine the node may be gone before the write was sent to it.
     let mut tries = (0..TRIES).map(|_| is_of_unknown_fate(&mut nodes, &addresses, &agent));
-    assert!(tries.any(|unknown| unknown), "no write has left for its node");
+    assert!(tries.any(|unknown| unknown), "no write was sent to its node");
 }
 
-/// Kills a node that has received a write and not answered: whether the write had left for it.
+/// Kills a node before it replies to a write; returns whether the write had been sent to it.
 fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Agent) -> bool {
     let mut client = Raw::connect(agent.address());
     client.ask("SET foo 1", "+OK\r\n");
@@ -232,7 +232,7 @@ fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Age
     nodes[home].process().stop();
     client.command("INCR foo");
     client.command("GET foo");
-    // In most cases it has left for the node, once a second client waits after it, too.
+    // When a second client waits, too, the write has usually been sent.
     let mut other = Raw::connect(agent.address());
     other.ask("PING", "+PONG\r\n");
     std::thread::sleep(Duration::from_millis(300));
@@ -246,7 +246,7 @@ fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Age
     }
     nodes[home].bring_up();
     agree(addresses);
-    // The read is repeated until it is answered or times out; the increment was not.
+    // The read is retried until it is answered or times out; the increment is not retried.
     match client.hear_line().as_str() {
         "$1\r\n" => assert_eq!(client.hear_line(), "1\r\n"),
         told => assert!(
@@ -260,7 +260,7 @@ fn is_of_unknown_fate(nodes: &mut [Redis], addresses: &[SocketAddr], agent: &Age
     has_left
 }
 
-/// Its kernel acknowledges what is sent to it.
+/// The node's kernel still acknowledges the data.
 #[test]
 fn a_node_that_hangs_is_given_up() {
     let Some(nodes) = cluster(&[]) else { return };
@@ -277,7 +277,7 @@ fn a_node_that_hangs_is_given_up() {
     let told = client.hear_line();
     assert!(told.starts_with("-ERR cannot reach"), "{told}");
     nodes[home].process().signal("CONT");
-    // It is executed after all, which cannot be known.
+    // It is executed eventually, which the agent cannot know.
     let value = || cmd("GET").arg("foo").query::<usize>(&mut connection(addresses[home]));
     wait_for(|| value() == Ok(2), || format!("{:?}", value()));
     client.ask("GET foo", "$1\r\n");

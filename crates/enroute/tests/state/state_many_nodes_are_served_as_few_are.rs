@@ -1,5 +1,5 @@
-//! A cluster of many nodes, one of which dies: an agent finds every key that is left, slots come to
-//! one node from all, and what a person asks is answered.
+//! A cluster of many nodes, one of which dies: an agent finds all remaining keys, slots of all
+//! nodes move to one node, and the operator's commands are answered.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ fn many_nodes_are_served_as_few_are() {
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
     let agent = Agent::start(&addresses[..1]);
     let mut client = connection(agent.address());
-    // One key at least in each node's slots.
+    // At least one key in each node's slots.
     let keys: Vec<String> = (0..2_000).map(|number| format!("key:{number}")).collect();
     let home = |key: &String| slot_of(key) * NODES / 16_384;
     for key in &keys {
@@ -31,7 +31,7 @@ fn many_nodes_are_served_as_few_are() {
     wait_for(|| status().contains("slots in use: "), || format!("{}{}", status(), placer.stderr()));
     placer.terminate();
 
-    // From each node a slot, to one of them.
+    // A slot of each node, to one of them.
     let target = addresses[NODES - 1].to_string();
     let from = |node: usize| keys.iter().find(|key| home(key) == node).expect("one of its keys");
     let moving: Vec<&str> = (0..NODES - 1).map(|node| from(node).as_str()).collect();

@@ -1,5 +1,5 @@
-//! Moves made in parallel: a batch ends in time, moves that have not begun by then are left to the
-//! next batch, and nodes without a part in a move learn of it.
+//! Concurrent moves: a batch has a time limit, moves that have not begun by then are left to the
+//! next batch, and nodes without a part in a move are informed of it.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -46,7 +46,8 @@ fn a_node_that_hears_late_over_its_bus_is_told_of_a_move() {
     };
     wait_for(|| knows(SOURCE) && knows(TARGET), || "the link is not known".to_owned());
     agree(&addresses);
-    // Longer than the move takes, shorter than it waits until all have heard its source.
+    // Longer than a move, and shorter than its wait until all nodes have received the source's
+    // broadcast.
     link.set_delay(Duration::from_millis(700), Duration::ZERO);
 
     let (output, text) = said(&addresses, &["move", &tag, "--to", &addresses[TARGET].to_string()]);

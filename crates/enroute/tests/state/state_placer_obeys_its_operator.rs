@@ -1,4 +1,4 @@
-//! The options of an operator are obeyed and explained: pins, excluded nodes, a dry run; `why`,
+//! The operator's options take effect and are reported: pins, excluded nodes, a dry run; `why`,
 //! `status` and `advise-tags` report the facts.
 
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,7 @@ use crate::support::state::{
 };
 use state::slot::Slot;
 
-/// The nodes, by how far they are from every agent.
+/// Indexes of the nodes in the order of their distance from every agent.
 const NEAR: usize = 0;
 const FAR: usize = 1;
 const FARTHER: usize = 2;
@@ -34,7 +34,7 @@ fn a_placer_obeys_pins_and_exclusions_and_says_why() {
         let _ends = Ends(&over);
         scope.spawn(|| use_keys(agent.address(), &keys, &over));
 
-        // Only said.
+        // A dry run only reports.
         let dry = placer_with(&nodes, "dry", &["--dry-run", "--pin", &pinned]);
         let would = format!("would move slot {} ", slot_of(&free));
         assert!(dry.stdout_line(&would).is_some(), "{}", dry.stderr());
@@ -59,7 +59,7 @@ fn a_placer_obeys_pins_and_exclusions_and_says_why() {
         assert!(told.contains("stays: it is not used"), "{told}");
         careful.terminate();
 
-        // Nothing stands against it.
+        // No option prevents the move.
         let bold = placer_with(&nodes, "bold", &[]);
         wait_for(|| is_at(&free, NEAR) && is_at(&pinned, NEAR), || bold.stderr());
         wait_for(|| why(&free).contains("used by "), || why(&free));
@@ -88,7 +88,7 @@ fn a_node_without_room_takes_nothing() {
         pipeline.cmd("SET").arg(format!("{large}:{number}")).arg("x".repeat(10_000)).ignore();
     }
     pipeline.query::<()>(&mut client).expect("they are set");
-    // The memory in use, and less than the large slot needs.
+    // The memory in use, plus less than the large slot needs.
     let info: String =
         redis::cmd("INFO").arg("memory").query(&mut linked.nodes[NEAR].connection()).expect("INFO");
     let used = info.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("its memory");
@@ -132,7 +132,7 @@ fn keys_that_share_a_slot_and_should_not_are_named() {
     thread::scope(|scope| {
         let _ends = Ends(&over);
         scope.spawn(|| use_keys(agents[0].address(), &keys[0], &over));
-        // One host's keys may share a slot.
+        // Keys of one host may share a slot.
         thread::sleep(Duration::from_secs(1));
         assert_eq!(advice(), "no slot has keys that different hosts use most\n");
         scope.spawn(|| use_keys(agents[1].address(), &keys[1], &over));

@@ -1,5 +1,5 @@
-//! A node that joins the cluster owns nothing. Agents measure how far it is all the same, so slots
-//! whose accesses would wait least there move to it.
+//! A node that joins the cluster owns no slot. Agents measure its delay nevertheless, so that slots
+//! for which it is the nearest node move to it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ fn state_slots_move_to_a_node_that_joins() {
     thread::scope(|scope| {
         let _ends = Ends(&over);
         scope.spawn(|| use_keys(agent.address(), &keys, &over));
-        // Used evenly until the placer has reviewed it and found nothing better.
+        // Used evenly until the placer has reviewed the slot and found no better node.
         let why = |nodes: &[SocketAddr]| said(nodes, &["why", "{joined}"]).1;
         wait_for(|| why(&nodes).contains("stays: "), || why(&nodes));
         let Some(joins) = joined(&linked) else { return };
@@ -39,7 +39,7 @@ fn state_slots_move_to_a_node_that_joins() {
     });
 }
 
-/// One more node that all others know.
+/// Adds a node that all others know.
 fn joined(linked: &Linked) -> Option<Redis> {
     let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
     let joins = Redis::start_with(&options)?;

@@ -1,5 +1,5 @@
-//! One process at a time moves slots. A placer that was stopped while it led, and resumes after
-//! another has continued its work, takes no further step.
+//! Only one process at a time moves slots. A placer that was stopped while it led, and is continued
+//! after another has taken over, takes no further step.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -11,14 +11,14 @@ use crate::support::placers::{SLOT, Watch, count, everything_is_there, load, mov
 use crate::support::process::Process;
 use crate::support::state::{owner, placer, wait_for};
 
-/// Its move takes some three hundred steps of two commands, and each of them this: long enough to
-/// be stopped in the middle.
+/// A move takes about three hundred steps of two commands, each with a delay: long enough to be
+/// stopped in the middle.
 const KEYS_MANY: usize = 20_000;
 const DELAY: Duration = Duration::from_millis(10);
-/// Some thirty steps.
+/// About thirty steps.
 const KEYS: usize = 2_000;
-/// A mover that finds others at work gives up after some seconds, and each of the others may take
-/// long on a busy machine.
+/// Number of attempts: a mover that finds others at work gives up after some seconds, and each of
+/// the others may take long on a busy machine.
 const TRIES: usize = 100;
 
 #[test]
@@ -47,14 +47,14 @@ fn a_placer_that_was_stopped_finds_out_that_another_leads() {
     everything_is_there(&nodes, KEYS_MANY);
 }
 
-/// A mover and where it was moving the slot to when it was stopped.
+/// A mover that was stopped in the middle of its move, and the target of the move.
 fn stopped_in_the_middle(nodes: &[SocketAddr]) -> (Process, SocketAddr) {
     let from = owner(nodes, SLOT);
     let to = nodes[(from + 1) % NODES];
     let first = mover(nodes, to);
     wait_for(|| count(nodes[from]) < KEYS_MANY, || first.stderr());
     first.stop();
-    // Its commands until then are executed before the second answer.
+    // The commands until then are executed before the second reply.
     assert!(
         count(nodes[from]) > 0 && count(nodes[from]) > 0,
         "it was too quick: {}",
@@ -82,9 +82,9 @@ fn of_many_that_want_to_move_slots_one_does_at_a_time() {
     everything_is_there(&nodes, KEYS);
 }
 
-/// A mover that always finds another at work gives up, and tries again; so does one that was
-/// overtaken in the middle of its move because its lease ended before the machine resumed it.
+/// A mover that always finds another at work gives up, and is started again; so is one that lost
+/// its lease in the middle of its move because the machine was busy.
 fn moves_at_last(nodes: &[SocketAddr], target: SocketAddr) {
     let has_moved = |_| mover(nodes, target).wait().status.success();
-    assert!((0..TRIES).any(has_moved), "it never was its turn");
+    assert!((0..TRIES).any(has_moved), "it never got the lease");
 }

@@ -1,7 +1,7 @@
-//! Shows why histories over Valkey leave out reads of a slot during its handover
-//! (`support/handover.rs`): the source of a slot answers reads of it until it has learned over the
-//! bus that the target has taken it, and the target accepts writes from then on. If an engine no
-//! longer does this, the test fails, and the exception has to be removed.
+//! Shows why histories with Valkey leave out reads of a slot during its handover
+//! (`support/handover.rs`): the source of a slot serves reads of it until it has learned over the
+//! cluster bus that the target has taken it, while the target already accepts writes. If an engine
+//! no longer does this, the test fails, and the exception has to be removed.
 
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use redis::{Connection, cmd};
 const SOURCE: usize = 0;
 const TARGET: usize = 1;
 const OTHER: usize = 2;
-/// Less than the source refuses writes for.
+/// Less than the time for which the source refuses writes.
 const LATE: Duration = Duration::from_millis(1_500);
 
 #[test]
@@ -23,7 +23,7 @@ fn a_deleted_key_is_read_at_the_node_that_its_slot_has_left() {
     let Some(mut nodes) = valkey(&[]) else { return };
     let start = SystemTime::now();
     let addresses: Vec<SocketAddr> = nodes.iter().map(Redis::address).collect();
-    // Delays the messages of other nodes to the source, and the answers to its own.
+    // Delays the messages of other nodes to the source, and their replies to it.
     let source_bus = bus_behind_link(&mut nodes, SOURCE, &[TARGET, OTHER]);
     let target_bus = bus_behind_link(&mut nodes, TARGET, &[SOURCE, OTHER]);
     let [tag, ..] = tags_at(&addresses, SOURCE);

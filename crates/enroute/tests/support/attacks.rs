@@ -1,5 +1,5 @@
-//! Attacks by a client inside of TLS: frames of HTTP/2 and heads of HTTP/1.1. `openssl s_client`
-//! sends them, so that no client library corrects them.
+//! Attacks by a client within TLS: HTTP/2 frames and HTTP/1.1 heads. `openssl s_client` sends them,
+//! because a client library would correct them.
 
 use std::{
     net::SocketAddr,
@@ -19,9 +19,9 @@ const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-/// The same bit in `SETTINGS` and `PING`.
+/// The ACK flag of `SETTINGS` and `PING`.
 const ACK: u8 = 1;
-/// `:method: POST`, `:scheme: https`, `:path: /`, by their places in HPACK's table.
+/// `:method: POST`, `:scheme: https`, `:path: /`, by their indexes in HPACK's static table.
 const REQUEST: &[u8] = &[0x83, 0x87, 0x84];
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -29,7 +29,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// An HTTP/2 header as a literal of HPACK, neither indexed nor compressed.
+/// An HTTP/2 header field as an HPACK literal, neither indexed nor compressed.
 pub fn field(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| {
         let mut length = vec![text.len().min(127) as u8];
@@ -46,11 +46,11 @@ pub fn field(name: &str, value: &str) -> Vec<u8> {
     [vec![0], text(name), text(value)].concat()
 }
 
-/// A connection of HTTP/2, frame by frame.
+/// An HTTP/2 connection, frame by frame.
 pub struct Http2(pub Tls);
 
 impl Http2 {
-    /// Begins it with these settings.
+    /// Connects with these settings.
     pub fn connect(address: SocketAddr, domain: &str, settings: &[u8]) -> Self {
         let mut client = Tls::connect(address, domain, "h2");
         client.send(&[PREFACE, &frame(SETTINGS, 0, 0, settings)].concat());
@@ -62,8 +62,8 @@ impl Http2 {
         self.0.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, block));
     }
 
-    /// Returns the frames of a request, as many as its headers need; a body follows unless the
-    /// request `ends` there.
+    /// Returns the HEADERS and CONTINUATION frames of a request; a body follows unless the request
+    /// `ends` there.
     pub fn begun(stream: u32, block: &[u8], ends: bool) -> Vec<u8> {
         let end = if ends { END_STREAM } else { 0 };
         let mut parts = block.chunks(16_000).peekable();
@@ -76,23 +76,23 @@ impl Http2 {
         frames
     }
 
-    /// A part of its body.
+    /// A part of a request's body.
     pub fn data(stream: u32, bytes: &[u8]) -> Vec<u8> {
         frame(DATA, 0, stream, bytes)
     }
 
-    /// A frame of a kind that is not known, which is read and means nothing.
+    /// A frame of an unknown type, which is read and ignored.
     pub fn ignored(bytes: usize) -> Vec<u8> {
         const UNKNOWN: u8 = 0xfa;
         frame(UNKNOWN, 0, 0, &vec![0; bytes])
     }
 
-    /// Enlarges the window for all answers by this number of bytes.
+    /// Increases the connection's window by this number of bytes.
     pub fn window(more: u32) -> Vec<u8> {
         frame(WINDOW_UPDATE, 0, 0, &more.to_be_bytes())
     }
 
-    /// Reads a frame, answers it if it is a `PING`; false once the connection has ended.
+    /// Reads a frame and answers it if it is a `PING`; false once the connection is closed.
     pub fn answers_a_frame(&mut self) -> bool {
         match self.0.frame() {
             Some((PING, 0, _, payload)) => self.0.send(&frame(PING, ACK, 0, &payload)),
@@ -102,7 +102,7 @@ impl Http2 {
         true
     }
 
-    /// Waits until the other end has read everything that was sent.
+    /// Waits until the peer has read everything that was sent.
     pub fn is_heard(&mut self) {
         self.0.send(&frame(PING, 0, 0, b"is heard"));
         let is_it = |(kind, flags, _, payload): (u8, u8, u32, Vec<u8>)| {
@@ -112,11 +112,11 @@ impl Http2 {
     }
 }
 
-/// Returns the result of one request without a body over HTTP/2: `Some(200)` for that status,
-/// `Some(0)` for another status, `None` if its stream or the connection ends.
+/// Result of a request without a body over HTTP/2: `Some(200)` for that status, `Some(0)` for
+/// another status, `None` if its stream or the connection is closed.
 pub fn ask_http2(address: SocketAddr, domain: &str, block: &[u8]) -> Option<u16> {
     const GOAWAY: u8 = 7;
-    /// `:status: 200`, by its place in HPACK's table.
+    /// `:status: 200`, by its index in HPACK's static table.
     const OK: u8 = 0x88;
     let mut client = Http2::connect(address, domain, &[]);
     client.ask(1, block);
@@ -129,8 +129,8 @@ pub fn ask_http2(address: SocketAddr, domain: &str, block: &[u8]) -> Option<u16>
     }
 }
 
-/// Each is named, and ends with bytes that are no frame, so that a server that has taken everything
-/// before must close in the end.
+/// Named attacks. Each ends with bytes that are no frame, so that a server that has accepted
+/// everything before must close the connection.
 pub fn of_http2() -> Vec<(&'static str, Vec<u8>)> {
     let header = |stream: u32| frame(HEADERS, END_HEADERS, stream, REQUEST);
     let many = |count: u32, of: &dyn Fn(u32) -> Vec<u8>| (0..count).flat_map(of).collect();
@@ -158,10 +158,10 @@ pub fn of_http2() -> Vec<(&'static str, Vec<u8>)> {
     attacks
 }
 
-/// The one of [`of_http1`] that a server may answer.
+/// The attack of [`of_http1`] that a server may answer.
 pub const BOTH_LENGTHS: &str = "both lengths";
 
-/// Requests whose length two servers may see differently, or that have no end.
+/// Requests whose length two servers may interpret differently, or that do not end.
 pub fn of_http1() -> Vec<(&'static str, Vec<u8>)> {
     let head = |lines: &str| format!("POST / HTTP/1.1\r\nHost: shop.example\r\n{lines}\r\n\r\n");
     [
@@ -180,8 +180,8 @@ pub fn of_http1() -> Vec<(&'static str, Vec<u8>)> {
     .into()
 }
 
-/// Sends `bytes` through `openssl s_client` with these options; what was answered, or `None` if the
-/// server left the connection open.
+/// Sends `bytes` through `openssl s_client` with these options; returns the response, or `None` if
+/// the server left the connection open.
 pub fn send(directory: &Path, options: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     std::fs::write(directory.join("attack"), bytes).expect("writable");
     let command =
@@ -192,6 +192,6 @@ pub fn send(directory: &Path, options: &str, bytes: &[u8]) -> Option<Vec<u8>> {
         .stdin(Stdio::null())
         .output()
         .expect("a shell");
-    // Exit status of `timeout` when it had to end the program.
+    // Exit status of `timeout` when it ended the program.
     (output.status.code() != Some(124)).then_some(output.stdout)
 }

@@ -1,4 +1,4 @@
-//! A control group of the test's own, with a memory limit.
+//! A control group of a test, with a memory limit.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,7 +14,7 @@ use super::process::PATIENCE;
 /// Names of the files in one version of control groups.
 struct Names {
     limit: &'static str,
-    /// Beyond it a process waits for memory instead of being killed.
+    /// The limit above which a process is throttled instead of killed.
     pressed: &'static str,
     usage: &'static str,
     unlimited: &'static str,
@@ -34,14 +34,14 @@ const FIRST: Names = Names {
     unlimited: "-1",
 };
 
-/// A group below the one this process is in; removed when dropped, so drop what is in it before.
+/// A group below that of this process. It is removed when dropped, so drop its processes before.
 pub struct Cgroup {
     directory: PathBuf,
     names: &'static Names,
 }
 
 impl Cgroup {
-    /// None, after saying why, where no group with a memory limit can be made.
+    /// `None`, with the reason printed, if no group with a memory limit can be made.
     pub fn make(name: &str) -> Option<Self> {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let places = groups.lines().filter_map(|line| {
@@ -54,7 +54,7 @@ impl Cgroup {
             };
             Some((Path::new(root).join(group.trim_start_matches('/')), names))
         });
-        // Tests of one process run side by side, and may ask for the same name.
+        // Tests run concurrently in one process, and may use the same name.
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let mut failures = String::new();
@@ -98,7 +98,7 @@ impl Cgroup {
         fs::write(limit, self.names.unlimited).expect("a group of ours");
     }
 
-    /// Returns the memory usage of its processes, in bytes.
+    /// Memory usage of its processes, in bytes.
     pub fn usage(&self) -> u64 {
         self.number(self.names.usage).expect("a group of ours")
     }
@@ -107,7 +107,7 @@ impl Cgroup {
         fs::read_to_string(self.directory.join(name)).expect("a group of ours").trim().parse().ok()
     }
 
-    /// Puts a process into it that runs already.
+    /// Moves a running process into it.
     pub fn take(&self, process: u32) {
         fs::write(self.directory.join("cgroup.procs"), process.to_string()).expect("our process");
     }
@@ -125,7 +125,7 @@ impl Cgroup {
         write(self.names.pressed, self.names.unlimited).expect("a group of ours");
     }
 
-    /// The script that puts a process into it.
+    /// A shell script that moves its process into the group.
     pub fn entry(&self) -> String {
         format!("echo $$ > {}/cgroup.procs", self.directory.display())
     }
@@ -133,7 +133,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // A process that was just killed is in it for a little longer.
+        // A process that was just killed remains in the group for a moment.
         let began = Instant::now();
         while fs::remove_dir(&self.directory).is_err() && began.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,5 @@
-//! Clients that ask for random operations on few keys, in Redis's protocol, and record the replies.
+//! Clients that execute random operations on few keys with Redis's protocol, and record the
+//! replies.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -10,13 +11,13 @@ use rand_pcg::Pcg64Mcg;
 use super::history::{Operation, Outcome, Recorder, What};
 use super::process::PATIENCE;
 
-/// Before an address is tried again at which nothing listens.
+/// Pause before another attempt to connect to an address without a listener.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The mix of requests that clients send.
 #[derive(Debug)]
 pub struct Mix {
-    /// Of a hundred operations; what is left are deletes.
+    /// Percentage of reads; the remaining operations are deletes.
     pub reads: u32,
     pub writes: u32,
     pub keys: usize,
@@ -24,8 +25,8 @@ pub struct Mix {
     pub busy_keys: usize,
     /// The name of a key.
     pub name: fn(usize) -> String,
-    /// Once in this number of answers, a client closes its connection without waiting for the
-    /// answer.
+    /// One in this many requests, after which the client closes its connection without waiting for
+    /// the reply.
     pub leaves_of: Option<u32>,
 }
 
@@ -52,8 +53,8 @@ impl Client {
         Self { number, address, mix, random, connection: None, recorder }
     }
 
-    /// Asks while `goes_on` says so; `recorded` hears of each operation that is part of the
-    /// history.
+    /// Executes operations while `goes_on` is true; calls `recorded` for each operation that
+    /// becomes part of the history.
     pub fn run(mut self, goes_on: impl Fn() -> bool, recorded: impl Fn()) -> Vec<Operation> {
         let mut value = self.number as u64 * 1_000_000_000;
         let Mix { reads, writes, keys, busy_keys, leaves_of, .. } = *self.mix;
@@ -74,20 +75,20 @@ impl Client {
         self.recorder.finish()
     }
 
-    /// Reads every key once: whether each was answered, and what was read.
+    /// Reads every key once; returns whether all reads were answered, and the reads.
     pub fn read_all(mut self) -> (bool, Vec<Operation>) {
         let are_read = (0..self.mix.keys).all(|key| self.operate(key, What::Read(None), false));
         (are_read, self.recorder.finish())
     }
 
-    /// Whether it is recorded.
+    /// Executes an operation; returns whether it is recorded.
     fn operate(&mut self, key: usize, what: What, leaves: bool) -> bool {
         let (address, connection) = (self.address, &mut self.connection);
         let command = command((self.mix.name)(key), what).get_packed_command();
         let reads = matches!(what, What::Read(_));
         self.recorder.record(key, || {
             let Some(mut used) = connection.take().or_else(|| connect(address)) else {
-                // It is being started again, or out of room for a moment.
+                // The server is restarting, or out of memory for a moment.
                 thread::sleep(PAUSE);
                 return None;
             };
@@ -99,8 +100,8 @@ impl Client {
             let told = match &answer {
                 Ok(Ok(reply)) => Some((answered(what, reply), Outcome::Succeeded)),
                 Ok(Err(error)) if error.code() == Some("UNCERTAIN") => unknown,
-                // An answer, and it is no: the write had no effect. That is a promise of ours too,
-                // where what is behind us cannot be reached.
+                // An error reply: the write had no effect. This is also what `enroute` promises if
+                // it cannot reach the origin.
                 Ok(Err(_)) => {
                     thread::sleep(PAUSE);
                     (!reads).then_some((what, Outcome::Failed))

@@ -1,8 +1,8 @@
-//! A wall clock that one process has for itself, and that is stepped while it runs.
+//! A private wall clock of one process, which can be stepped while the process runs.
 //!
-//! A time namespace has offsets for the monotonic clock only. So the functions of the vDSO that
-//! tell the time are written over in the memory of that one process: they ask the kernel, and add
-//! an offset.
+//! A time namespace has offsets for the monotonic clock only. Therefore the vDSO functions that
+//! return the time are overwritten in the memory of that process: they call the kernel and add an
+//! offset.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -34,17 +34,17 @@ const TELLS_DAY: [u8; 22] = [
 ];
 const FUNCTIONS: [(&str, &[u8]); 2] =
     [("__vdso_clock_gettime", &TELLS_TIME), ("__vdso_gettimeofday", &TELLS_DAY)];
-/// Seconds added, behind the code.
+/// Offset in seconds; it is located after the code.
 const OFFSET_AT: u64 = 32;
 
-/// The clock of one process. What was stepped stays so when this is dropped.
+/// The clock of one process. Dropping it keeps the last offset.
 pub struct Clock {
     memory: File,
     functions: [u64; 2],
 }
 
 impl Clock {
-    /// None where the machine code would be another's.
+    /// `None` on another processor architecture.
     pub fn of(process: &Process) -> Option<Self> {
         if cfg!(not(target_arch = "x86_64")) {
             return super::origins::absent("a clock of its own is machine code of x86-64");
@@ -61,12 +61,12 @@ impl Clock {
         memory.read_exact_at(&mut image, start).expect("it is mapped");
         let functions = FUNCTIONS.map(|(name, _)| start + symbol(&image, name));
         let clock = Self { memory, functions };
-        // No thread may be in what is written over.
+        // No thread may be within the functions that are overwritten.
         let began = Instant::now();
         process.stop();
         while places(id).iter().any(|place| (start..end).contains(place)) {
             process.signal("CONT");
-            assert!(began.elapsed() < PATIENCE, "its threads do nothing but ask for the time");
+            assert!(began.elapsed() < PATIENCE, "its threads are always within these functions");
             process.stop();
         }
         for (function, (_, code)) in clock.functions.into_iter().zip(FUNCTIONS) {
@@ -94,8 +94,8 @@ fn number(digits: &str) -> u64 {
     u64::from_str_radix(digits, 16).expect("an address")
 }
 
-/// Returns the instruction pointers of a stopped process's threads: the last field of each one's
-/// `syscall`.
+/// The instruction pointers of a stopped process's threads, from the last field of each `syscall`
+/// file.
 fn places(id: u32) -> Vec<u64> {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("it is there").flatten();
     let place = |thread: fs::DirEntry| {
@@ -105,7 +105,7 @@ fn places(id: u32) -> Vec<u64> {
     threads.filter_map(place).collect()
 }
 
-/// Returns the offset of a function in an ELF image of 64 bits, by its table of dynamic symbols.
+/// The offset of a function in a 64-bit ELF image, from its dynamic symbol table.
 fn symbol(image: &[u8], name: &str) -> u64 {
     const DYNAMIC_SYMBOLS: u64 = 11;
     let long = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().expect("eight bytes"));

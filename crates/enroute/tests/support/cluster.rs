@@ -13,8 +13,8 @@ use super::process::PATIENCE;
 
 pub const NODES: usize = 3;
 
-/// Nodes take each other for gone, and refuse everything, no sooner: a busy machine may keep one
-/// waiting for seconds. An option given later replaces it.
+/// Timeout after which nodes consider each other failed and refuse requests: a busy machine may
+/// delay one for seconds. A later option overrides it.
 const GONE: [&str; 2] = ["--cluster-node-timeout", "15000"];
 
 /// Three nodes that agree on the owners of all slots, with further options of redis-server.
@@ -26,8 +26,8 @@ pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {
     Some(nodes)
 }
 
-/// Starts this number of nodes with the same number of slots each; redis-cli makes no cluster of
-/// two and is slow with many.
+/// Starts this many nodes with the same number of slots each; redis-cli creates no cluster of two
+/// and is slow with many.
 pub fn even(count: usize, options: &[&str]) -> Option<Vec<Redis>> {
     let all = [&["--cluster-enabled", "yes"], &GONE[..], options].concat();
     let nodes: Vec<Redis> = (0..count).map(|_| Redis::start_with(&all)).collect::<Option<_>>()?;
@@ -35,8 +35,8 @@ pub fn even(count: usize, options: &[&str]) -> Option<Vec<Redis>> {
     Some(nodes)
 }
 
-/// Gives nodes that know nothing of each other the same number of slots each, and has them meet at
-/// these addresses.
+/// Gives nodes without a cluster the same number of slots each, and introduces them to each other
+/// at these addresses.
 pub fn spread(nodes: &[Redis], addresses: &[SocketAddr]) {
     let cluster = |what: &str| redis::cmd("CLUSTER").arg(what).to_owned();
     let first = |number: usize| 16_384 * number / nodes.len();
@@ -55,15 +55,15 @@ pub fn spread(nodes: &[Redis], addresses: &[SocketAddr]) {
     agree(&nodes.iter().map(Redis::address).collect::<Vec<_>>());
 }
 
-/// Three nodes, each behind a link of its own: only its address is announced for a node, so
-/// clients, movers and MIGRATE all take it. Only the nodes' own bus does not.
+/// Three nodes, each behind a link: only the link's address is announced for a node, so that
+/// clients, movers and MIGRATE use it. Only the cluster bus does not.
 pub struct Linked {
     pub nodes: Vec<Redis>,
     pub links: Vec<RelayHandle>,
 }
 
 impl Linked {
-    /// With more of redis-server's options.
+    /// As `start`, with options of redis-server.
     pub fn start(options: &[&str]) -> Option<Self> {
         cluster(options).map(Self::before)
     }
@@ -82,21 +82,22 @@ impl Linked {
         self.links.iter().map(RelayHandle::local_addr).collect()
     }
 
-    /// Waits until every node says that the cluster is complete, and where each is.
+    /// Waits until every node reports a complete cluster with the announced addresses.
     pub fn agree(&self) {
         agree(&self.nodes.iter().map(Redis::address).collect::<Vec<_>>());
         agree_on(&self.nodes.iter().map(Redis::address).collect::<Vec<_>>(), &self.addresses());
     }
 }
 
-/// A link before a node.
+/// A link in front of a node.
 pub fn link(node: SocketAddr) -> RelayHandle {
     let mut config = RelayConfig::new(node);
     config.handshake = false;
     Relay::start(config).expect("a relay")
 }
 
-/// Puts a link between the bus of a node and the other nodes; `others` use one already.
+/// Puts a link between the bus of a node and the other nodes; the buses of `others` have one
+/// already.
 pub fn bus_behind_link(nodes: &mut [Redis], node: usize, others: &[usize]) -> RelayHandle {
     let mut bus = nodes[node].address();
     bus.set_port(bus.port() + 10_000);
@@ -106,7 +107,7 @@ pub fn bus_behind_link(nodes: &mut [Redis], node: usize, others: &[usize]) -> Re
     let id = id(&mut connection(nodes[node].address()));
     let knows = |other: usize| {
         let told = told(&mut connection(nodes[other].address()), &id);
-        // A name may follow.
+        // A host name may follow.
         told[0].split(',').next().is_some_and(|address| address.ends_with(&format!("@{port}")))
     };
     let started = Instant::now();
@@ -117,20 +118,19 @@ pub fn bus_behind_link(nodes: &mut [Redis], node: usize, others: &[usize]) -> Re
     link
 }
 
-/// Returns a node's description of another, after its name: address, flags, primary of the replica,
-/// …
+/// A node's description of another node, without its ID: address, flags, primary of the replica, …
 pub fn told(node: &mut redis::Connection, id: &str) -> Vec<String> {
     let text: String = redis::cmd("CLUSTER").arg("NODES").query(node).expect("nodes");
     let line = text.lines().find_map(|line| line.strip_prefix(id)).expect("it knows it");
     line.split_ascii_whitespace().map(str::to_owned).collect()
 }
 
-/// A node's name.
+/// The ID of a node.
 pub fn id(node: &mut redis::Connection) -> String {
     redis::cmd("CLUSTER").arg("MYID").query(node).expect("its name")
 }
 
-/// Waits until every node says that they are at these addresses.
+/// Waits until every node reports these addresses.
 pub fn agree_on(nodes: &[SocketAddr], announced: &[SocketAddr]) {
     let started = Instant::now();
     for node in nodes {
@@ -144,7 +144,7 @@ pub fn agree_on(nodes: &[SocketAddr], announced: &[SocketAddr]) {
     }
 }
 
-/// Three nodes of Valkey 9, with more of its options.
+/// Three nodes of Valkey 9, with these options.
 pub fn valkey(options: &[&str]) -> Option<Vec<Redis>> {
     let libraries = installed("python/lib");
     let program = std::fs::read_dir(&libraries).ok().and_then(|mut found| {
@@ -161,7 +161,7 @@ pub fn valkey(options: &[&str]) -> Option<Vec<Redis>> {
     Some(nodes)
 }
 
-/// Makes nodes that know nothing of each other a cluster, and waits until they agree.
+/// Creates a cluster of nodes without one, and waits until they agree.
 pub fn join(nodes: &[SocketAddr]) -> Option<()> {
     let Some(tool) = on_path("redis-cli") else { return absent("redis-cli is not on PATH") };
     let output = Command::new(tool)
@@ -175,7 +175,7 @@ pub fn join(nodes: &[SocketAddr]) -> Option<()> {
     Some(())
 }
 
-/// Waits until every node says that the cluster is complete.
+/// Waits until every node reports a complete cluster.
 pub fn agree(nodes: &[SocketAddr]) {
     let started = Instant::now();
     for node in nodes {

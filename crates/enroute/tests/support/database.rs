@@ -11,7 +11,7 @@ use super::enroute::program;
 use super::origins::absent;
 use super::process::Process;
 
-/// A running `enroute db` in a directory of its own. Dropping it kills it.
+/// A running `enroute db` with its own directory. Dropping it kills the process.
 pub struct Database {
     process: Option<Process>,
     address: SocketAddr,
@@ -26,12 +26,12 @@ impl Database {
         Self::start_with(&[])
     }
 
-    /// With more of its options, for example `&["--password", "secret"]`.
+    /// As `start`, with further options, for example `&["--password", "secret"]`.
     pub fn start_with(options: &[&str]) -> Self {
         Self::launch(options, None)
     }
 
-    /// The process first does what `script` says, in a mount namespace of its own; `$1` is the
+    /// As `start_with`, after the process has run `script` in its own mount namespace; `$1` is the
     /// database's directory. Needs root.
     pub fn start_after(script: &str, options: &[&str]) -> Self {
         Self::launch(options, Some(script.to_owned()))
@@ -46,17 +46,17 @@ impl Database {
         database
     }
 
-    /// Kills it as `kill -9` does. What it keeps on disk is there for [`Self::bring_up`].
+    /// Kills it as `kill -9` does. Its files remain for [`Self::bring_up`].
     pub fn bring_down(&mut self) {
         self.process = None;
     }
 
-    /// Starts it again on what it kept, where it was.
+    /// Starts it again with its files, at the same address.
     pub fn bring_up(&mut self) {
         self.bring_up_with(&[]);
     }
 
-    /// The same with more options.
+    /// As `bring_up`, with further options.
     pub fn bring_up_with(&mut self, more: &[&str]) {
         let process = Process::start(self.command(self.address).args(more));
         let Some(line) = process.stderr_line(" stores its data in ") else {
@@ -67,7 +67,7 @@ impl Database {
         self.process = Some(process);
     }
 
-    /// Starts another one on what it keeps, which has to refuse that; what it says.
+    /// Starts another process on its files, which has to fail; returns its standard error.
     pub fn refusal(&self, more: &[&str]) -> String {
         let anywhere = "127.0.0.1:0".parse().expect("an address");
         let process = Process::start(self.command(anywhere).args(more));
@@ -84,7 +84,8 @@ impl Database {
         let mut command = match &self.before {
             None => Command::new(program()),
             Some(script) => {
-                // Every step replaces the one before: the process that is started is the database.
+                // Each step replaces the process (`exec`): the process that is started becomes the
+                // database.
                 let script = format!("set -e; {script}; shift; exec \"$@\"");
                 let mut command = Command::new("unshare");
                 command.args(["--mount", "sh", "-c", &script, "sh"]);
@@ -101,7 +102,7 @@ impl Database {
         self.address
     }
 
-    /// Returns the directory of its data and of the test's files.
+    /// The directory of its data and of the test's files.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -112,7 +113,7 @@ impl Database {
     }
 
     /// Flips a bit of the record of `key` on disk, `behind` bytes after the start of its name;
-    /// returns file and offset of the record as errors name them.
+    /// returns file and offset of the record as errors state them.
     pub fn flip(&self, key: &str, behind: u64) -> String {
         let name = [b"\0", key.as_bytes()].concat();
         for shard in 0..4 {
@@ -120,7 +121,7 @@ impl Database {
             let files = fs::read_dir(self.directory.path().join("data").join(&shard));
             for file in files.expect("a shard").flatten() {
                 let bytes = fs::read(file.path()).expect("its data");
-                // Records begin at sixteen bytes, names 24 behind that.
+                // Records are aligned to sixteen bytes, and the name is at offset 24.
                 let begins = |&at: &usize| bytes[at + 24..].starts_with(&name);
                 let end = bytes.len().saturating_sub(24 + name.len());
                 let Some(at) = (0..end).step_by(16).find(begins) else { continue };
@@ -148,30 +149,30 @@ impl Database {
         client.get_connection().expect("the database listens")
     }
 
-    /// Returns the address of its admin endpoint, if it was started with one.
+    /// The address of its admin endpoint, if it was started with one.
     pub fn admin(&self) -> SocketAddr {
         let line = self.process().stderr_line("admin: http://").expect("started with --admin");
         let address = line.trim_start_matches("admin: http://").trim_end_matches('/');
         address.parse().expect("an address")
     }
 
-    /// For its process id, its output and signals.
+    /// The process, for its ID, its output and signals.
     pub fn process(&self) -> &Process {
         self.process.as_ref().expect("it is up")
     }
 
-    /// Asks it to end with SIGTERM and waits until it has.
+    /// Sends SIGTERM and waits until it has ended.
     pub fn terminate(&mut self) {
         let ended = self.process.take().expect("it is up").terminate();
         assert!(ended.status.success(), "{}", ended.stderr);
     }
 }
 
-/// An authority, and a certificate of its for both ends: `localhost` and 127.0.0.1.
+/// An authority, and a certificate signed by it for both sides: `localhost` and 127.0.0.1.
 pub struct Certificates(TemporaryDirectory);
 
 impl Certificates {
-    /// None, with the reason printed, where openssl is absent.
+    /// `None`, with the reason printed, without openssl.
     pub fn create() -> Option<Self> {
         if on_path("openssl").is_none() {
             return absent("openssl is not on PATH");

@@ -1,10 +1,10 @@
-//! Temporary directories, and where the repository and its installed tools are.
+//! Temporary directories, and the paths of the repository and its installed tools.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
-/// A directory of this test alone, removed when dropped.
+/// A directory of one test, removed when dropped.
 pub struct TemporaryDirectory(PathBuf);
 
 impl TemporaryDirectory {
@@ -12,7 +12,7 @@ impl TemporaryDirectory {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("enroute-test-{}-{number}", process::id()));
-        // Left by a process that was killed and had the same id.
+        // Left by a killed process that had the same ID.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Self(path)
@@ -29,7 +29,7 @@ impl Drop for TemporaryDirectory {
     }
 }
 
-/// A path under `.deps/`, where `deps.sh` installs.
+/// A path under `.deps/`, where `deps.sh` installs tools.
 pub fn installed(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps").join(relative)
 }

@@ -1,4 +1,4 @@
-//! A name server on loopback, for one domain and the hosts in it, which are all on loopback.
+//! A name server on loopback, for one domain whose hosts are all on loopback.
 
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -18,13 +18,13 @@ pub struct NameServer {
 }
 
 impl NameServer {
-    /// Says that the service `_mongodb._tcp` of every domain is at these hosts and ports, and
-    /// `text`. None, after saying why, where the right to do so is missing.
+    /// Reports these hosts and ports for the service `_mongodb._tcp` of every domain, and the TXT
+    /// record `text`. `None`, with the reason printed, without the right to do so.
     pub fn start(hosts: Vec<(String, u16)>, text: &'static str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() || on_path("unshare").is_none() {
             return absent("a name server needs root and unshare");
         }
-        // No other process of a test has this address of loopback.
+        // No other test process has this loopback address.
         let [_, high, middle, low] = std::process::id().to_be_bytes();
         let address = Ipv4Addr::new(127, 128 | high, middle, low.max(2));
         let socket = match UdpSocket::bind((address, 53)) {
@@ -44,7 +44,7 @@ impl NameServer {
         Some(Self { directory })
     }
 
-    /// The `/etc/resolv.conf` that names it.
+    /// A `resolv.conf` that names it.
     pub fn file(&self) -> PathBuf {
         self.directory.path().join("resolv.conf")
     }
@@ -73,10 +73,10 @@ fn answer(question: &[u8], hosts: &[(String, u16)], text: &str) -> Vec<u8> {
         _ => Vec::new(),
     };
     let count = u8::try_from(records.len()).expect("few");
-    // A reply without an error, to one question.
+    // A reply without an error to one question.
     let mut reply = [&question[..2], &[0x81, 0x80, 0, 1, 0, count, 0, 0, 0, 0], asked].concat();
     for record in records {
-        // Of the name that was asked, IN, for a minute.
+        // For the name in the question, class IN, TTL of a minute.
         reply.extend([0xc0, 12, kind.to_be_bytes()[0], kind.to_be_bytes()[1], 0, 1, 0, 0, 0, 60]);
         reply.extend(u16::try_from(record.len()).expect("short").to_be_bytes());
         reply.extend(record);

@@ -1,5 +1,5 @@
-//! An edge with what is around it: certificates made by openssl, an origin whose answers the test
-//! says, and curl and openssl as its clients.
+//! An edge with its environment: certificates made by openssl, an origin with the test's responses,
+//! and curl and openssl as its clients.
 
 use std::{
     collections::HashMap,
@@ -22,7 +22,7 @@ use super::{
 use super::workshop::{Workshop, workshop};
 
 impl Workshop {
-    /// The lines of a `[[edge.site]]` for `domain`, whose key is in its file.
+    /// The lines of an `[[edge.site]]` for `domain`, whose key is in a file.
     pub fn site(&self, domain: &str, origin: SocketAddr) -> String {
         let key = self.path(&format!("{domain}.key"));
         self.site_with_key(domain, origin, &format!("file:{}", key.display()))
@@ -37,7 +37,7 @@ impl Workshop {
         )
     }
 
-    /// Starts an edge on a free port, with `sites` and what else `options` says of `[edge]`.
+    /// Starts an edge on a free port, with `sites` and further `options` of `[edge]`.
     pub fn start(&self, options: &str, sites: &str) -> Edge<'_> {
         let enroute =
             Enroute::start_with_config(&["edge", "--log", "info"], &config(options, sites));
@@ -55,7 +55,8 @@ pub fn config(options: &str, sites: &str) -> String {
     )
 }
 
-/// An edge of `shop.example` before an origin that counts its answers and says what `answer` says.
+/// An edge of `shop.example` with an origin that counts its responses and returns those of
+/// `answer`.
 pub fn with_edge(
     options: &str,
     site: &str,
@@ -96,14 +97,14 @@ impl Answer {
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value)
     }
 
-    /// Returns the entry of this cache in `Cache-Status`.
+    /// The entry of this cache in `Cache-Status`.
     pub fn cache(&self) -> &str {
         self.header("cache-status").trim_start_matches("enroute; ")
     }
 }
 
 impl Edge<'_> {
-    /// Runs curl for a URL of `domain`; what it said if it failed.
+    /// Runs curl for a URL of `domain`; an error is curl's standard error.
     pub fn try_curl(&self, domain: &str, path: &str, options: &[&str]) -> Result<Answer, String> {
         let port = self.address.port();
         let output = Command::new("curl")
@@ -124,12 +125,12 @@ impl Edge<'_> {
         Ok(Answer { status: status.expect("a status"), head, body })
     }
 
-    /// The same; panics if it fails.
+    /// As `try_curl`; panics on an error.
     pub fn curl(&self, domain: &str, path: &str, options: &[&str]) -> Answer {
         self.try_curl(domain, path, options).unwrap_or_else(|said| panic!("{path}: {said}"))
     }
 
-    /// Returns the output of `openssl s_client` for a handshake, and for `request` if there is one.
+    /// The output of `openssl s_client` for a handshake, and for `request` if it is not empty.
     pub fn openssl(&self, domain: &str, options: &str, request: &str) -> String {
         let command = format!(
             "openssl s_client -connect {} -servername {domain} -CAfile {domain}.pem {options}",
@@ -144,7 +145,7 @@ impl Edge<'_> {
             .spawn()
             .expect("a shell");
         let mut stdin = child.stdin.take().expect("piped");
-        // It may have ended already, of an alert.
+        // It may have ended already because of an alert.
         let _ = stdin.write_all(request.as_bytes());
         if request.is_empty() {
             drop(stdin);
@@ -154,7 +155,7 @@ impl Edge<'_> {
         String::from_utf8_lossy(&said).into_owned()
     }
 
-    /// Returns a counter of the admin endpoint.
+    /// A counter of the admin endpoint.
     pub fn counted(&self, name: &str) -> u64 {
         let stats = self.statistics();
         stats["edge"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {stats}"))
@@ -188,13 +189,13 @@ impl Asked {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// Returns whether the text is in any of its headers.
+    /// Whether the text is in any of its headers.
     pub fn says(&self, text: &str) -> bool {
         self.headers.iter().any(|(name, value)| name.contains(text) || value.contains(text))
     }
 }
 
-/// An HTTP origin that answers what the test says, and remembers what it was asked.
+/// An HTTP origin that returns the test's responses, and records the requests.
 pub struct Origin {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -202,12 +203,12 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// `answer` gives status, header lines and body. It ends with the process of the test.
+    /// `answer` returns status, header lines and body. The origin ends with the test process.
     pub fn start(answer: impl Fn(&Asked) -> (u16, String, String) + Send + Sync + 'static) -> Self {
         Self::start_at("127.0.0.1:0", answer)
     }
 
-    /// The same at an address of the network that the caller is in.
+    /// As `start`, at an address of the caller's network namespace.
     pub fn start_at(
         address: &str,
         answer: impl Fn(&Asked) -> (u16, String, String) + Send + Sync + 'static,
@@ -228,7 +229,7 @@ impl Origin {
         Self { address, asked, gone }
     }
 
-    /// From now on connections end without an answer.
+    /// From now on connections are closed without a response.
     pub fn go(&self) {
         self.gone.store(true, SeqCst);
     }
@@ -282,7 +283,7 @@ fn serve(
     }
 }
 
-/// Waits until `condition` holds; panics when it never does.
+/// Waits until `condition` holds; panics after a timeout.
 pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {

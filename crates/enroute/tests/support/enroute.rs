@@ -1,4 +1,4 @@
-//! The real binary, as a user runs it.
+//! The real binary, started as by a user.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::{fs, thread};
 use super::directory::TemporaryDirectory;
 use super::process::{Ended, PATIENCE, Process};
 
-/// A running `enroute`. Dropping it kills it.
+/// A running `enroute`. Dropping it kills the process.
 pub struct Enroute {
     process: Process,
     directory: TemporaryDirectory,
@@ -20,7 +20,7 @@ pub struct Enroute {
 /// Its configuration file.
 const CONFIG: &str = "enroute.toml";
 
-/// A running `enroute cache`, and where its clients connect.
+/// A running `enroute cache`, and the addresses of its listeners.
 pub struct Cache {
     enroute: Enroute,
     addresses: Vec<SocketAddr>,
@@ -30,22 +30,22 @@ pub struct Cache {
 pub type Statistics = HashMap<String, f64>;
 
 impl Cache {
-    /// In front of `origin` (`redis://…` or `mongodb://…`), with what else `toml` says. Listens
-    /// where the kernel lets it.
+    /// Starts a cache in front of `origin` (`redis://…` or `mongodb://…`) with the further options
+    /// `toml`. It listens on a free port.
     pub fn start(scheme: &str, origin: SocketAddr, toml: &str) -> Self {
         Self::start_all(&[(scheme, origin, "")], toml)
     }
 
-    /// A listener for each scheme and origin, each with options of its own.
+    /// A listener for each scheme and origin, each with its own options.
     pub fn start_all(listeners: &[(&str, SocketAddr, &str)], toml: &str) -> Self {
         Self::run(&program(), listeners, toml)
     }
 
-    /// The same by another build of the program.
+    /// As `start_all`, with another build of the program.
     pub fn run(program: &Path, listeners: &[(&str, SocketAddr, &str)], toml: &str) -> Self {
         let mut text = toml.to_owned();
-        // The first read of a lease is not a hit. A test that counts hits and says nothing of the
-        // lease must not depend on how long it takes.
+        // The first read of a lease is not a hit. A test that counts hits and does not set the
+        // lease must not depend on its own duration.
         if !text.contains("authorization_lease") {
             const LEASE: &str = "[storage]\nauthorization_lease = \"60min\"\n";
             match text.find("[storage]\n") {
@@ -67,7 +67,7 @@ impl Cache {
                 let line = enroute.stderr_line(&format!("-> {origin}"));
                 let (listens, _) = line.split_once(" -> ").expect("address and origin");
                 let (_, address) = listens.split_once("://").expect("a scheme");
-                // What follows says that there is TLS, and for which server names.
+                // The address may be followed by TLS and the server names.
                 let address = address.split(['/', ' ']).next().unwrap_or_default();
                 address.parse().expect("an address")
             })
@@ -91,19 +91,19 @@ impl Cache {
         client.get_connection().expect("the cache listens")
     }
 
-    /// Returns the present counters: waits for statistics that are younger than the call.
+    /// The present counters: waits for statistics that are newer than the call.
     pub fn statistics(&self) -> Statistics {
         self.statistics_once(|_| true)
     }
 
-    /// Waits until what it has counted is as `expected`. Panics, with the last, if it never is.
+    /// Waits until `expected` is true of the statistics; panics with the last ones after a timeout.
     pub fn statistics_once(&self, expected: impl Fn(&Statistics) -> bool) -> Statistics {
         let stdout = || self.enroute.process().stdout();
         let seen = stdout().lines().count();
         let started = Instant::now();
         loop {
             let text = stdout();
-            // The line that was being written at the call may have older values.
+            // A line that was being written during the call may have older values.
             let fresh = text.lines().skip(seen + 1).last().map(parse_statistics);
             match fresh {
                 Some(statistics) if expected(&statistics) => return statistics,
@@ -122,22 +122,22 @@ impl Cache {
         self.statistics()["hits"]
     }
 
-    /// For its output and for signals.
+    /// The process, for its output and for signals.
     pub fn process(&self) -> &Process {
         self.enroute.process()
     }
 
-    /// The first log line that contains `part`, waiting for it.
+    /// Waits for the first log line that contains `part`.
     pub fn log_line(&self, part: &str) -> String {
         self.enroute.stderr_line(part)
     }
 
-    /// Asks it to end, and how it did.
+    /// Sends SIGTERM; returns the exit status and the output.
     pub fn terminate(self) -> Ended {
         self.enroute.terminate()
     }
 
-    /// Waits for its end.
+    /// Waits until it has ended.
     pub fn wait(self) -> Ended {
         self.enroute.wait()
     }
@@ -163,17 +163,17 @@ pub struct Answer {
 }
 
 impl Enroute {
-    /// `enroute ARGUMENTS…`, in a directory of its own.
+    /// Starts `enroute ARGUMENTS…` in its own directory.
     pub fn start(arguments: &[&str]) -> Self {
         Self::run(&program(), arguments, None)
     }
 
-    /// `enroute ARGUMENTS… --config FILE`, the file holding `toml`.
+    /// Starts `enroute ARGUMENTS… --config FILE`, with a file that contains `toml`.
     pub fn start_with_config(arguments: &[&str], toml: &str) -> Self {
         Self::run(&program(), arguments, Some(toml))
     }
 
-    /// The same in a mount namespace of its own, where `resolver` is `/etc/resolv.conf`.
+    /// As `start_with_config`, in its own mount namespace, with `resolver` as `/etc/resolv.conf`.
     pub fn start_resolving(resolver: &Path, arguments: &[&str], toml: &str) -> Self {
         let enter = "mount --bind \"$1\" /etc/resolv.conf; shift; exec \"$@\"";
         let (resolver, program) = (resolver.display().to_string(), program());
@@ -182,7 +182,7 @@ impl Enroute {
         Self::run(Path::new("unshare"), &[&first[..], arguments].concat(), Some(toml))
     }
 
-    /// Changes the file it was started with.
+    /// Replaces its configuration file.
     pub fn write_config(&self, toml: &str) {
         fs::write(self.directory.path().join(CONFIG), toml).expect("a writable directory");
     }
@@ -199,39 +199,40 @@ impl Enroute {
         Self { process: Process::start(&mut command), directory }
     }
 
-    /// Waits until every address accepts. Each is connected to once, which the binary will count.
+    /// Waits until every address accepts connections. Each gets one connection, which the binary
+    /// counts.
     ///
-    /// Panics, with what it said, when it ends before that.
+    /// Panics with the output if the process ends before that.
     pub fn accepting(&mut self, addresses: &[SocketAddr]) {
         for &address in addresses {
             self.process.accepting(address);
         }
     }
 
-    /// The first line of standard error that contains `part`, waiting for it.
+    /// Waits for the first line of standard error that contains `part`.
     ///
-    /// Panics, with what it said, when it ends without such a line.
+    /// Panics with the output if the process ends without such a line.
     pub fn stderr_line(&self, part: &str) -> String {
         self.process.stderr_line(part).unwrap_or_else(|| {
             panic!("enroute said nothing of {part:?}, but:\n{}", self.process.stderr())
         })
     }
 
-    /// The first line of standard output that contains `part`, waiting for it. Panics likewise.
+    /// Waits for the first line of standard output that contains `part`; panics likewise.
     pub fn stdout_line(&self, part: &str) -> String {
         self.process.stdout_line(part).unwrap_or_else(|| {
             panic!("enroute printed nothing of {part:?}; it said:\n{}", self.process.stderr())
         })
     }
 
-    /// Returns the address of its admin endpoint, after it has been logged.
+    /// The address of its admin endpoint; waits until it is logged.
     pub fn admin_address(&self) -> SocketAddr {
         let line = self.stderr_line("admin: http://");
         let address = line.trim_start_matches("admin: http://").trim_end_matches('/');
         address.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
-    /// Returns the address of its first listener of this protocol, after it has been logged.
+    /// The address of its first listener of this protocol; waits until it is logged.
     pub fn listen_address(&self, protocol: &str) -> SocketAddr {
         let scheme = format!("{protocol}://");
         let line = self.stderr_line(&scheme);
@@ -239,12 +240,12 @@ impl Enroute {
         address.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
     }
 
-    /// For its output so far and for signals.
+    /// The process, for its output so far and for signals.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// Asks it to end with SIGTERM, and how it did.
+    /// Sends SIGTERM; returns the exit status and the output.
     pub fn terminate(self) -> Ended {
         self.process.terminate()
     }
@@ -255,21 +256,21 @@ impl Enroute {
     }
 }
 
-/// GET `path` from the admin side at `address`.
+/// GET `path` from the admin endpoint at `address`.
 ///
-/// Panics when nothing sensible answers.
+/// Panics without a valid response.
 pub fn admin(address: SocketAddr, path: &str) -> Answer {
     ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
 }
 
-/// POST `body` to `path` of the admin side at `address`. Panics likewise.
+/// POST `body` to `path` of the admin endpoint at `address`. Panics likewise.
 pub fn admin_post(address: SocketAddr, path: &str, body: &str) -> Answer {
     let length = body.len();
     let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {length}");
     ask(address, &format!("{head}\r\n\r\n{body}"))
 }
 
-/// Sends one whole request as it stands. Panics likewise.
+/// Sends one whole request unchanged. Panics likewise.
 pub fn ask(address: SocketAddr, request: &str) -> Answer {
     let mut connection = TcpStream::connect(address).expect("the admin side accepts");
     connection.set_read_timeout(Some(PATIENCE)).expect("a timeout");

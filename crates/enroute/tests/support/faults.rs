@@ -7,40 +7,40 @@ use std::time::Duration;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-/// Longest wait before a fault begins.
+/// Maximum delay before a fault begins.
 const DELAY_MAX_MS: u64 = 300;
-/// Longest time that one lasts.
+/// Maximum duration of a fault.
 pub const LASTS_MAX_MS: u64 = 1_500;
 
-/// How many times as many rounds as asked a busy machine is given.
+/// Maximum factor by which a busy machine may exceed the requested number of rounds.
 const TIMES_MAX: usize = 4;
 
-/// Returns the number of rounds until every ordered pair of `faults` faults has occurred.
+/// The number of rounds until every ordered pair of `faults` faults has occurred.
 pub const fn rounds(faults: usize) -> usize {
     faults * (faults - 1)
 }
 
-/// Numbers of the `rounds` rounds, and of more while the history of them does not say enough: on a
-/// busy machine clients do little in a round.
+/// Numbers of the `rounds` rounds, and of further ones while the history does not prove enough: on
+/// a busy machine clients do little in a round.
 pub fn rounds_until(rounds: usize, says_enough: impl Fn() -> bool) -> impl Iterator<Item = usize> {
     (0..rounds * TIMES_MAX).take_while(move |&round| round < rounds || !says_enough())
 }
 
-/// Two of them: every pair in turn.
+/// The two faults of a round: every pair in turn.
 pub fn pair<F: Copy>(faults: &[F], round: usize) -> [F; 2] {
     let first = round % faults.len();
     let second = (first + 1 + round / faults.len() % (faults.len() - 1)) % faults.len();
     [faults[first], faults[second]]
 }
 
-/// After what time a fault begins, and how long it lasts.
+/// The delay before a fault, and its duration.
 pub fn times(random: &mut Pcg64Mcg) -> (Duration, Duration) {
     let mut millis = |most: u64| Duration::from_millis(random.random_range(0..most));
     (millis(DELAY_MAX_MS), millis(LASTS_MAX_MS))
 }
 
-/// Two of them, every pair in turn, each in a thread of its own: the second often begins while the
-/// first lasts. Returns when both are over.
+/// Runs two of the faults, every pair in turn, each in its own thread: the second often begins
+/// during the first. Returns when both are over.
 pub fn two_at_once<F: Copy + Debug + Send>(
     faults: &[F],
     round: usize,

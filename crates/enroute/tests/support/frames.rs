@@ -43,13 +43,13 @@ impl Side {
         }
     }
 
-    /// Asks in words, none of which has a blank.
+    /// Sends a command given as words without blanks; returns the reply.
     pub fn words(&mut self, line: &str) -> Vec<u8> {
         let args: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         self.ask(&args)
     }
 
-    /// Returns the push messages received before the answer to a PING of ours.
+    /// The push messages that arrive before the reply to a PING.
     pub fn pushed(&mut self) -> Vec<String> {
         let mut heard = vec![self.words("ping")];
         while !heard.last().is_some_and(|reply| {
@@ -57,7 +57,7 @@ impl Side {
         }) {
             heard.push(self.hear());
         }
-        // Notices of one command come in no promised order.
+        // The order of the notifications of one command is unspecified.
         let last = heard.len() - 1;
         heard[..last].sort();
         heard.iter().map(|reply| reply.escape_ascii().to_string()).collect()

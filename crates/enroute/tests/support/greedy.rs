@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Says as much of it as the server takes.
+/// Sends as much as the server reads.
 pub fn insist(address: SocketAddr, pieces: impl Iterator<Item = Vec<u8>>) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the server listens");
     stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");

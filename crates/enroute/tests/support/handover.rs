@@ -1,18 +1,18 @@
-//! While a slot changes its owner, the engine of Valkey lets two nodes answer reads of it
-//! (`docs/guide/bounds.md`, State layer): its source continues until it has learned over the
-//! bus that the target has taken the slot. The source logs that time.
+//! While a slot changes its owner, Valkey lets two nodes serve reads of it (`docs/guide/bounds.md`,
+//! State layer): its source continues until it has learned over the cluster bus that the target has
+//! taken the slot. The source logs that time.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const DAY_MS: i64 = 86_400_000;
-/// Times in the log are whole milliseconds.
+/// Resolution of the times in the log.
 const RESOLUTION: Duration = Duration::from_millis(1);
 
-/// Part of the first line that a process logs.
+/// Part of the first log line of a process.
 const STARTS: &str = " is starting ";
 
-/// The source of a slot's move may answer reads although its target takes writes.
+/// A period in which the source of a move may serve reads although its target accepts writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handover {
     pub slots: (usize, usize),
@@ -21,7 +21,7 @@ pub struct Handover {
     pub ends: Duration,
 }
 
-/// Returns all handovers of which a node was the source, by its log, whose times are UTC.
+/// All handovers whose source was this node, from its log, whose times are UTC.
 pub fn handovers(log: &str, start: SystemTime) -> Vec<Handover> {
     let mut open: HashMap<&str, _> = HashMap::new();
     let mut found = Vec::new();
@@ -29,7 +29,7 @@ pub fn handovers(log: &str, start: SystemTime) -> Vec<Handover> {
         let Some(at) = time_of_day_ms(line).map(|at| since(start, at)) else { continue };
         if line.contains(STARTS) {
             // Killed before it was informed. After its restart it serves no client for two seconds,
-            // and is informed in that time.
+            // and is informed within that time.
             found.extend(open.drain().map(|(_, granted)| until(granted, at)));
         }
         let Some((job, slots)) = export(line) else { continue };

@@ -1,7 +1,7 @@
 //! Histories of reads, writes and deletes, and the checker's verdict on them.
 //!
-//! Each client records its requests and replies, with times of one clock; `checker` (porcupine)
-//! says whether one copy of the data could have answered so.
+//! Each client records its requests and replies with times of one clock; `checker` (porcupine)
+//! decides whether the history is linearizable.
 
 use std::env;
 use std::fs::File;
@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use super::directory::{TemporaryDirectory, installed};
 use super::origins::absent;
 
-/// The client that kills an origin, which deletes what the origin has not kept.
+/// The pseudo-client whose operation is the kill of an origin, which deletes what was not
+/// persistent.
 pub const KILLS: usize = 1_000;
 
 /// The operations of one client, in order.
@@ -23,7 +24,7 @@ pub struct Recorder {
     operations: Vec<Operation>,
 }
 
-/// One operation; a history is any number of them.
+/// One operation; a history is a list of them.
 pub struct Operation {
     client: usize,
     key: usize,
@@ -35,7 +36,7 @@ pub struct Operation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The value read; none if the key is absent.
+    /// The value read; `None` if the key is absent.
     Read(Option<u64>),
     Write(u64),
     Delete,
@@ -52,7 +53,7 @@ pub enum Outcome {
 }
 
 impl Recorder {
-    /// For one of the clients, all with the same `start`.
+    /// A recorder for one of the clients, all with the same `start`.
     pub fn new(client: usize, start: Instant) -> Self {
         Self { client, start, operations: Vec::new() }
     }
@@ -70,7 +71,7 @@ impl Recorder {
         done.is_some()
     }
 
-    /// Does something that deletes all those keys.
+    /// Records the deletion of all these keys by `act`.
     pub fn record_deletes(&mut self, keys: Range<usize>, act: impl FnOnce()) {
         let call_ns = self.start.elapsed().as_nanos();
         act();
@@ -92,7 +93,7 @@ impl Recorder {
 }
 
 impl Operation {
-    /// The key, when it was asked for, and when that was answered, if it is a read.
+    /// For a read: the key, and the times of request and reply.
     pub fn read(&self) -> Option<(usize, Duration, Duration)> {
         let time = |ns: u128| Duration::from_nanos(ns as u64);
         let reads = matches!(self.what, What::Read(_));
@@ -125,11 +126,11 @@ pub struct Verdict {
     pub linearizable: bool,
     /// The number of operations of the history.
     pub operations: usize,
-    /// Its first line, and after a violation the operations that show it.
+    /// Its first line, and after a violation the operations that prove it.
     pub text: String,
 }
 
-/// Asks the checker; None, with the reason printed, where it is not installed.
+/// Runs the checker; `None`, with the reason printed, if it is not installed.
 pub fn check(operations: &[Operation]) -> Option<Verdict> {
     let program = checker()?;
     let directory = TemporaryDirectory::create();
@@ -154,19 +155,19 @@ pub fn check(operations: &[Operation]) -> Option<Verdict> {
     Some(Verdict { linearizable, operations: operations.len(), text })
 }
 
-/// Maximum number of runs of a test: a busy machine may need several until the event that it waits
-/// for has occurred.
+/// Maximum number of runs of a test: on a busy machine several may be needed until the required
+/// event has occurred.
 const RUNS_MAX: u64 = 10;
 
-/// The seeds of the runs of a test. The first is 1 or what `ENROUTE_SEED` says.
+/// The seeds of the runs of a test. The first is `ENROUTE_SEED`, or 1.
 pub fn seeds() -> Range<u64> {
     let first = env::var("ENROUTE_SEED").map_or(1, |seed| seed.parse().expect("a number"));
     first..first + RUNS_MAX
 }
 
-/// Runs one seed after the other until together `hits_min` answers came from a cache; with fewer,
+/// Runs one seed after the other until in total `hits_min` replies came from a cache; with fewer,
 /// the histories would prove little. Each history must be linearizable. A run without a result ends
-/// it.
+/// the test.
 pub fn are_linearizable(hits_min: u64, mut run: impl FnMut(u64) -> Option<(Verdict, u64)>) {
     let mut sum = 0;
     for seed in seeds() {
@@ -180,7 +181,7 @@ pub fn are_linearizable(hits_min: u64, mut run: impl FnMut(u64) -> Option<(Verdi
     panic!("only {sum} hits in {RUNS_MAX} runs");
 }
 
-/// Returns the path of the checker; None, with the reason printed, where it is not installed.
+/// The path of the checker; `None`, with the reason printed, if it is not installed.
 pub fn checker() -> Option<std::path::PathBuf> {
     let program = installed("bin/checker");
     if program.is_file() { Some(program) } else { absent("the checker is not installed") }

@@ -1,5 +1,5 @@
-//! A key server with everything around it: authority, certificates, keys, database, policy. What is
-//! made and asked comes from foreign tools, openssl and curl.
+//! A key server with its environment: authority, certificates, keys, database, policy. Keys and
+//! requests are made by third-party tools, openssl and curl.
 
 use std::{net::SocketAddr, ops::Deref, process::Command};
 
@@ -13,7 +13,7 @@ use super::{
     workshop::{Workshop, workshop},
 };
 
-/// A policy which allows `edge1.example` everything.
+/// A policy that allows `edge1.example` everything.
 pub const EVERYTHING: &str = "\
 premaster_decryption = true
 [[edge]]
@@ -44,10 +44,10 @@ pub struct KeyServer {
 }
 
 impl Site {
-    /// None, with the reason printed, where a tool is absent.
+    /// `None`, with the reason printed, if a tool is not installed.
     pub fn create() -> Option<Self> {
         let workshop = workshop()?;
-        // It is killed at once where a test asks for it, and keeps its keys.
+        // The database keeps its keys when a test kills it.
         let site = Self { database: Database::start_with(&["--sync", "always"]), workshop };
         site.certificate("ca", "ec");
         site.signed("localhost", "ca");
@@ -57,7 +57,8 @@ impl Site {
         Some(site)
     }
 
-    /// A private key `NAME.key` and its public half `NAME.pub`; `how` are genpkey's options.
+    /// Creates a private key `NAME.key` and its public half `NAME.pub`; `how` are genpkey's
+    /// options.
     pub fn key(&self, name: &str, how: &str) {
         self.sh(&format!(
             "openssl genpkey {how} -out {name}.key && \
@@ -65,13 +66,13 @@ impl Site {
         ));
     }
 
-    /// Imports `NAME.key`; its id.
+    /// Imports `NAME.key`; returns its ID.
     pub fn import(&self, name: &str, options: &[&str]) -> String {
         let file = format!("{name}.key");
         let ended = self.run(&[&["import"], &self.vault()[..], options, &[&file]].concat());
         assert!(ended.status.success(), "{}", ended.stderr);
         let id = ended.stdout[..64].to_owned();
-        // The edge's identifier of the key, computed by another tool.
+        // The edge's ID of the key, computed by another tool.
         let expected = self.sh(&format!(
             "openssl pkey -in {name}.key -pubout -outform DER | openssl dgst -sha256 -r"
         ));
@@ -79,13 +80,13 @@ impl Site {
         id
     }
 
-    /// The record of a key as the database has it; empty if it has none.
+    /// The record of a key in the database; empty if there is none.
     pub fn record(&self, id: &str) -> Vec<u8> {
         let name = format!("enroute:key:{id}");
         redis::cmd("GET").arg(name).query(&mut self.database.connection()).expect("an answer")
     }
 
-    /// Puts another record in its place.
+    /// Replaces the record of a key.
     pub fn set_record(&self, id: &str, record: &[u8]) {
         let (name, mut connection) = (format!("enroute:key:{id}"), self.database.connection());
         redis::cmd("SET").arg(name).arg(record).exec(&mut connection).expect("it is stored");
@@ -98,19 +99,19 @@ impl Site {
         ["--database", Box::leak(database.into_boxed_str()), "--kek-file", "kek"]
     }
 
-    /// `enroute keyserver ARGUMENTS…`, not started yet.
+    /// The command `enroute keyserver ARGUMENTS…`, not started.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_enroute"));
         command.arg("keyserver").args(arguments).current_dir(self.path(""));
         command
     }
 
-    /// `enroute keyserver ARGUMENTS…`, to its end.
+    /// Runs `enroute keyserver ARGUMENTS…` to its end.
     pub fn run(&self, arguments: &[&str]) -> Ended {
         Process::start(&mut self.command(arguments)).wait()
     }
 
-    /// The usual options of `serve`, but those that are among `options`.
+    /// The usual options of `serve`, except those in `options`.
     fn serve_arguments<'a>(&self, options: &[&'a str]) -> Vec<&'a str> {
         let vault = self.vault();
         let usual = [
@@ -128,27 +129,27 @@ impl Site {
         ["serve"].into_iter().chain(usual).chain(options.iter().copied()).collect()
     }
 
-    /// `enroute keyserver serve`, which is expected to end by itself.
+    /// Runs `enroute keyserver serve`, which is expected to fail.
     pub fn serve_in_vain(&self, options: &[&str]) -> Ended {
         self.run(&self.serve_arguments(options))
     }
 
-    /// `enroute keyserver serve` on a port the kernel chose.
+    /// Starts `enroute keyserver serve` on a free port.
     pub fn serve(&self, options: &[&str]) -> KeyServer {
         KeyServer::started(Process::start(&mut self.command(&self.serve_arguments(options))))
     }
 
-    /// The same from a shell that has run `before`.
+    /// As `serve`, from a shell that has executed `before`.
     pub fn serve_after(&self, before: &str) -> KeyServer {
         self.serve_by(&format!("{before}; exec"))
     }
 
-    /// The same, started by another program.
+    /// As `serve`, started by another program.
     pub fn serve_by(&self, starter: &str) -> KeyServer {
         self.serve_by_with(starter, &[])
     }
 
-    /// The same with these options.
+    /// As `serve_by`, with these options.
     pub fn serve_by_with(&self, starter: &str, options: &[&str]) -> KeyServer {
         let arguments = self.serve_arguments(options).join(" ");
         let program = env!("CARGO_BIN_EXE_enroute");
@@ -170,8 +171,8 @@ impl Site {
         )
     }
 
-    /// Returns the configuration of the edge `edge1.example` for requests to `server` on
-    /// `connections` connections.
+    /// The configuration of the edge `edge1.example` for requests to `server` on `connections`
+    /// connections.
     pub fn configuration(&self, server: &KeyServer, connections: usize) -> ClientConfiguration {
         ClientConfiguration {
             address: server.address.to_string(),
@@ -188,12 +189,12 @@ impl Site {
         Client::new(self.configuration(server, connections)).expect("certificates")
     }
 
-    /// POSTs `body` with curl as `edge`; what is printed, then the status.
+    /// POSTs `body` with curl as `edge`; returns the output and the status.
     pub fn post(&self, server: &KeyServer, edge: &str, body: &str) -> (String, u16) {
         self.curl(server, edge, &["--data-binary", body])
     }
 
-    /// curl with the certificates of `edge` and these options.
+    /// Runs curl with the certificates of `edge` and these options.
     pub fn curl(&self, server: &KeyServer, edge: &str, options: &[&str]) -> (String, u16) {
         let output = Command::new("curl")
             .args(["-sS", "--max-time", "30", "-w", "\n%{http_code}", "--cacert", "ca.pem"])
@@ -208,7 +209,7 @@ impl Site {
         (body.to_owned(), status.parse().expect("a number"))
     }
 
-    /// The output in the answer to `body`, decoded. Panics if it is an error.
+    /// The decoded output in the reply to `body`. Panics if it is an error.
     pub fn output(&self, server: &KeyServer, body: &str) -> Vec<u8> {
         let (answer, status) = self.post(server, "edge1.example", body);
         assert_eq!(status, 200, "{answer}");
@@ -217,7 +218,7 @@ impl Site {
             .unwrap_or_else(|refusal| panic!("{refusal}: {}", server.process.stderr()))
     }
 
-    /// The error in the answer to `body` of `edge`.
+    /// The error in the reply to `body` from `edge`.
     pub fn refusal(&self, server: &KeyServer, edge: &str, body: &str) -> String {
         let (answer, status) = self.post(server, edge, body);
         assert_eq!(status, 200, "{answer}");
@@ -239,7 +240,7 @@ impl KeyServer {
         &self.process
     }
 
-    /// Has it read policy, keyring and audit log again, and waits until it has.
+    /// Makes it reload policy, keyring and audit log, and waits until it has.
     pub fn reload(&self) {
         let count = || self.process.stderr().matches("SIGHUP: policy").count();
         let before = count();
@@ -255,7 +256,7 @@ impl KeyServer {
         self.process.terminate()
     }
 
-    /// Ends it as a failed assertion in a library would.
+    /// Aborts it, as a failed assertion in a library would.
     pub fn abort(self) -> Ended {
         self.process.signal("ABRT");
         self.process.wait()
@@ -272,7 +273,7 @@ pub fn request(id: &str, scheme: Scheme) -> Request {
     }
 }
 
-/// Returns the runtime for the connections of a [`Client`].
+/// The runtime for the connections of a [`Client`].
 pub fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }

@@ -1,4 +1,4 @@
-//! Many memcached clients on few keys while the path to the origin breaks: their history.
+//! The history of many memcached clients on few keys while the path to the origin breaks.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use super::process::PATIENCE;
 const CLIENTS: usize = 16;
 pub const KEYS: usize = 50;
 const BUSY_KEYS: usize = 10;
-/// Before an address is tried again at which nothing listens.
+/// Pause before another attempt to connect to an address without a listener.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A path to the origin that may break.
@@ -29,7 +29,7 @@ pub fn path_to(origin: SocketAddr, seed: u64) -> RelayHandle {
     Relay::start(config).expect("a relay")
 }
 
-/// Clients of `address` make this number of requests together, while `relay` has faults.
+/// Clients of `address` make `operations` requests in total, while `relay` has faults.
 pub fn record(
     address: SocketAddr,
     relay: &RelayHandle,
@@ -54,8 +54,7 @@ pub fn record(
     })
 }
 
-/// Clients of `address` send one request after another, with a pause after each, until `trouble`
-/// ends.
+/// Clients of `address` send requests with a pause after each, until `trouble` ends.
 pub fn record_during(
     address: SocketAddr,
     seed: u64,
@@ -154,7 +153,7 @@ impl Client {
             let told = sent.ok().and_then(|()| reply(&mut used, fenced));
             let Some((line, value)) = told else { return unknown };
             if line.starts_with("SERVER_ERROR") {
-                // It was not sent to the origin, which cannot be reached.
+                // The origin is unreachable, so the request was not sent.
                 thread::sleep(PAUSE);
                 return unknown;
             }

@@ -1,6 +1,6 @@
-//! MongoDB's messages, as little of them as a scripted origin and a raw client need.
+//! MongoDB's messages, as far as a scripted origin and a raw client need them.
 //!
-//! Deliberately not `wire::mongo`: a test must not share its subject's mistakes.
+//! It does not use `wire::mongo`: a test must not share the defects of the code under test.
 
 use std::io::{self, Cursor, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -77,15 +77,15 @@ impl Compressor {
 pub struct Message {
     pub request_id: i32,
     pub response_to: i32,
-    /// In a request: no reply is wanted. In a reply: another follows unasked.
+    /// In a request: no reply is wanted. In a reply: another reply follows.
     pub more_to_come: bool,
-    /// The compression algorithm, present or former.
+    /// The compression algorithm of the message, or of the received message that it was.
     pub compressor: Option<Compressor>,
-    /// An OP_QUERY or its OP_REPLY, as drivers use for their first message.
+    /// An OP_QUERY or its OP_REPLY, which drivers use for their first message.
     pub legacy: bool,
-    /// Which array of the body travels apart from it, in a section of kind 1.
+    /// The array of the body that is sent separately, in a section of kind 1.
     pub sequence: Option<String>,
-    /// The command or its reply, with what travelled apart.
+    /// The command or its reply, including the separate section.
     pub body: Document,
 }
 
@@ -108,11 +108,11 @@ impl Message {
         self.body.keys().next().map_or("", String::as_str)
     }
 
-    /// The next message, or None where the other side closed between two.
+    /// Reads the next message; `None` if the peer closed the connection between two messages.
     ///
     /// # Errors
     ///
-    /// The connection's, and `InvalidData` for what is no message.
+    /// Errors of the connection, and `InvalidData` for invalid messages.
     pub fn read(from: &mut impl Read) -> io::Result<Option<Self>> {
         let mut header = [0; HEADER_BYTES];
         if from.read(&mut header[..1])? == 0 {
@@ -174,11 +174,11 @@ impl Message {
         Ok(message)
     }
 
-    /// Writes it whole.
+    /// Writes the message.
     ///
     /// # Errors
     ///
-    /// The connection's.
+    /// Errors of the connection.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let (mut opcode, mut body) = if self.legacy { self.legacy_body() } else { self.msg_body() };
         if let Some(compressor) = self.compressor {
@@ -259,7 +259,7 @@ impl Client {
         reply.body
     }
 
-    /// Sends a message under the next request id, which is returned.
+    /// Sends a message with the next request ID; returns the ID.
     pub fn send(&mut self, mut message: Message) -> i32 {
         self.request_id += 1;
         message.request_id = self.request_id;
@@ -267,7 +267,7 @@ impl Client {
         self.request_id
     }
 
-    /// The next message, or None at the end of the connection.
+    /// The next message, or `None` at the end of the connection.
     pub fn receive(&mut self) -> Option<Message> {
         Message::read(&mut self.connection).expect("a message or the end")
     }

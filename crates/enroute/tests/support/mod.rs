@@ -1,8 +1,8 @@
 //! External processes that tests need: real origins, a scripted one, the real binary.
 //!
 //! Each folder of tests is one binary, whose `main.rs` has `mod support`. Read `origins` first.
-//! Everything listens on loopback, on a port the kernel chose; everything is waited for, nothing
-//! slept for; everything ends with its handle.
+//! Everything listens on loopback, on a free port; tests wait for conditions, not for time; every
+//! process ends with its handle.
 //!
 //! ```ignore
 //! let Some(redis) = crate::support::origins::Redis::start() else { return };
@@ -13,7 +13,7 @@
 //! let ended = enroute.terminate();
 //! assert!(ended.status.success(), "{}", ended.stderr);
 //! ```
-// Each folder compiles its own copy and uses some of it.
+// Each folder compiles its own copy and uses a part of it.
 #![allow(dead_code, unreachable_pub)]
 
 pub mod attacks;

@@ -1,4 +1,4 @@
-//! Many MongoDB clients on few documents: their replies.
+//! The history of many MongoDB clients on few documents.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,7 +18,7 @@ use super::process::PATIENCE;
 const CLIENTS: usize = 8;
 pub const KEYS: usize = 20;
 
-/// Clients of `address` ask for one thing after the other while it `goes_on`, and rest after each.
+/// Clients of `address` send requests while `goes_on` is true, with a pause after each.
 pub fn record(
     address: SocketAddr,
     seed: u64,
@@ -34,8 +34,7 @@ pub fn record(
     })
 }
 
-/// Clients of `address` ask for one thing after the other, with a pause after each, until `trouble`
-/// ends.
+/// Clients of `address` send requests with a pause after each, until `trouble` ends.
 pub fn record_during(
     address: SocketAddr,
     seed: u64,
@@ -104,8 +103,7 @@ fn client_of(address: SocketAddr) -> Client {
     Client::with_options(options).expect("good options")
 }
 
-/// Returns the outcome of a write: an answer, even an error, determines it; a lost connection does
-/// not.
+/// The outcome of a write: any reply, even an error, determines it; a lost connection does not.
 fn outcome<T>(written: &Result<T, Error>) -> Outcome {
     match written.as_ref().map_err(|error| &*error.kind) {
         Ok(_) => Outcome::Succeeded,

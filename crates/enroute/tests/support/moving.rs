@@ -1,5 +1,5 @@
-//! Many clients of agents, few keys, slots that never rest, and everything dies now and then:
-//! nodes, agents, links, the movers of slots. The replies of clients form a history.
+//! The history of many clients of agents on few keys, while slots move continually and components
+//! are killed: nodes, agents, links, movers.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use super::state::{Agent, by_hand, placer, said, slot_of};
 
 const CLIENTS: usize = 12;
 const AGENTS: usize = 2;
-/// Slots that move, by the tag of their keys.
+/// Tags of the keys of the slots that move.
 const GROUPS: [&str; 4] = ["{group:0}", "{group:1}", "{group:2}", "{group:3}"];
 const MIX: Mix = Mix {
     reads: 50,
@@ -34,13 +34,13 @@ const MIX: Mix = Mix {
     name: |key| format!("{}:{key}", GROUPS[key % GROUPS.len()]),
     leaves_of: None,
 };
-/// Nothing is copied: what an agent reads from a copy may be older than a write through another one
+/// No copies: a read from a copy may be older than a write through another agent
 /// (`state_copies_are_coherent.rs`).
 const AGENT_OPTIONS: [&str; 2] = ["--report-period", "0"];
-/// One mover in this number is killed.
+/// One in this many movers is killed.
 const KILLED_OF: usize = 4;
 
-/// Longest step of a node's clock, either way.
+/// Maximum step of a node's clock, in either direction.
 const STEP_MAX_S: i64 = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,23 +49,23 @@ pub enum Engine {
     Valkey,
 }
 
-/// A history to be made.
+/// The parameters of a history.
 pub struct History {
     pub engine: Engine,
-    /// Which build the agents are of.
+    /// The program of the agents.
     pub agents: PathBuf,
     pub lasts: Duration,
     pub operations_min: usize,
     /// Delay of the messages between nodes.
     pub bus_delay: Duration,
-    /// Things that go wrong at a time.
+    /// Number of simultaneous faults.
     pub faults_at_once: usize,
-    /// What happens is drawn from it; `ENROUTE_SEED`, or 0.
+    /// The seed of the random choices: `ENROUTE_SEED`, or 0.
     pub seed: u64,
 }
 
 impl History {
-    /// With one fault at a time.
+    /// A history with one fault at a time.
     pub fn new(engine: Engine, lasts: Duration, operations_min: usize) -> Self {
         Self {
             engine,
@@ -78,12 +78,12 @@ impl History {
         }
     }
 
-    /// Makes it, with slots closed in the end; nothing where something is not installed.
+    /// Records the history, with all slots closed at the end; `None` if a tool is not installed.
     pub fn run(&self) -> Option<Verdict> {
         history::checker()?;
         let seed = self.seed;
         eprintln!("seed {seed}");
-        // Acknowledged writes survive the end of a node.
+        // Acknowledged writes survive the kill of a node.
         let options = ["--appendonly", "yes", "--appendfsync", "always"];
         let nodes = match self.engine {
             Engine::Redis => cluster(&options),
@@ -93,7 +93,7 @@ impl History {
         let _buses = self.slow_down(&mut nodes);
         let mut linked = Linked::before(nodes);
         let nodes = linked.addresses();
-        // It goes when what is in it has gone.
+        // Declared before the agents, so that it is dropped after them.
         let group = if self.faults_at_once > 1 { Cgroup::make("agents") } else { None };
         let mut agents: Vec<Agent> =
             (0..AGENTS).map(|_| Agent::run(&self.agents, &nodes, &AGENT_OPTIONS)).collect();
@@ -130,7 +130,7 @@ impl History {
         // The final state is part of the history.
         let last = Client::new(CLIENTS, addresses[0], &MIX, seed, start);
         let (are_read, in_the_end) = last.read_all();
-        assert!(are_read, "an agent does not answer in the end");
+        assert!(are_read, "an agent does not answer at the end");
         history.extend(in_the_end);
         if self.engine == Engine::Valkey {
             let logs = linked.nodes.iter().map(Redis::log);
@@ -154,7 +154,7 @@ impl History {
         buses
     }
 
-    /// Causes this number of simultaneous faults until it ends; ends all of them.
+    /// Causes this number of simultaneous faults until the history ends, and ends all of them.
     fn make_trouble(
         &self,
         linked: &mut Linked,
@@ -171,7 +171,7 @@ impl History {
         while !is_over() {
             sleep(1_500, &mut random);
             let first = random.random_range(0..NODES);
-            // Different ones.
+            // Distinct victims.
             let victims = (0..self.faults_at_once).map(|number| (first + number) % NODES);
             let faults: Vec<(Fault, usize)> = victims
                 .map(|victim| (Fault::some(&mut random, self.faults_at_once), victim))
@@ -200,7 +200,7 @@ impl History {
 /// Limits the agents to their present memory for a while.
 fn press(group: Option<&Cgroup>, agents: &[Agent], random: &mut Pcg64Mcg) {
     let Some(group) = group else { return };
-    // They may have been started anew.
+    // They may have been restarted.
     agents.iter().for_each(|agent| group.take(agent.process().id()));
     group.press(Duration::from_millis(random.random_range(0..1_000)));
 }
@@ -222,7 +222,7 @@ impl Fault {
         match random.random_range(0..if at_once == 1 { 10 } else { 12 }) {
             0..4 => Self::Cut,
             4..6 => Self::AgentKilled,
-            // The disk work of the nodes takes most of the available time.
+            // Killed less often, because the nodes' disk work takes most of the time.
             6..8 if at_once == 1 => Self::AgentKilled,
             6 => Self::NodeStopped,
             7 => Self::LeaseOver,
@@ -245,7 +245,7 @@ impl Fault {
             Self::NodeKilled => linked.nodes[victim].bring_down(),
             Self::NodeStopped => linked.nodes[victim].process().signal("STOP"),
             Self::ClockStepped => {
-                // Leases expire early, or late.
+                // Leases expire early or late.
                 let seconds = random.random_range(-STEP_MAX_S..=STEP_MAX_S);
                 let clock = Clock::of(linked.nodes[victim].process());
                 clock.iter().for_each(|clock| clock.set_ahead(seconds));
@@ -258,7 +258,7 @@ impl Fault {
                     let connected = client.get_connection_with_timeout(limit);
                     let Ok(mut direct) = connected else { continue };
                     if direct.set_read_timeout(Some(limit)).is_ok() {
-                        // Of two that do not have it.
+                        // For the two nodes without the key it has no effect.
                         let _ = redis::cmd("DEL").arg("{enroute}:placer").exec(&mut direct);
                     }
                 }
@@ -282,11 +282,11 @@ impl Fault {
 pub struct Seen {
     over: AtomicBool,
     operations: AtomicUsize,
-    /// All slots went where they were sent.
+    /// All slots reached their targets.
     moved: AtomicUsize,
-    /// Something stood against it: a node or a link was down.
+    /// The move failed: a node or a link was down.
     failed: AtomicUsize,
-    /// Killed in the middle, and a placer took over.
+    /// The mover was killed, and a placer took over.
     killed: AtomicUsize,
 }
 
@@ -306,8 +306,8 @@ impl Seen {
     }
 }
 
-/// Leaves out reads that the engine may have answered at the source of a slot which was its
-/// target's already.
+/// Leaves out reads that the engine may have served at the source of a slot that already belonged
+/// to its target.
 fn leave_out(history: &mut Vec<Operation>, handovers: impl Iterator<Item = Handover>) {
     let mut handovers: Vec<Handover> = handovers.collect();
     assert!(!handovers.is_empty(), "slots moved, and no node logged that it handed one over");
@@ -333,7 +333,7 @@ fn leave_out(history: &mut Vec<Operation>, handovers: impl Iterator<Item = Hando
     );
 }
 
-/// Moves all slots from node to node. The mover is killed now and then; a placer completes open
+/// Moves all slots from node to node. The mover is killed occasionally; a placer completes open
 /// moves.
 fn keep_moving(nodes: &[SocketAddr], seen: &Seen, seed: u64) {
     let mut random = Pcg64Mcg::seed_from_u64(seed.wrapping_add(1));
@@ -351,13 +351,13 @@ fn keep_moving(nodes: &[SocketAddr], seen: &Seen, seed: u64) {
             count.fetch_add(1, Relaxed);
             continue;
         }
-        // In the middle, unless it ends before it begins: a node is down.
+        // Kills it in the middle, unless it ends before: a node is down.
         let began = mover.stderr_line("slot=");
         thread::sleep(Duration::from_millis(random.random_range(0..20)));
         drop(mover);
         seen.killed.fetch_add(usize::from(began.is_some()), Relaxed);
         let next = placer(nodes, "next");
-        // The remaining lease of the killed mover.
+        // Waits for the remaining lease of the killed mover.
         while !next.stderr().contains("this placer leads") && !seen.is_over() {
             thread::sleep(Duration::from_millis(20));
         }

@@ -1,4 +1,4 @@
-//! Network namespaces of the test's own: without a name, so nothing can stay behind under one.
+//! Network namespaces of a test. They have no name, so that none is left behind.
 
 use std::fs::{File, read_link};
 use std::os::fd::AsFd;
@@ -11,12 +11,13 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::origins::absent;
 
-/// A network namespace, held by a process that ends with this handle, or with the test at the
-/// latest: it reads a pipe whose other end is here.
+/// A network namespace, held by a process that ends with this handle, or at the latest with the
+/// test: it reads from a pipe of the test.
 pub struct Namespace(Child);
 
 impl Namespace {
-    /// None, after saying why, where the right to make one is missing; with `CI=true` a failure.
+    /// `None`, with the reason printed, without the right to create one; with `CI=true`, fails
+    /// instead.
     pub fn make() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             return absent("network namespaces need root");
@@ -46,7 +47,7 @@ impl Namespace {
         format!("/proc/{}/ns/net", self.id()).into()
     }
 
-    /// Runs `work` inside; sockets and processes it makes stay inside.
+    /// Runs `work` inside; its sockets and processes stay inside.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
@@ -59,8 +60,8 @@ impl Namespace {
         })
     }
 
-    /// Runs a shell command inside and returns what it prints. Panics, with what it said, when it
-    /// fails.
+    /// Runs a shell command inside and returns its standard output. Panics with the output on
+    /// failure.
     pub fn sh(&self, command: &str) -> String {
         let output = self.run(|| Command::new("sh").args(["-ec", command]).output());
         let output = output.expect("a shell");
@@ -69,8 +70,8 @@ impl Namespace {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Joins it with `other` by a cable: `ours` and `theirs` are an interface's name and address
-    /// with prefix, as `("up", "10.0.0.1/24")`.
+    /// Connects it to `other` by a veth pair: `ours` and `theirs` are an interface's name and
+    /// address with prefix, as `("up", "10.0.0.1/24")`.
     pub fn join(&self, ours: (&str, &str), other: &Self, theirs: (&str, &str)) {
         let id = other.id();
         self.sh(&format!(

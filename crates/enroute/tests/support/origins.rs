@@ -1,7 +1,6 @@
-//! Real servers, one of each test: started on a free loopback port, ready when returned, gone when
-//! dropped.
+//! Real servers: started on a free loopback port, ready when returned, and ended when dropped.
 //!
-//! Where a server is not installed its `start` returns None and prints the reason, and the test
+//! If a server is not installed its `start` returns `None` and prints the reason, and the test
 //! returns early; with `CI=true` that is a failure instead. `make deps` installs them all.
 
 use std::env;
@@ -12,10 +11,10 @@ use std::process::Command;
 use super::directory::{TemporaryDirectory, installed, on_path};
 use super::process::{Process, free_address};
 
-/// redis-server 7.0, without persistence unless an option asks for it.
+/// redis-server 7.0, without persistence unless an option enables it.
 pub struct Redis {
     program: PathBuf,
-    /// None while it is down.
+    /// `None` while it is down.
     process: Option<Process>,
     address: SocketAddr,
     options: Vec<String>,
@@ -29,7 +28,7 @@ impl Redis {
         Self::start_with(&[])
     }
 
-    /// With more of redis-server's options, for example `&["--requirepass", "secret"]`.
+    /// As `start`, with options of redis-server, for example `&["--requirepass", "secret"]`.
     pub fn start_with(options: &[&str]) -> Option<Self> {
         let Some(program) = on_path("redis-server") else {
             return absent("redis-server is not on PATH");
@@ -37,14 +36,14 @@ impl Redis {
         Some(Self::run(program, options))
     }
 
-    /// The same by another program that takes its options.
+    /// As `start_with`, with another program that accepts the same options.
     pub fn run(program: PathBuf, options: &[&str]) -> Self {
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let directory = TemporaryDirectory::create();
         let address = free_address();
         let said = String::new();
         let mut redis = Self { program, process: None, address, options, directory, said };
-        // It cannot choose its port, and the chosen one may be taken in between.
+        // The port is chosen beforehand and may be taken by then.
         for _ in 0..5 {
             if redis.up() {
                 return redis;
@@ -54,23 +53,23 @@ impl Redis {
         panic!("redis-server does not start");
     }
 
-    /// Kills it. What it keeps on disk, and its address, are there for [`Self::bring_up`].
+    /// Kills it. Its files and its address remain for [`Self::bring_up`].
     pub fn bring_down(&mut self) {
         self.said.extend(self.process.take().map(Process::kill));
     }
 
-    /// All it has logged, in UTC.
+    /// Its whole log, with times in UTC.
     pub fn log(&self) -> String {
         let now = self.process.as_ref().map(Process::stdout);
         [&self.said[..], &now.unwrap_or_default()].concat()
     }
 
-    /// Starts it again where it was.
+    /// Starts it again at the same address.
     pub fn bring_up(&mut self) {
         assert!(self.up(), "redis-server does not start again");
     }
 
-    /// Sets one of its options, now and whenever it starts again.
+    /// Sets one of its options, for now and for all later starts.
     pub fn set(&mut self, option: &str, value: &str) {
         let set = redis::cmd("CONFIG").arg("SET").arg(option).arg(value).clone();
         set.query::<()>(&mut self.connection()).expect("an option that can be set");
@@ -98,29 +97,29 @@ impl Redis {
         self.address
     }
 
-    /// For the `redis` crate.
+    /// The URL for the `redis` crate.
     pub fn url(&self) -> String {
         format!("redis://{}/", self.address)
     }
 
-    /// A connection to it, with nothing of ours in between.
+    /// A direct connection to it.
     pub fn connection(&self) -> redis::Connection {
         let client = redis::Client::open(self.url()).expect("a URL");
         client.get_connection().expect("redis-server listens")
     }
 
-    /// For its process id, its output, and signals such as STOP and CONT.
+    /// The process, for its ID, its output, and signals such as STOP and CONT.
     pub fn process(&self) -> &Process {
         self.running().expect("it is up")
     }
 
-    /// The same; none while it is down.
+    /// The process; `None` while it is down.
     pub fn running(&self) -> Option<&Process> {
         self.process.as_ref()
     }
 }
 
-/// memcached 1.6, with nothing in it.
+/// memcached 1.6, empty.
 pub struct Memcached {
     program: PathBuf,
     process: Option<Process>,
@@ -137,7 +136,7 @@ impl Memcached {
         Some(memcached)
     }
 
-    /// Starts it where it was, with nothing in it.
+    /// Starts it at the same address, empty.
     pub fn bring_up(&mut self) {
         let port = self.address.port().to_string();
         let arguments = ["-u", "nobody", "-l", "127.0.0.1", "-U", "0", "-m", "64", "-p", &port];
@@ -146,12 +145,12 @@ impl Memcached {
         self.process = Some(process);
     }
 
-    /// Ends it with its connections.
+    /// Kills it and thereby its connections.
     pub fn bring_down(&mut self) {
         self.process = None;
     }
 
-    /// For signals such as STOP and CONT; none while it is down.
+    /// The process, for signals such as STOP and CONT; `None` while it is down.
     pub fn running(&self) -> Option<&Process> {
         self.process.as_ref()
     }
@@ -161,20 +160,20 @@ impl Memcached {
     }
 }
 
-/// A server with the MongoDB protocol.
+/// A server that speaks the MongoDB protocol.
 pub struct Mongo {
-    /// None while it is down.
+    /// `None` while it is down.
     process: Option<Process>,
     address: SocketAddr,
-    /// Starts it where it was.
+    /// The command that starts it again at the same address.
     again: Option<Command>,
     _directory: TemporaryDirectory,
 }
 
 impl Mongo {
-    /// FerretDB 1.24 on SQLite, announcing wire version 21: the faithful one. It knows no SCRAM,
-    /// compression, transactions, change streams or `$lookup`, and it scans: use string keys and
-    /// at most 5,000 documents a collection.
+    /// FerretDB 1.24 on SQLite, with wire version 21: the more faithful one. It has no SCRAM,
+    /// compression, transactions, change streams or `$lookup`, and it scans: use string keys and at
+    /// most 5,000 documents per collection.
     pub fn start_ferretdb() -> Option<Self> {
         let program = installed("bin/ferretdb");
         if !program.is_file() {
@@ -186,8 +185,8 @@ impl Mongo {
         Some(Self::started(&mut command, directory))
     }
 
-    /// mongo-java-server 1.47 in memory, announcing wire version 21: the fast one. It answers only
-    /// the legacy `isMaster`, not `hello`.
+    /// mongo-java-server 1.47 in memory, with wire version 21: the faster one. It answers only the
+    /// legacy `isMaster`, not `hello`.
     pub fn start_java() -> Option<Self> {
         let home = installed("mongo-java");
         if !home.join("MongoJava.class").is_file() {
@@ -202,12 +201,12 @@ impl Mongo {
         Some(mongo)
     }
 
-    /// Kills it. What mongo-java-server keeps is lost.
+    /// Kills it. The data of mongo-java-server are lost.
     pub fn bring_down(&mut self) {
         self.process = None;
     }
 
-    /// Starts mongo-java-server where it was.
+    /// Starts mongo-java-server again at the same address.
     pub fn bring_up(&mut self) {
         let again = self.again.as_mut().expect("a server that is started again");
         let process = Process::start(again);
@@ -229,12 +228,14 @@ impl Mongo {
         self.address
     }
 
-    /// For the `mongodb` crate; `directConnection` because there is no replica set to discover.
+    /// The URL for the `mongodb` crate; `directConnection`, because there is no replica set to
+    /// discover.
     pub fn url(&self) -> String {
         format!("mongodb://{}/?directConnection=true", self.address)
     }
 
-    /// For its process id, its output, and signals such as STOP and CONT; none while it is down.
+    /// The process, for its ID, its output, and signals such as STOP and CONT; `None` while it is
+    /// down.
     pub fn running(&self) -> Option<&Process> {
         self.process.as_ref()
     }
@@ -249,7 +250,7 @@ fn java_command(java: &Path, home: &Path, listen: &str) -> Command {
     command
 }
 
-/// Says why the test that asked is skipped, or fails it where everything must be present.
+/// Prints why a test is skipped; with CI=true, fails instead.
 pub fn absent<T>(why: &str) -> Option<T> {
     assert!(env::var("CI").as_deref() != Ok("true"), "{why}, and CI=true skips nothing");
     eprintln!("SKIPPED: {why}; `make deps` installs it");

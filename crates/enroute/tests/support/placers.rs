@@ -1,4 +1,4 @@
-//! Which placer moves slots, as seen by nodes (MONITOR), and a slot that takes long to move.
+//! Records which placer moves slots, as nodes see it (MONITOR); and a slot that takes long to move.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,13 +14,13 @@ use super::cluster::connection;
 use super::process::Process;
 use super::state::{by_hand, owner, said};
 
-/// The slot of {foo}.
+/// The slot of `{foo}`.
 pub const SLOT: usize = 12_182;
 
 /// Prefix of the channels of fences.
 const CHANNELS: &str = "enroute:lease:";
 
-/// Sets this number of keys of [`SLOT`].
+/// Sets this number of keys in [`SLOT`].
 pub fn load(nodes: &[SocketAddr], keys: usize) {
     let mut home = connection(nodes[owner(nodes, SLOT)]);
     let mut pipeline = redis::pipe();
@@ -30,7 +30,7 @@ pub fn load(nodes: &[SocketAddr], keys: usize) {
     pipeline.query::<()>(&mut home).expect("the owner takes them");
 }
 
-/// No slot is open, and one node has all keys.
+/// Asserts that no slot is open, and that one node has all keys.
 pub fn everything_is_there(nodes: &[SocketAddr], keys: usize) {
     let (output, text) = said(nodes, &["doctor"]);
     assert!(output.status.success() && text.contains("no slot is open"), "{text}");
@@ -38,19 +38,19 @@ pub fn everything_is_there(nodes: &[SocketAddr], keys: usize) {
     assert_eq!(nodes.iter().map(|node| count(*node)).sum::<usize>(), keys);
 }
 
-/// Keys of [`SLOT`] at a node.
+/// Number of keys of [`SLOT`] at a node.
 pub fn count(node: SocketAddr) -> usize {
     let keys = cmd("CLUSTER").arg("COUNTKEYSINSLOT").arg(SLOT).clone();
     keys.query(&mut connection(node)).expect("a count")
 }
 
-/// `enroute state move {foo} --to TO`, under way.
+/// Starts `enroute state move {foo} --to TO`.
 pub fn mover(nodes: &[SocketAddr], to: SocketAddr) -> Process {
     let to = to.to_string();
     Process::start(&mut by_hand(nodes, &["move", "{foo}", "--to", &to, "--log", "debug"]))
 }
 
-/// Records the MIGRATEs that nodes have executed, by the fence that their script named.
+/// Records the MIGRATEs that nodes have executed, by the fence that the script named.
 #[derive(Default)]
 pub struct Watch {
     /// Times of the first and the last MIGRATE of each fence.
@@ -61,7 +61,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches these nodes until what it returns is dropped.
+    /// Watches these nodes until the returned value is dropped.
     pub fn begin<'scope>(
         &'scope self,
         scope: &'scope thread::Scope<'scope, '_>,
@@ -111,7 +111,7 @@ impl Watch {
         }
     }
 
-    /// Returns the number of fences; panics if the commands of two fences overlap in time.
+    /// The number of fences; panics if the commands of two fences overlap in time.
     pub fn actors_one_after_the_other(&self) -> usize {
         let mut spans: Vec<(f64, f64)> = self.acted.lock().unwrap().values().copied().collect();
         spans.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -121,7 +121,7 @@ impl Watch {
         spans.len()
     }
 
-    /// The latest script with a MIGRATE that a node was sent, word for word.
+    /// The latest script with a MIGRATE that a node received.
     pub fn latest_script(&self) -> Vec<Vec<u8>> {
         let sent = self.sent.lock().unwrap();
         let line = sent.last().expect("one was sent");
@@ -130,7 +130,7 @@ impl Watch {
     }
 }
 
-/// Words as MONITOR shows them.
+/// Decodes words as MONITOR shows them.
 fn unquoted(words: &str) -> Vec<Vec<u8>> {
     let (mut found, mut bytes) = (Vec::new(), words.bytes());
     while let Some(byte) = bytes.next() {
@@ -162,7 +162,7 @@ fn word(bytes: &mut impl Iterator<Item = u8>) -> Vec<u8> {
     }
 }
 
-/// The end of watching.
+/// Ends the watching when dropped.
 pub struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

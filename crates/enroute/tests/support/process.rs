@@ -1,4 +1,4 @@
-//! A child process: its output collected line by line, its end certain.
+//! A child process whose output is collected line by line, and which is killed when dropped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Longer than any start or end takes on a busy machine: only something broken waits this long.
+/// Longer than any start or end on a busy machine: only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running program. Dropping it kills it, by its own process id, and waits for its end.
+/// A running program. Dropping it kills it by its process ID and waits for its end.
 pub struct Process {
     name: String,
     child: Child,
@@ -31,9 +31,9 @@ pub struct Ended {
 }
 
 impl Process {
-    /// Starts the command with nothing on standard input.
+    /// Starts the command with an empty standard input.
     ///
-    /// Panics when it cannot be started.
+    /// Panics if it cannot be started.
     pub fn start(command: &mut Command) -> Self {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command
@@ -52,12 +52,12 @@ impl Process {
         self.child.id()
     }
 
-    /// Memory resident now.
+    /// Present resident memory.
     pub fn resident_bytes(&self) -> usize {
         self.status_bytes("VmRSS:")
     }
 
-    /// The most memory that was ever resident.
+    /// Peak resident memory.
     pub fn peak_bytes(&self) -> usize {
         self.status_bytes("VmHWM:")
     }
@@ -70,14 +70,14 @@ impl Process {
         kilobytes.expect("a number") << 10
     }
 
-    /// The first line of standard output that contains `part`, waiting for it.
+    /// Waits for the first line of standard output that contains `part`.
     ///
-    /// None once standard output ended without one.
+    /// `None` if standard output ended without one.
     pub fn stdout_line(&self, part: &str) -> Option<String> {
         self.stdout.line(part)
     }
 
-    /// The first line of standard error that contains `part`, waiting for it.
+    /// Waits for the first line of standard error that contains `part`.
     pub fn stderr_line(&self, part: &str) -> Option<String> {
         self.stderr.line(part)
     }
@@ -92,7 +92,7 @@ impl Process {
 
     /// Waits until something accepts connections at `address`.
     ///
-    /// Panics, with what the process said, when it ends before that.
+    /// Panics with the output if the process ends before that.
     pub fn accepting(&mut self, address: SocketAddr) {
         let started = Instant::now();
         while TcpStream::connect(address).is_err() {
@@ -116,8 +116,8 @@ impl Process {
         assert!(sent.success(), "{kill}: {sent}");
     }
 
-    /// Stops it with SIGSTOP, and returns when none of its threads runs: delivery of the signal
-    /// takes time.
+    /// Stops it with SIGSTOP, and returns when none of its threads runs: signal delivery takes
+    /// time.
     pub fn stop(&self) {
         self.signal("STOP");
         let started = Instant::now();
@@ -136,22 +136,20 @@ impl Process {
         self.stdout.has_ended()
     }
 
-    /// Asks it to end with SIGTERM and waits until it has.
+    /// Sends SIGTERM and waits until it has ended.
     pub fn terminate(self) -> Ended {
         self.signal("TERM");
         self.wait()
     }
 
-    /// Ends it with SIGKILL; what it had said by then.
+    /// Kills it with SIGKILL; returns its output.
     pub fn kill(mut self) -> String {
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.stdout.finish()
     }
 
-    /// Waits until it has ended by itself.
-    ///
-    /// Waits for its end; panics after [`PATIENCE`].
+    /// Waits until it has ended; panics after [`PATIENCE`].
     pub fn wait(mut self) -> Ended {
         let started = Instant::now();
         let status = loop {
@@ -177,13 +175,13 @@ impl Drop for Process {
     }
 }
 
-/// Raises the limit of open files of this process, and of those it starts, to the system's maximum.
+/// Raises the limit of open files of this process and its children to the system's maximum.
 pub fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).expect("a soft limit");
 }
 
-/// All at once, each by a thread of its own; what comes of them.
+/// Runs `one` in `count` threads; returns the results.
 pub fn at_once<T: Send>(count: usize, one: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let one = &one;
     thread::scope(|scope| {
@@ -192,14 +190,14 @@ pub fn at_once<T: Send>(count: usize, one: impl Fn(usize) -> T + Sync) -> Vec<T>
     })
 }
 
-/// A loopback address without a listener that the kernel never picks as a free port: what was
-/// started there finds its place free when it starts again. Redis's bus, 10,000 ports above, does
-/// too.
+/// A loopback address without a listener, outside of the kernel's ephemeral ports, so that it is
+/// free again after the server on it was restarted. The same applies to Redis's bus, 10,000 ports
+/// above.
 pub fn free_address() -> SocketAddr {
     const FIRST: u32 = 10_000;
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     loop {
-        // Tests of other processes begin elsewhere.
+        // Tests in other processes begin elsewhere.
         let number = GIVEN.fetch_add(1, Ordering::Relaxed) + process::id() * 97;
         let address = SocketAddr::from(([127, 0, 0, 1], (FIRST + number % FIRST) as u16));
         if TcpListener::bind(address).is_ok() {
@@ -265,7 +263,7 @@ impl Output {
         self.shared.state.lock().unwrap().text.clone()
     }
 
-    /// Everything, once the other end is closed.
+    /// The whole output, once the other end is closed.
     fn finish(&mut self) -> String {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();

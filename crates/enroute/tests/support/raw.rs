@@ -1,12 +1,12 @@
-//! A connection that sends exactly the given bytes and returns exactly what it receives.
+//! A connection that sends exactly the given bytes and returns exactly the received ones.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
 use super::process::PATIENCE;
 
-/// The request that a Redis origin receives before the first request of each client, and the answer
-/// for a user with all rights.
+/// The query that a Redis origin receives before each client's first request, and the reply for a
+/// user with all rights.
 pub const CHECK: &str = "*3\r\n$3\r\nACL\r\n$7\r\nGETUSER\r\n$7\r\ndefault\r\n";
 pub const RIGHTS: &str = "*6\r\n$5\r\nflags\r\n*1\r\n$2\r\non\r\n$8\r\ncommands\r\n$5\r\n+@all\r\n\
     $4\r\nkeys\r\n$2\r\n~*\r\n";
@@ -22,12 +22,12 @@ impl Raw {
         Self(stream)
     }
 
-    /// Panics when the other side does not take it.
+    /// Sends the bytes; panics if the peer does not accept them.
     pub fn say(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.write_all(bytes.as_ref()).expect("the other side reads");
     }
 
-    /// Says a Redis command, given as words.
+    /// Sends a Redis command, given as words.
     pub fn command(&mut self, words: &str) {
         let words: Vec<&str> = words.split(' ').collect();
         let mut bytes = format!("*{}\r\n", words.len());
@@ -41,7 +41,7 @@ impl Raw {
         self.hear(reply);
     }
 
-    /// Panics unless exactly this comes next.
+    /// Panics unless exactly this is received next.
     pub fn hear(&mut self, expected: impl AsRef<[u8]>) {
         let expected = expected.as_ref();
         let mut heard = vec![0; expected.len()];
@@ -61,7 +61,7 @@ impl Raw {
         );
     }
 
-    /// What comes next and fits; nothing if that is the end.
+    /// The next bytes, up to the buffer's length; empty at the end of the connection.
     pub fn hear_at_most<'a>(&mut self, buffer: &'a mut [u8]) -> &'a [u8] {
         match self.0.read(buffer) {
             Ok(count) => &buffer[..count],
@@ -70,7 +70,7 @@ impl Raw {
         }
     }
 
-    /// The next line, with its end.
+    /// The next line, including its terminator.
     pub fn hear_line(&mut self) -> String {
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
@@ -81,26 +81,26 @@ impl Raw {
         String::from_utf8_lossy(&line).into_owned()
     }
 
-    /// Reads this number of bytes, whatever they are.
+    /// Reads this number of arbitrary bytes.
     pub fn hear_bytes(&mut self, count: usize) -> Vec<u8> {
         let mut heard = vec![0; count];
         self.0.read_exact(&mut heard).expect("that many bytes");
         heard
     }
 
-    /// Panics unless the other side has closed and said nothing more.
+    /// Panics unless the peer has closed the connection without further output.
     pub fn hear_end(&mut self) {
         let mut rest = [0; 256];
         match self.0.read(&mut rest) {
             Ok(0) => {}
             Ok(count) => panic!("heard {:?} instead of the end", show(&rest[..count])),
-            // Unread bytes at its close turn the end into a reset.
+            // Unread bytes turn the peer's close into a reset.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
             Err(error) => panic!("{error} instead of the end"),
         }
     }
 
-    /// Everything up to the end.
+    /// Reads until the end of the connection.
     pub fn hear_bytes_until_end(&mut self) -> Vec<u8> {
         let mut heard = Vec::new();
         match self.0.read_to_end(&mut heard) {
@@ -111,7 +111,7 @@ impl Raw {
         }
     }
 
-    /// Returns whether nothing has arrived, not even the end.
+    /// Whether nothing was received, not even the end of the connection.
     pub fn is_open(&mut self) -> bool {
         self.0.set_nonblocking(true).expect("an option of TCP");
         let nothing =
@@ -120,10 +120,10 @@ impl Raw {
         nothing
     }
 
-    /// Says that nothing more will be said.
+    /// Shuts down the sending side.
     pub fn end(&self) {
         match self.0.shutdown(Shutdown::Write) {
-            // The other side was faster, and its end was a reset.
+            // The peer has already reset the connection.
             Err(error) if error.kind() == ErrorKind::NotConnected => {}
             ended => ended.expect("an open connection"),
         }
@@ -145,8 +145,8 @@ fn show(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned()
 }
 
-/// The next connection of a cache to this origin that belongs to one of its clients. The cache's
-/// own, which watch the origin, stay open and are told nothing.
+/// The next connection to this origin that belongs to a client of the cache. The cache's own watch
+/// connections are kept open and get no reply.
 pub fn accept_client(origin: &TcpListener) -> TcpStream {
     loop {
         let (connection, _) = origin.accept().expect("the cache connects");
@@ -154,7 +154,8 @@ pub fn accept_client(origin: &TcpListener) -> TcpStream {
         let length = connection.peek(&mut first).expect("it says something");
         let said = String::from_utf8_lossy(&first[..length]);
         let watches = ["$4\r\nINFO\r\n", "$4\r\nAUTH\r\n", "enroute: watch"];
-        // Asked in another protocol, and with a ClientHello, when it leaves the watch unanswered.
+        // Probes of other protocols, among them a ClientHello, which follow if the watch gets no
+        // reply.
         let probes = said == "PING\r\n" || first[0] == 0x16;
         if !probes && !watches.iter().any(|mark| said.contains(mark)) {
             return connection;

@@ -1,5 +1,5 @@
-//! Many Redis clients on few keys while the path to the origin breaks and the origin is killed:
-//! what they were told.
+//! The history of many Redis clients on few keys while the path to the origin breaks and the origin
+//! is killed.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ const MIX: Mix = Mix {
     leaves_of: Some(1_000),
 };
 
-/// A server that is killed. Its acknowledged writes have to survive that.
+/// A server that is killed. Its acknowledged writes must survive that.
 pub trait Origin: Send {
     fn address(&self) -> SocketAddr;
     fn connection(&self) -> redis::Connection;
@@ -67,7 +67,7 @@ pub fn path_to(origin: &impl Origin, seed: u64) -> RelayHandle {
     Relay::start(config).expect("a relay")
 }
 
-/// Clients of `address` make this number of requests together, while `relay` and `origin` have
+/// Clients of `address` make `operations` requests in total, while `relay` and `origin` have
 /// faults.
 pub fn record(
     address: SocketAddr,
@@ -93,8 +93,7 @@ pub fn record(
     })
 }
 
-/// Clients of `address` send one request after another, with a pause after each, until `trouble`
-/// ends.
+/// Clients of `address` send requests with a pause after each, until `trouble` ends.
 pub fn record_during(
     address: SocketAddr,
     seed: u64,
@@ -115,13 +114,13 @@ pub fn record_during(
     })
 }
 
-/// Whether one more operation is asked for.
+/// Whether another operation is to be executed.
 fn take_one(left: &AtomicUsize) -> bool {
     let take = |left: usize| left.checked_sub(1);
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
-/// Breaks the path now and then, and the origin: says how often.
+/// Breaks the path and the origin occasionally; returns how often.
 fn make_trouble(
     origin: &mut impl Origin,
     relay: &RelayHandle,

@@ -1,8 +1,8 @@
-//! The primary of a replica set, in memory: what a feed needs and no server here offers, namely a
-//! change stream of the whole deployment whose position can be compared with the server's own.
+//! The primary of a replica set, in memory. No available server offers what a feed needs: a change
+//! stream of the whole deployment whose position can be compared with the server's.
 //!
-//! Records are found, inserted, replaced and deleted by `_id`, by any driver. Tests can hold its
-//! stream back, cut it, make it forget its history and refuse it.
+//! Any driver can find, insert, replace and delete records by `_id`. Tests can hold back its
+//! stream, cut it, delete its history and refuse it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -33,34 +33,34 @@ struct Stage {
 struct State {
     /// By namespace and `_id`.
     records: BTreeMap<(String, String), Document>,
-    /// All events, each at a time of its own: the first has 1.
+    /// All events; the first has time 1, and each later one the next.
     events: Vec<Document>,
-    /// Events up to this time are gone.
+    /// Events up to this time were deleted.
     forgotten: usize,
-    /// A majority is missing: later events are not reported.
+    /// Without a majority: events after this time are not reported.
     held_at: Option<usize>,
     streams: Vec<TcpStream>,
-    /// How each stream was opened.
+    /// The `$changeStream` stage of each stream.
     opened: Vec<Document>,
-    /// Reads by `_id` that reached it.
+    /// Number of reads by `_id` that reached it.
     reads: usize,
     kind: Kind,
     membership: Option<Membership>,
-    /// Number of times that it has changed.
+    /// Number of changes of the topology.
     version: i64,
     /// Connections are closed.
     is_down: bool,
     connections: Vec<TcpStream>,
 }
 
-/// What it says to a feed.
+/// Its behaviour towards a feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
     #[default]
     Primary,
     /// It belongs to no replica set.
     Standalone,
-    /// It lets no user open a change stream.
+    /// No user may open a change stream.
     Forbidding,
     /// A router of a sharded cluster.
     Mongos,
@@ -72,7 +72,7 @@ impl Replica {
         Self::start_with(kind, None)
     }
 
-    /// The same for clients that connect with TLS.
+    /// As `start`, for clients that connect with TLS.
     pub fn start_with(kind: Kind, tls: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
@@ -82,7 +82,7 @@ impl Replica {
         thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
                 let stage = Arc::clone(&theirs);
-                // A connection that breaks is the test's doing.
+                // A broken connection is intended by the test.
                 let tls = tls.clone();
                 thread::spawn(move || drop(stage.accept(&connection, tls)));
             }
@@ -94,19 +94,19 @@ impl Replica {
         self.address
     }
 
-    /// A driver's client of `address`: its own, or that of a cache before it.
+    /// A driver for `address`, which is the primary's or that of a cache in front of it.
     pub fn client(address: SocketAddr) -> mongodb::sync::Client {
         let url = format!("mongodb://{address}/?directConnection=true&retryWrites=false");
         mongodb::sync::Client::with_uri_str(url).expect("a URL")
     }
 
-    /// Reports nothing that is written from now on.
+    /// From now on no writes are reported.
     pub fn hold_stream(&self) {
         let mut state = self.stage.lock();
         state.held_at = Some(state.events.len());
     }
 
-    /// Reports everything again.
+    /// All writes are reported again.
     pub fn release_stream(&self) {
         self.stage.lock().held_at = None;
         self.stage.changed.notify_all();
@@ -119,7 +119,7 @@ impl Replica {
         }
     }
 
-    /// Forgets all events so far.
+    /// Deletes all events so far.
     pub fn forget_history(&self) {
         let mut state = self.stage.lock();
         state.forgotten = state.events.len();
@@ -139,12 +139,12 @@ impl Replica {
         self.stage.lock().opened.clone()
     }
 
-    /// Reads by `_id` that reached it.
+    /// Number of reads by `_id` that reached it.
     pub fn reads(&self) -> usize {
         self.stage.lock().reads
     }
 
-    /// Says this of its set from now on.
+    /// Changes the membership that it reports.
     pub fn belongs(&self, membership: Membership) {
         let mut state = self.stage.lock();
         (state.membership, state.version) = (Some(membership), state.version + 1);
@@ -152,17 +152,17 @@ impl Replica {
         self.stage.changed.notify_all();
     }
 
-    /// What it has.
+    /// The records.
     pub fn records(&self) -> BTreeMap<(String, String), Document> {
         self.stage.lock().records.clone()
     }
 
-    /// Has this, and nothing else.
+    /// Replaces all records.
     pub fn has(&self, records: BTreeMap<(String, String), Document>) {
         self.stage.lock().records = records;
     }
 
-    /// Closes all connections, and those that are made until [`Self::bring_up`].
+    /// Closes all connections, and new ones until [`Self::bring_up`].
     pub fn bring_down(&self) {
         let mut state = self.stage.lock();
         state.is_down = true;
@@ -236,7 +236,7 @@ impl Stage {
         }
     }
 
-    /// The events behind `position`, or what there is of them after `maxTimeMS`.
+    /// The events after `position`, or an empty batch after `maxTimeMS`.
     fn get_more(&self, request: &Document, position: &mut usize) -> Document {
         let patience = request.get_i64("maxTimeMS").expect("a feed says how long it waits");
         let until = Instant::now() + Duration::from_millis(patience.try_into().expect("positive"));
@@ -249,7 +249,7 @@ impl Stage {
             let end = state.held_at.unwrap_or(state.events.len());
             let left = until.saturating_duration_since(Instant::now());
             if *position < end || left.is_zero() {
-                // Two at most, so that a batch often ends in the middle.
+                // At most two, so that a batch often ends within a transaction.
                 let end = end.min(*position + 2);
                 let batch = state.events[*position..end].to_vec();
                 let reached = match end > *position {
@@ -322,7 +322,7 @@ impl State {
         doc! { "ok": 1.0, "n": 1, "nModified": 1 }
     }
 
-    /// What a member that is not the primary does not do.
+    /// The error for a request that a member other than the primary refuses.
     fn refusal(&self, command: &str, request: &Document) -> Option<Document> {
         let membership = self.membership.as_ref()?;
         let writes = matches!(command, "insert" | "update" | "delete");
@@ -362,7 +362,8 @@ impl State {
                 let version = doc! { "processId": process(number), "counter": self.version };
                 hello.insert("topologyVersion", version);
             }
-            // A driver that gets one leaves a question open, which this origin does not.
+            // A driver that receives a reply keeps a request pending, which this origin does not
+            // support.
             (None, _) if request.contains_key("comment") => {
                 hello.insert("topologyVersion", doc! { "processId": process(7), "counter": 6_i64 });
             }
@@ -425,7 +426,7 @@ fn timestamp(time: usize) -> Timestamp {
     Timestamp { time: 1_000, increment: time.try_into().expect("few events") }
 }
 
-/// The token of a stream that has nothing more up to `time`.
+/// The resume token of a stream that has no further events up to `time`.
 fn token(time: usize) -> Document {
     doc! { "_data": format!("82{:08X}{time:08X}2B0229296E04", 1_000) }
 }

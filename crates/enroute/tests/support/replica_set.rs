@@ -1,4 +1,4 @@
-//! A replica set in memory: members of which the test makes one or another the primary.
+//! A replica set in memory; the test decides which member is the primary.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use rustls::ServerConfig;
 
 use super::replica::{Kind, Replica};
 
-/// What a member of a replica set of several says of it.
+/// The replica set as a member reports it.
 #[derive(Debug, Clone)]
 pub struct Membership {
-    /// As the set has it.
+    /// The member's name in the set.
     pub me: String,
     pub hosts: Vec<String>,
     pub primary: Option<String>,
@@ -38,7 +38,7 @@ impl ReplicaSet {
         Self::start_with(count, None, |address| address.to_string())
     }
 
-    /// The same with TLS. Each is known to the others by what `announced` makes of its address.
+    /// As `start`, with TLS. `announced` makes a member's announced name from its address.
     pub fn start_with(
         count: usize,
         tls: Option<&Arc<ServerConfig>>,
@@ -66,13 +66,14 @@ impl ReplicaSet {
         &self.hosts[number]
     }
 
-    /// Copies what the member has to all others.
+    /// Copies the records of one member to all others.
     pub fn replicate(&self, from: usize) {
         let records = self.members[from].records();
         self.members.iter().for_each(|member| member.has(records.clone()));
     }
 
-    /// Makes a member the primary. The others `hear` of it, and undo what it does not have.
+    /// Makes a member the primary. The members for which `hear` is true learn of it, and roll back
+    /// what it does not have.
     pub fn elect(&mut self, primary: usize, hear: impl Fn(usize) -> bool) {
         (self.election, self.primary) = (self.election + 1, primary);
         let records: BTreeMap<_, _> = self.members[primary].records();
@@ -84,7 +85,7 @@ impl ReplicaSet {
         self.tell(|number| number == primary || hear(number), Some(primary));
     }
 
-    /// Makes another member the primary, which has everything that was confirmed.
+    /// Makes another member the primary, which has all acknowledged writes.
     pub fn hand_over(&mut self, primary: usize) {
         // From here on nothing is written.
         self.tell(|_| true, None);

@@ -1,7 +1,8 @@
-//! The text a scripted origin plays: what it expects and what it does then.
+//! The script of a scripted origin: the expected requests and the reactions to them.
 //!
-//! One step a line; a line that begins with a space continues the one before, and one that begins
-//! with `#` is a comment. Here the right-hand column explains and is not part of the script:
+//! One step per line; a line that begins with a space continues the line before, and one that
+//! begins with `#` is a comment. Here the right-hand column is an explanation, not part of the
+//! script:
 //!
 //! ```text
 //! always hello|isMaster             answered at any time, on any connection, any number of times
@@ -9,20 +10,20 @@
 //!
 //! expect find {"find": "users",     the next request, on any connection, and fields it must have:
 //!     "filter": {"_id": "42"}}      documents may have more, numbers are compared by value
-//! hold reply-42                     wait until the test says release("reply-42")
+//! hold reply-42                     waits until the test calls release("reply-42")
 //! delay 20ms
 //! reply {"ok": 1, "cursor": {"id": {"$numberLong": "0"}, "ns": "shop.users", "firstBatch": []}}
 //!
 //! expect insert via zlib            compressed: noop, snappy, zlib or zstd
-//! reply via zlib more {"ok": 1}     `more`: moreToCome, a further reply follows unasked
+//! reply via zlib more {"ok": 1}     `more`: moreToCome, a further reply follows
 //! reply {"ok": 1}
 //!
 //! expect ping                       without a reply, as for an unacknowledged write
-//! close                             the connection
+//! close                             closes the connection
 //! ```
 //!
-//! JSON is MongoDB's extended JSON (`{"$numberLong": "1"}`, `{"$binary": …}`); `$address` in it
-//! stands for the origin's own `host:port`.
+//! JSON is MongoDB's extended JSON (`{"$numberLong": "1"}`, `{"$binary": …}`); `$address` in it is
+//! replaced by the origin's `host:port`.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub struct Exchange {
     pub actions: Vec<Action>,
 }
 
-/// Which requests are meant.
+/// The requests that match.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     /// Its line in the script.
@@ -63,7 +64,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Panics, naming the line, where the text is no script.
+    /// Panics with the line number if the text is not a valid script.
     pub fn parse(text: &str, address: &str) -> Self {
         let mut script = Self::default();
         let mut latest_is_always = false;
@@ -137,7 +138,7 @@ impl Action {
     }
 }
 
-/// Logical lines with the number of their first.
+/// Logical lines, each with the number of its first line.
 fn steps(text: &str) -> Vec<(usize, String)> {
     let mut steps: Vec<(usize, String)> = Vec::new();
     for (index, line) in text.lines().enumerate() {

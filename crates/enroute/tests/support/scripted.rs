@@ -1,5 +1,6 @@
-//! An origin that plays a script: for what no server here offers (SCRAM, compression, transactions,
-//! change streams) and for answers that must wait until the test has done something else.
+//! An origin that executes a script: for features that no available server offers (SCRAM,
+//! compression, transactions, change streams) and for replies that must wait for an action of the
+//! test.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -13,7 +14,7 @@ use super::message::Message;
 use super::process::PATIENCE;
 use super::script::{Action, Exchange, Script};
 
-/// A playing script; see [`super::script`] for its text. End the test with [`Self::finish`].
+/// A running script; see [`super::script`] for its text. End the test with [`Self::finish`].
 pub struct ScriptedOrigin {
     address: SocketAddr,
     stage: Arc<Stage>,
@@ -30,21 +31,21 @@ struct Stage {
 struct State {
     always: Vec<Exchange>,
     expected: VecDeque<Exchange>,
-    /// Exchanges whose actions are not done.
+    /// Number of exchanges whose actions are not complete.
     playing: usize,
     failures: Vec<String>,
     reached: HashSet<String>,
     released: HashSet<String>,
     connections: Vec<TcpStream>,
     ended: bool,
-    /// The process number that it reports.
+    /// The `processId` that it reports.
     process: i32,
 }
 
 impl ScriptedOrigin {
     /// Serves the script on a free loopback port.
     ///
-    /// Panics, naming the line, where the text is no script.
+    /// Panics with the line number if the text is not a valid script.
     pub fn start(script: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("bound");
@@ -60,26 +61,26 @@ impl ScriptedOrigin {
         self.address
     }
 
-    /// Waits until a connection stands at `hold NAME`.
+    /// Waits until a connection has reached `hold NAME`.
     pub fn reached(&self, hold: &str) {
         let state = self.stage.wait_while(|state| !state.reached.contains(hold));
         assert!(state.reached.contains(hold), "hold {hold} not reached; {}", state.describe());
     }
 
-    /// Releases scripts that wait, or will wait, at `hold NAME`.
+    /// Releases connections that wait, or will wait, at `hold NAME`.
     pub fn release(&self, hold: &str) {
         self.stage.lock().released.insert(hold.to_owned());
         self.stage.changed.notify_all();
     }
 
-    /// Calls itself another process from now on.
+    /// Reports another `processId` from now on.
     pub fn become_another(&self) {
         self.stage.lock().process += 1;
     }
 
-    /// Waits until the script is played to its end.
+    /// Waits until the script is complete.
     ///
-    /// Panics when it is not, or when a request came that it did not expect.
+    /// Panics if it is not, or if there was an unexpected request.
     pub fn finish(self) {
         let state = self.stage.wait_while(|state| {
             state.failures.is_empty() && (state.playing > 0 || !state.expected.is_empty())
@@ -115,7 +116,7 @@ impl State {
 
 impl Stage {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A test that panicked elsewhere still has to end.
+        // A test that panicked in another thread still has to end.
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -126,7 +127,7 @@ impl Stage {
             .0
     }
 
-    /// Returns the script's actions for this request; the expected steps are used up in order.
+    /// The script's actions for this request; the expected steps are consumed in order.
     fn actions_for(&self, request: &Message) -> Result<Vec<Action>, String> {
         let mut state = self.lock();
         if state.expected.front().is_some_and(|exchange| exchange.request.matches(request)) {
@@ -170,7 +171,7 @@ fn accept(listener: &TcpListener, stage: &Arc<Stage>) {
         drop(state);
         let theirs = Arc::clone(stage);
         players.push(thread::spawn(move || {
-            // An end of the connection, however it comes, is the client's business.
+            // However the connection ends, that is not an error of the script.
             let _ = play(&connection, &theirs);
             let _ = connection.shutdown(Shutdown::Both);
         }));
@@ -184,7 +185,7 @@ fn play(mut connection: &TcpStream, stage: &Stage) -> io::Result<()> {
     connection.set_nodelay(true)?;
     let mut replies = 0;
     while let Some(request) = Message::read(&mut connection)? {
-        // The cache's own connection, which asks for the origin's identity, is not part of the
+        // The cache's own connection, which queries the origin's identity, is not part of the
         // script.
         if request.body.get_str("comment").is_ok_and(|comment| comment == "enroute: watch") {
             let process = stage.lock().process;
@@ -192,7 +193,7 @@ fn play(mut connection: &TcpStream, stage: &Stage) -> io::Result<()> {
             reply_to(&request, body, &mut replies).write(&mut connection)?;
             continue;
         }
-        // A cache asks whether it is served at all.
+        // The cache's query whether the connection is served.
         if request.body.get_str("$db").is_ok_and(|name| name == "enroute") {
             reply_to(&request, doc! { "ok": 1.0 }, &mut replies).write(&mut connection)?;
             continue;

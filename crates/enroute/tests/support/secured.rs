@@ -37,23 +37,23 @@ pub fn table(workshop: &Workshop, name: &str, files: &[(&str, &str)], more: &str
     format!("{name} = {{ {}{more} }}\n", fields.collect::<String>())
 }
 
-/// TLS of a listener as `localhost`.
+/// The TLS options of a listener as `localhost`.
 pub fn tls(workshop: &Workshop) -> String {
     table(workshop, "tls", &[("cert", "localhost.pem"), ("key", "localhost.key")], "")
 }
 
-/// TLS to an origin that is `localhost`.
+/// The TLS options for an origin that is `localhost`.
 pub fn origin_tls(workshop: &Workshop) -> String {
     table(workshop, "origin_tls", &[("ca", "authority.pem")], "name = \"localhost\"")
 }
 
-/// A redis-server that listens at its address without TLS, and at the one returned with TLS. It is
-/// `NAME.pem`, and requires certificates of clients if `strict`.
+/// A redis-server with a plain address and the returned TLS address. Its certificate is `NAME.pem`,
+/// and it requires client certificates if `strict`.
 pub fn redis(workshop: &Workshop, name: &str, strict: bool) -> Option<(Redis, SocketAddr)> {
     redis_with(workshop, name, &["--tls-auth-clients", if strict { "yes" } else { "no" }])
 }
 
-/// The same with more of redis-server's options.
+/// As `redis`, with further options of redis-server.
 pub fn redis_with(
     workshop: &Workshop,
     name: &str,
@@ -80,7 +80,7 @@ pub fn redis_with(
     Some((Redis::start_with(&[&files[..], options].concat())?, address))
 }
 
-/// What redis-cli prints, which connects with TLS and verifies `localhost`.
+/// The output of redis-cli, which connects with TLS and verifies `localhost`.
 pub fn redis_cli(workshop: &Workshop, address: SocketAddr, words: &[&str]) -> Option<String> {
     let Some(program) = on_path("redis-cli") else { return absent("redis-cli is not on PATH") };
     let output = Command::new(program)
@@ -93,7 +93,7 @@ pub fn redis_cli(workshop: &Workshop, address: SocketAddr, words: &[&str]) -> Op
     Some(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
-/// A client that trusts an authority of the workshop, and shows `identity` if it is asked.
+/// A client that trusts an authority of the workshop, and presents `identity` on request.
 pub fn trusting(workshop: &Workshop, authority: &str, identity: Option<&str>) -> Arc<ClientConfig> {
     let certificate = |name: &str| {
         let pem = fs::read(workshop.path(&format!("{name}.pem"))).expect("a file");
@@ -132,12 +132,12 @@ pub fn server(workshop: &Workshop, name: &str) -> Arc<ServerConfig> {
 pub struct Secured(StreamOwned<ClientConnection, TcpStream>);
 
 impl Secured {
-    /// Shakes hands with `localhost` at `address`.
+    /// Connects to `address` and verifies the name `localhost`.
     pub fn connect(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<Self> {
         Self::connect_to("localhost", address, config)
     }
 
-    /// Shakes hands with `name` at `address`.
+    /// Connects to `address` and verifies the name `name`.
     pub fn connect_to(
         name: &'static str,
         address: SocketAddr,
@@ -155,12 +155,12 @@ impl Secured {
         Ok(secured)
     }
 
-    /// Whether the handshake continued an earlier session.
+    /// Whether the handshake resumed an earlier session.
     pub fn is_resumed(&self) -> bool {
         self.0.conn.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Sends Redis commands, each a line of words; the replies have to be as long as `reply`.
+    /// Sends Redis commands, one per line; reads as many bytes as `reply` has.
     pub fn try_ask(&mut self, words: &str, reply: &str) -> io::Result<String> {
         let mut bytes = String::new();
         for line in words.lines() {
@@ -175,7 +175,7 @@ impl Secured {
         Ok(String::from_utf8_lossy(&heard).into_owned())
     }
 
-    /// The same, and the reply has to be exactly this.
+    /// As `try_ask`; the reply has to be exactly `reply`.
     pub fn ask(&mut self, words: &str, reply: &str) {
         assert_eq!(self.try_ask(words, reply).expect("an open connection"), reply, "{words}");
     }

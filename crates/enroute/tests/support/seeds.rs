@@ -1,8 +1,7 @@
-//! Seeds of tests that draw what happens: printed, kept where a run fails, and run first the next
-//! time.
+//! Seeds of randomized tests: printed, stored when a run fails, and run first the next time.
 //!
-//! They are kept in `target/tmp/failed_seeds`, one line for each: the test's name and the seed.
-//! Remove a line once its failure is mended. `SEED` names one that is to be run alone.
+//! They are stored in `target/tmp/failed_seeds`, one line each: the test's name and the seed.
+//! Remove a line once the failure is fixed. `SEED` selects a single seed.
 
 use std::{
     env, fs,
@@ -13,11 +12,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Maximum number of kept seeds that are run: the newest.
+/// Maximum number of stored seeds that are run: the newest.
 const RUN_MAX: usize = 4;
 
-/// Runs the seeds of `test` that failed before, then `usual` ones, until a run returns none: it
-/// cannot run here. Keeps a seed whose run panics.
+/// Runs the stored seeds of `test`, then `usual` ones, until a run returns `None`, which means that
+/// the test cannot run here. Stores a seed whose run panics.
 pub fn each(test: &str, usual: impl IntoIterator<Item = u64>, run: impl FnMut(u64) -> Option<()>) {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("failed_seeds");
     match env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
@@ -28,7 +27,7 @@ pub fn each(test: &str, usual: impl IntoIterator<Item = u64>, run: impl FnMut(u6
     }
 }
 
-/// The seeds that failed before, then those of `usual` that are not among them.
+/// The stored seeds, then those of `usual` that are not among them.
 fn again_and(
     file: &Path,
     test: &str,
@@ -40,7 +39,7 @@ fn again_and(
     again.into_iter().chain(usual.into_iter().filter(move |seed| !known.contains(seed)))
 }
 
-/// New seeds, one at least, until `time` is over.
+/// New seeds, at least one, until `time` has elapsed.
 pub fn fresh_for(time: Duration) -> impl Iterator<Item = u64> {
     let (state, began) = (RandomState::new(), Instant::now());
     (0_u64..)
@@ -71,7 +70,7 @@ fn each_of(
     }
 }
 
-/// The kept seeds of `test`, the newest last.
+/// The stored seeds of `test`, the newest last.
 fn kept(file: &Path, test: &str) -> Vec<u64> {
     let text = fs::read_to_string(file).unwrap_or_default();
     let lines = text.lines().filter_map(|line| line.rsplit_once(' '));
@@ -81,7 +80,7 @@ fn kept(file: &Path, test: &str) -> Vec<u64> {
 
 fn keep(file: &Path, test: &str, seed: u64) {
     let opened = fs::OpenOptions::new().create(true).append(true).open(file);
-    // In one piece: other tests write there too.
+    // In one write: other tests append to the file, too.
     let kept = opened.and_then(|mut file| file.write_all(format!("{test} {seed}\n").as_bytes()));
     kept.unwrap_or_else(|error| eprintln!("{test}: SEED={seed} is not kept: {error}"));
 }

@@ -1,4 +1,4 @@
-//! A primary and its replica, with three Sentinels that watch them, on loopback.
+//! A primary and its replica, with three Sentinels that monitor them, on loopback.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -10,10 +10,10 @@ use super::directory::{TemporaryDirectory, on_path};
 use super::origins::Redis;
 use super::process::{PATIENCE, Process, free_address};
 
-/// Name of the primary at the Sentinels.
+/// The primary's name in the Sentinels.
 pub const NAME: &str = "main";
 const SENTINELS: usize = 3;
-/// How often a condition of a server is looked at.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A Sentinel.
@@ -25,7 +25,7 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// Watches `primary`; `quorum` Sentinels must take it for gone.
+    /// Monitors `primary`; `quorum` Sentinels must consider it down.
     pub fn start(primary: SocketAddr, quorum: usize, password: Option<&str>) -> Option<Self> {
         let program = on_path("redis-server")?;
         let (directory, address) = (TemporaryDirectory::create(), free_address());
@@ -45,7 +45,8 @@ impl Sentinel {
         assert!(process.stdout_line("+monitor").is_some(), "{}", process.stdout());
         let password = password.map(str::to_owned);
         let sentinel = Self { process, address, password, _directory: directory };
-        // A busy machine is no reason to stop acting for 30 s, and replicas are found sooner.
+        // Prevents TILT mode, which stops a Sentinel for 30 s, on a busy machine; finds replicas
+        // sooner.
         let debug = ["DEBUG", "TILT-TRIGGER", "60000", "INFO-PERIOD", "500"];
         let _: redis::Value = sentinel.ask(&debug);
         Some(sentinel)
@@ -55,12 +56,12 @@ impl Sentinel {
         self.address
     }
 
-    /// For signals.
+    /// The process, for signals.
     pub fn process(&self) -> &Process {
         &self.process
     }
 
-    /// `SENTINEL` with these words.
+    /// Executes `SENTINEL` with these words.
     pub fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> T {
         self.try_ask(words).expect("a reply")
     }
@@ -74,14 +75,15 @@ impl Sentinel {
     }
 }
 
-/// Everything that is watched.
+/// All servers.
 pub struct Watched {
     pub nodes: Vec<Redis>,
     pub sentinels: Vec<Sentinel>,
 }
 
 impl Watched {
-    /// Three Sentinels that know each other, the primary and the replica; they ask for `password`.
+    /// Starts three Sentinels that know each other, the primary and the replica; they require
+    /// `password`.
     pub fn start(password: Option<&str>) -> Option<Self> {
         let primary = Redis::start()?;
         let port = primary.address().port().to_string();
@@ -94,8 +96,7 @@ impl Watched {
         Some(watched)
     }
 
-    /// Waits until all Sentinels have found a primary, a replica of it that follows it, and each
-    /// other.
+    /// Waits until all Sentinels know a primary, a replica that is connected to it, and each other.
     pub fn settle(&self) {
         let started = Instant::now();
         for sentinel in &self.sentinels {
@@ -120,13 +121,14 @@ impl Watched {
         origin(&self.sentinels.iter().map(Sentinel::address).collect::<Vec<_>>())
     }
 
-    /// Has the Sentinels make the replica the primary.
+    /// Makes the Sentinels promote the replica.
     pub fn fail_over(&self) {
         let started = Instant::now();
         let mut sentinels = self.sentinels.iter().cycle();
         let first = sentinels.next().expect("a Sentinel");
         while let Err(error) = first.try_ask::<()>(&["FAILOVER", NAME]) {
-            // An earlier one has not ended, or the replica has not reported for a while.
+            // Refused while an earlier failover is in progress, or while the replica has not
+            // reported for a while.
             assert!(started.elapsed() < PATIENCE, "{error}");
             thread::sleep(PAUSE);
         }

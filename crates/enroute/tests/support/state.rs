@@ -1,4 +1,4 @@
-//! A running `enroute state agent` or `placer`, and what is done by hand.
+//! A running `enroute state agent` or `placer`, and the manual commands.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use super::cluster::connection;
 use super::enroute::program;
 use super::process::{PATIENCE, Process};
 
-/// An agent before the nodes of a cluster. Dropping it kills it.
+/// An agent for the nodes of a cluster. Dropping it kills the process.
 pub struct Agent {
     program: PathBuf,
-    /// None for the moment in which it is started again.
+    /// `None` only during a restart.
     process: Option<Process>,
     address: SocketAddr,
     nodes: Vec<SocketAddr>,
@@ -28,12 +28,12 @@ impl Agent {
         Self::start_with(nodes, &[])
     }
 
-    /// With more of its options.
+    /// As `start`, with further options.
     pub fn start_with(nodes: &[SocketAddr], options: &[&str]) -> Self {
         Self::run(&program(), nodes, options)
     }
 
-    /// The same by another build of the program.
+    /// As `start_with`, with another build of the program.
     pub fn run(program: &Path, nodes: &[SocketAddr], options: &[&str]) -> Self {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
         let (process, address) = start_agent(program, nodes, "127.0.0.1:0", &options);
@@ -41,7 +41,7 @@ impl Agent {
         Self { program, process: Some(process), address, nodes, options }
     }
 
-    /// Kills it as `kill -9` does, and starts it again where it was.
+    /// Kills it as `kill -9` does, and starts it again at the same address.
     pub fn restart(&mut self) {
         self.process = None;
         let address = self.address.to_string();
@@ -75,39 +75,39 @@ fn start_agent(
     (process, address)
 }
 
-/// A placer of this name. Dropping it kills it as `kill -9` does.
+/// A placer with this name. Dropping it kills it as `kill -9` does.
 pub fn placer(nodes: &[SocketAddr], name: &str) -> Process {
     placer_with(nodes, name, &[])
 }
 
-/// The same with more of its options.
+/// As `placer`, with further options.
 pub fn placer_with(nodes: &[SocketAddr], name: &str, options: &[&str]) -> Process {
     let words = ["placer", "--log", "info", "--name", name];
     Process::start(&mut by_hand(nodes, &[&words, options].concat()))
 }
 
-/// `enroute state WORDS --cluster NODES`, ready to start.
+/// The command `enroute state WORDS --cluster NODES`, not started.
 pub fn by_hand(nodes: &[SocketAddr], words: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.arg("state").args(words).args(["--cluster", &listed(nodes)]);
     command
 }
 
-/// Returns the status and the output of that command after its end.
+/// Runs that command to its end; returns the status and the output.
 pub fn said(nodes: &[SocketAddr], words: &[&str]) -> (Output, String) {
     let output = by_hand(nodes, words).output().expect("the program starts");
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     (output, String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The node that claims the slot. Nodes are queried one by one, so a slot that moves during that
-/// may have no owner in the replies; then they are queried again.
+/// The node that claims the slot. Nodes are queried one by one, so that a slot that moves at that
+/// time may have no owner in the replies; then they are queried again.
 pub fn owner(nodes: &[SocketAddr], slot: usize) -> usize {
     let mut asked = (0..100).map(|_| owner_now(nodes, slot));
     asked.find_map(|owner| owner).expect("the slot has an owner")
 }
 
-/// The same of nodes that are asked once.
+/// As `owner`, with a single query of each node.
 pub fn owner_now(nodes: &[SocketAddr], slot: usize) -> Option<usize> {
     let owns = |node: &SocketAddr| {
         let text: String =
@@ -124,7 +124,7 @@ pub fn owner_now(nodes: &[SocketAddr], slot: usize) -> Option<usize> {
     nodes.iter().position(owns)
 }
 
-/// Reads `key` through an agent until it answers from copies: hardly any GET reaches a node, to
+/// Reads `key` through an agent until it serves copies: then hardly any GET reaches the node to
 /// which `direct` connects.
 pub fn until_copied(
     client: &mut redis::Connection,
@@ -145,7 +145,7 @@ pub fn until_copied(
         for _ in 0..200 {
             redis::cmd("GET").arg(key).query::<String>(client).expect("a value");
         }
-        // The agent itself asks twice a second what to copy.
+        // The agent itself queries twice a second which slots to copy.
         if executed() - before < 50 {
             return;
         }
@@ -153,7 +153,7 @@ pub fn until_copied(
     }
 }
 
-/// Whether the slot is on its way from that node to another.
+/// Whether the slot is migrating from that node.
 pub fn is_open(node: SocketAddr, slot: usize) -> bool {
     let told: String =
         redis::cmd("CLUSTER").arg("NODES").query(&mut connection(node)).expect("nodes");
@@ -185,7 +185,7 @@ pub fn slot_of(key: &str) -> usize {
     Slot::of(key.as_bytes()).number()
 }
 
-/// Reads these keys, and writes them now and then, through an agent.
+/// Reads these keys, and writes them occasionally, through an agent.
 pub fn use_keys(agent: SocketAddr, keys: &[String], over: &AtomicBool) {
     let mut client = connection(agent);
     for turn in 0_u64.. {

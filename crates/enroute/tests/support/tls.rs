@@ -1,5 +1,5 @@
-//! A TLS connection that sends exactly the given bytes: requests of HTTP/1.1 byte for byte, one
-//! after another, and frames of HTTP/2.
+//! A TLS connection that sends exactly the given bytes: HTTP/1.1 requests byte for byte, one after
+//! another, and HTTP/2 frames.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -20,16 +20,16 @@ use super::{edge::Answer, process::PATIENCE};
 pub struct Tls(BufReader<StreamOwned<ClientConnection, TcpStream>>);
 
 impl Tls {
-    /// Performs a TLS handshake for `domain`; `protocol` is `http/1.1` or `h2`. The handshake
-    /// continues with what is sent.
+    /// Begins a TLS handshake for `domain`; `protocol` is `http/1.1` or `h2`. The handshake
+    /// completes with the first data.
     pub fn connect(address: SocketAddr, domain: &str, protocol: &str) -> Self {
         let stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         Self::over(stream, domain, protocol)
     }
 
-    /// The same to its end; `None` if it does not end in this time, which is then the longest wait
-    /// for a byte.
+    /// As `connect`, with a complete handshake; `None` if it does not complete within this time,
+    /// which is also the timeout of later reads.
     pub fn shake_hands(
         address: SocketAddr,
         domain: &str,
@@ -60,14 +60,14 @@ impl Tls {
         Self(BufReader::new(StreamOwned::new(connection, stream)))
     }
 
-    /// From now on no reading and no writing waits for longer.
+    /// Sets the timeout of reads and writes.
     pub fn wait_at_most(&self, limit: Duration) {
         let stream = self.0.get_ref().get_ref();
         stream.set_write_timeout(Some(limit)).expect("a timeout");
         stream.set_read_timeout(Some(limit)).expect("a timeout");
     }
 
-    /// Sends as much of it as the other end takes.
+    /// Sends as much as the peer reads.
     pub fn insist(&mut self, mut pieces: impl Iterator<Item = Vec<u8>>) {
         self.wait_at_most(Duration::from_secs(5));
         let mut takes = |piece: Vec<u8>| self.0.get_mut().write_all(&piece).is_ok();
@@ -78,12 +78,12 @@ impl Tls {
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
-        // It may have been refused in the middle.
+        // The peer may have refused the request in the middle.
         let _ = self.0.get_mut().write_all(bytes);
         let _ = self.0.get_mut().flush();
     }
 
-    /// A request without a body, and its answer.
+    /// Sends a request without a body; returns the response.
     pub fn ask(&mut self, method: &str, path: &str, lines: &str) -> Answer {
         let lines = lines.lines().filter(|line| !line.is_empty());
         let lines: String = lines.map(|line| format!("{line}\r\n")).collect();
@@ -91,7 +91,7 @@ impl Tls {
         self.answer(method == "HEAD").unwrap_or_else(|| panic!("{method} {path}: no answer"))
     }
 
-    /// The next answer of HTTP/1.1; `None` if the connection ends before.
+    /// The next HTTP/1.1 response; `None` if the connection is closed before.
     pub fn answer(&mut self, without_body: bool) -> Option<Answer> {
         let mut head = String::new();
         loop {
@@ -116,7 +116,7 @@ impl Tls {
         Some(answer)
     }
 
-    /// The next frame of HTTP/2: kind, flags, stream, payload.
+    /// The next HTTP/2 frame: type, flags, stream, payload.
     pub fn frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let mut head = [0; 9];
         self.0.read_exact(&mut head).ok()?;

@@ -1,6 +1,6 @@
-//! A cache, its origin and the path between them, of which two things go wrong at a time, drawn
-//! from a seed, while clients read and write through the cache. Clock steps are not included: the
-//! cache reads no clock that can be set.
+//! A cache, its origin and the path between them, with two faults at a time that are drawn from a
+//! seed, while clients read and write through the cache. Clock steps are not included: the cache
+//! reads no clock that can be set.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -21,22 +21,22 @@ use super::origins::{Memcached, Mongo, Redis};
 use super::process::Process;
 use super::{memcached_history, mongodb_history};
 
-/// Longer than two faults together keep a write under way after its connection was lost.
+/// Longer than two faults together keep a write in flight after its connection was lost.
 const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"5s\"\n";
 
 #[derive(Debug, Clone, Copy)]
 pub enum Fault {
     OriginStopped,
-    /// And started again: what it has not kept on disk is lost.
+    /// Killed and restarted: what was not on disk is lost.
     OriginKilled,
     Cut,
     CacheStopped,
     LessMemory,
-    /// Of Redis.
+    /// Only for Redis.
     FeedCut,
 }
 
-/// Those of origins without a feed.
+/// Faults for origins without a feed.
 pub const WITHOUT_FEED: [Fault; 5] =
     [Fault::OriginStopped, Fault::OriginKilled, Fault::Cut, Fault::CacheStopped, Fault::LessMemory];
 
@@ -44,7 +44,7 @@ pub const WITHOUT_FEED: [Fault; 5] =
 pub trait Origin: Send {
     const SCHEME: &'static str;
     const LISTENER: &'static str = "";
-    /// Number of keys that it loses with its process.
+    /// Number of keys that it loses when it is killed.
     const LOST: usize = 0;
 
     fn address(&self) -> SocketAddr;
@@ -52,8 +52,8 @@ pub trait Origin: Send {
     fn bring_down(&mut self);
     fn bring_up(&mut self);
 
-    /// Waits until the origin answers a new client of the cache. From then on the cache has nothing
-    /// of what was lost.
+    /// Waits until the origin answers a new client of the cache. From then on the cache has none of
+    /// the lost data.
     fn until_answered(cache: SocketAddr);
 }
 
@@ -100,7 +100,7 @@ origins! {
     } mongodb_history::until_answered;
 }
 
-/// A cache with what is around it.
+/// A cache with its environment.
 pub struct Troubled<O> {
     origin: Mutex<O>,
     relay: RelayHandle,
@@ -126,8 +126,8 @@ impl<O: Origin> Troubled<O> {
         Self { origin: Mutex::new(origin), relay, cache, group, seed }
     }
 
-    /// Every pair of `faults` while `record` runs clients of an address, with the start of the
-    /// history, until the faults are over. Returns the verdict on what the clients were told.
+    /// Runs every pair of `faults` while `record` runs clients of an address, with the start of the
+    /// history, until the faults are over. Returns the verdict on the history.
     pub fn history(
         &self,
         faults: &[Fault],

@@ -1,4 +1,4 @@
-//! A directory of a test with what openssl makes in it: authorities, certificates, keys.
+//! A directory of a test for files that openssl makes: authorities, certificates, keys.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
 
@@ -6,7 +6,7 @@ use super::directory::{TemporaryDirectory, on_path};
 
 pub struct Workshop(TemporaryDirectory);
 
-/// None, with the reason printed, where a tool is absent.
+/// `None`, with the reason printed, if a tool is not installed.
 pub fn workshop() -> Option<Workshop> {
     for tool in ["openssl", "curl"] {
         if on_path(tool).is_none() {
@@ -26,7 +26,7 @@ impl Workshop {
     pub fn write(&self, name: &str, text: &str) {
         let path = self.path(name);
         fs::write(&path, text).expect("a writable temporary directory");
-        // Keys are among what is written, and have to be their owner's alone.
+        // Keys are among these files, and must be accessible to their owner only.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its own file");
     }
 
@@ -34,12 +34,12 @@ impl Workshop {
         fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Runs a shell command here; what it printed. Panics when it fails.
+    /// Runs a shell command in the directory; returns its output. Panics if it fails.
     pub fn sh(&self, command: &str) -> String {
         String::from_utf8_lossy(&self.bytes(command)).into_owned()
     }
 
-    /// The same for what is no text.
+    /// As `sh`, for binary output.
     pub fn bytes(&self, command: &str) -> Vec<u8> {
         let output = Command::new("sh").args(["-ec", command]).current_dir(self.0.path()).output();
         let output = output.expect("a shell");
@@ -48,7 +48,7 @@ impl Workshop {
         output.stdout
     }
 
-    /// `DOMAIN.pem` and `DOMAIN.key`; `kind` is `ec` or `rsa:2048`. It is its own authority.
+    /// Makes `DOMAIN.pem` and `DOMAIN.key`, self-signed; `kind` is `ec` or `rsa:2048`.
     pub fn certificate(&self, domain: &str, kind: &str) {
         let curve = if kind == "ec" { "-pkeyopt ec_paramgen_curve:P-256" } else { "" };
         self.sh(&format!(
@@ -57,7 +57,7 @@ impl Workshop {
         ));
     }
 
-    /// `NAME.pem` and `NAME.key`, signed by an authority: another of these certificates.
+    /// Makes `NAME.pem` and `NAME.key`, signed by the authority of another certificate.
     pub fn signed(&self, name: &str, authority: &str) {
         self.write("extensions", &format!("subjectAltName=DNS:{name}\n"));
         self.sh(&format!(
@@ -68,7 +68,7 @@ impl Workshop {
         ));
     }
 
-    /// Changes the validity of `NAME.pem`, which [`Self::signed`] made: it ends this number of
+    /// Changes the validity of `NAME.pem`, which [`Self::signed`] made: it expires this number of
     /// seconds from now.
     pub fn ends_in(&self, name: &str, authority: &str, seconds: i64) {
         self.write(

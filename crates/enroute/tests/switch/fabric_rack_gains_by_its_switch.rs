@@ -1,4 +1,4 @@
-//! `enroute fabric rack`: NetCache's rack as a command.
+//! `enroute fabric rack`: the simulation of NetCache's rack.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! The real binary: relays, says where, ends on SIGINT with what has crossed; wrong use is
-//! explained in one line.
+//! `enroute link` of the real binary: it relays, prints its address, and at SIGINT prints what was
+//! relayed; wrong use is explained in one line.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,6 +1,6 @@
 //! The rack's data plane in the real kernel, between network namespaces. Needs root.
 //!
-//! One behaviour a file. One process runs them side by side; none shares anything with another.
+//! One behaviour per file. The tests run concurrently in one process and share nothing.
 #![allow(clippy::print_stdout, reason = "a test says what it skips and what it saw")]
 
 #[path = "../rack/mod.rs"]

@@ -1,5 +1,5 @@
 //! Random conversations of two clients with a memcached behind the data plane, and with one that is
-//! not: all answers are the same, byte for byte, those of the kernel included.
+//! not: all replies, including those of the kernel, are identical byte for byte.
 
 use std::{
     io::{Read, Write},
@@ -21,15 +21,15 @@ const ATTACHED: [&str; 6] = ["--threshold", "3", "--sampled", "65536", "--entrie
 /// The port that the data plane serves, and one that it does not.
 const PORTS: [u16; 2] = [11_211, 11_311];
 const KEYS: u64 = 4;
-/// The data plane has most keys at the beginning of a round, and its steps change some.
+/// Number of rounds. At the start of a round most keys are cached, and its steps change some.
 const ROUNDS: u64 = 120;
-/// Rounds from one `flush_all` to the next: for a second after it the kernel answers nothing.
+/// Rounds between two `flush_all`: for a second after it the kernel answers nothing.
 const FLUSHED_EVERY: u64 = 40;
 const STEPS: u32 = 15;
-/// Reads before them, with pauses in which the controller asks the server for values.
+/// Reads before each round, with pauses in which the controller requests values from the server.
 const WARMING: u32 = 25;
 const PAUSE: Duration = Duration::from_millis(2);
-/// Least number of answers of the kernel that make the comparison worth something.
+/// Minimum number of the kernel's replies for a meaningful comparison.
 const HITS_MIN: u64 = 300;
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -51,7 +51,7 @@ impl Client {
         Self { stream, socket, request: 0 }
     }
 
-    /// The answers to commands over TCP: up to the one to the `mn` behind them.
+    /// The replies to commands over TCP, up to that to the `mn` that follows them.
     fn say(&mut self, said: &str) -> String {
         self.stream.write_all(format!("{said}mn\r\n").as_bytes()).expect("to be heard");
         let mut answer = Vec::new();
@@ -63,8 +63,8 @@ impl Client {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// The answer to a datagram, which is sent once. Memcached answers a `get` of several keys by a
-    /// datagram for each, all numbered 0 of 1, so that only `END` says which is the last.
+    /// The reply to a datagram, which is sent once. memcached answers a `get` of several keys with
+    /// a datagram for each, all numbered 0 of 1, so that only `END` marks the last.
     fn send(&mut self, said: &str) -> String {
         self.request = self.request.wrapping_add(1);
         self.socket.send(&Frame::whole(self.request, said.as_bytes()).bytes()).expect("sent");
@@ -126,7 +126,7 @@ fn step(random: &mut Random, sides: &mut [[Client; 2]; 2], done: &mut Vec<String
     let at = random.below(2) as usize;
     let (said, by_udp) = match random.below(40) {
         0..7 => (random.write(), false),
-        // Memcached takes writes in datagrams, too.
+        // memcached accepts writes in datagrams, too.
         7..9 => (random.write(), true),
         9..11 => (format!("{}{}", random.write(), random.write()), false),
         11..14 => (random.read(), false),
@@ -135,7 +135,7 @@ fn step(random: &mut Random, sides: &mut [[Client; 2]; 2], done: &mut Vec<String
     say(sides, at, &said, by_udp, done);
 }
 
-/// Says the same to both servers, by client `at` of each.
+/// Sends the same to both servers, by client `at` of each.
 fn say(sides: &mut [[Client; 2]; 2], at: usize, said: &str, by_udp: bool, done: &mut Vec<String>) {
     done.push(format!("client {at}, {}: {said:?}", if by_udp { "UDP" } else { "TCP" }));
     let [ours, theirs] = sides.each_mut().map(|clients| {
@@ -151,7 +151,7 @@ fn two_clients_are_answered_as_by_memcached() {
     seeds::each("switch_conversations", [1], converse);
 }
 
-/// A conversation drawn from `seed`; none where it cannot run.
+/// A random conversation from `seed`; `None` if it cannot run.
 fn converse(seed: u64) -> Option<()> {
     let memcached = memcached()?;
     let mut rack = Rack::build()?;

@@ -1,6 +1,6 @@
-//! `enroute switch attach` that cannot be done: a controller runs already, its UDP port is taken,
-//! an interface does not exist, or another program is attached there. What was attached stays, or
-//! nothing does; it is never a program without a controller.
+//! `enroute switch attach` fails: a controller is already running, its UDP port is in use, an
+//! interface does not exist, or another program is attached there. The previous state remains;
+//! there is never a program without a controller.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn a_second_controller_does_not_replace_the_first() {
     assert!(refused.contains("stop that process, or use another --pins"), "{refused}");
     assert_eq!(program_at(&rack, "client0"), Some(first.clone()));
 
-    // With pins of its own, it finds the port taken.
+    // With its own pins, it finds the port in use.
     let other = rack.said_by("s", &same);
     assert!(other.contains("cannot listen for agents on UDP port 50001"), "{other}");
     assert_eq!(program_at(&rack, "client0"), Some(first));

@@ -1,6 +1,6 @@
-//! A client sends tagged writes, updates and answers as if it were the switch or a server, through
-//! the attached program and past it: reads return what the server stores, writes continue, and no
-//! flood begins.
+//! A client forges tagged writes, updates and replies of the switch or a server, through the
+//! attached program and bypassing it: reads return what the server stores, writes continue, and
+//! there is no flood of messages.
 
 use std::{
     net::UdpSocket,
@@ -15,9 +15,9 @@ use wire::netcache::{Flags, Key, Message, Op};
 static SEQUENCE: AtomicU32 = AtomicU32::new(1);
 const KEY: Key = *b"0123456789abcdef";
 const ATTACHED: [&str; 6] = ["--threshold", "3", "--sampled", "65536", "--entries", "1024"];
-/// Long enough for a flood to show: the agent would send thousands.
+/// Long enough to detect a flood: the agent would send thousands of messages.
 const WATCHED: Duration = Duration::from_millis(500);
-/// Of a few writes and what they cost.
+/// Maximum number of messages for a few writes.
 const SENT_MAX: u64 = 100;
 
 fn socket(to: &str) -> UdpSocket {
@@ -38,7 +38,7 @@ fn said(socket: &UdpSocket, op: Op, value: &[u8]) -> (Flags, Vec<u8>) {
     (answer.flags, answer.value.to_vec())
 }
 
-/// Every message that is no client's to send, some of them as they would have to be.
+/// Sends every message that a client may not send, some with valid fields.
 fn forge(to: &UdpSocket) {
     for op in Op::ALL.iter().skip(3) {
         for version in [0, 1, 1 << 62, u64::MAX] {

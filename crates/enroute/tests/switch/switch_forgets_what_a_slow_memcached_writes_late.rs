@@ -1,5 +1,5 @@
-//! A memcached that takes seconds to apply a write whose segments have long arrived: what it says
-//! of the key in between is old, and is not returned after the write is acknowledged.
+//! A memcached that applies a write seconds after its segments have arrived: its replies for the
+//! key in between are old, and are not served after the write was acknowledged.
 
 use std::{
     io::{Read, Write},
@@ -16,15 +16,15 @@ use crate::rack::{Rack, SERVER, answered, ask, wait};
 use rustix::net::sockopt::set_socket_linger;
 use wire::memcache::frame::Frame;
 
-/// Delay after which a key whose write has no answer leaves the cache, and is requested and stored
-/// anew.
+/// Delay after which a key with an unanswered write is evicted from the cache, and is requested and
+/// stored again.
 const LATE: Duration = Duration::from_secs(6);
 /// TCP port of the real memcached; a proxy on its usual port delays the traffic.
 const BEHIND: u16 = 11_212;
 
 static REQUEST: AtomicU16 = AtomicU16::new(1);
 
-/// Returns the answer of memcached, or the program, to `get k`.
+/// The reply of memcached, or of the program, to `get k`.
 fn get(socket: &UdpSocket) -> Option<String> {
     let answer = answered("memcached answers", || {
         let request = REQUEST.fetch_add(1, Relaxed);
@@ -59,7 +59,7 @@ fn set(stream: &mut TcpStream, value: &str) {
     hear(stream, "STORED\r\n");
 }
 
-/// Segments that are held on their way to memcached, by the end of what the client sends.
+/// Segments that are held back on the way to memcached, by the end of the client's data.
 const HELD: [&[u8]; 2] = [b"x\r\n", b"new\r\n"];
 
 /// Proxy at the TCP port of memcached that holds back the first `held` elements of `HELD`.
@@ -78,7 +78,7 @@ fn pass_on(mut client: TcpStream, held: &AtomicUsize) {
     }
 }
 
-/// A rack whose memcached has `k`, which the kernel answers as `old`.
+/// A rack whose memcached has `k`, which the kernel serves as `old`.
 struct Slow {
     rack: Rack,
     controller: u32,
@@ -122,7 +122,7 @@ impl Slow {
     }
 }
 
-/// Returns whether the kernel answers. Whichever answers, the answer is this value.
+/// Whether the kernel serves the key. Every reply must be this value.
 fn is_served(rack: &Rack, value: &str) -> bool {
     let before = rack.count("hit");
     rack.as_client(|| {
@@ -138,7 +138,7 @@ fn a_write_that_is_answered_late_leaves_nothing_stale() {
     rack.as_client(|| {
         let written = AtomicBool::new(false);
         thread::scope(|scope| {
-            // A client reads all the time, so that the key stays hot.
+            // A client reads continually, so that the key stays hot.
             let reader = scope.spawn(|| {
                 crate::rack::enter(&rack.file("c"));
                 let socket = socket();
@@ -160,8 +160,8 @@ fn a_write_that_is_answered_late_leaves_nothing_stale() {
     wait("the kernel answers", || is_served(&rack, "new"));
 }
 
-/// The program that sees the answer to the write is another one than saw the write, or none saw the
-/// write; its client has made another request in between.
+/// The program is restarted between the write and its reply, or was attached after the write; its
+/// client has sent another request in between.
 #[test]
 fn a_write_that_was_on_its_way_leaves_nothing_stale() {
     for is_seen in [true, false] {
@@ -187,7 +187,7 @@ fn a_write_that_was_on_its_way_leaves_nothing_stale() {
     }
 }
 
-/// The server applies a write of a client that has disconnected, after it answered another client's
+/// The server applies a write of a client that has disconnected after it answered another client's
 /// write of the same key.
 #[test]
 fn a_write_whose_client_is_gone_leaves_nothing_stale() {

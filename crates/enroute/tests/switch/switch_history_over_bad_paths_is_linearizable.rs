@@ -1,7 +1,7 @@
-//! The attached program, its controller, a server and clients, each a process or a thread of its
-//! own, in network namespaces: paths lose, repeat and reorder whatever they carry, controller and
-//! server are killed and started again, more keys are hot than there is room for; or two of all
-//! that go wrong at once. The replies to clients are linearizable, as from one copy of the data.
+//! The attached program, its controller, a server and clients, each a separate process or thread,
+//! in network namespaces: paths lose, duplicate and reorder packets, controller and server are
+//! killed and restarted, and there are more hot keys than entries; or two of these faults at once.
+//! The history of the clients is linearizable.
 
 #[path = "../rack/trouble.rs"]
 mod trouble;
@@ -34,14 +34,14 @@ use testbed::link::PathConfig;
 use trouble::{Server, Trouble};
 
 const CLIENTS: usize = 16;
-/// More than there are entries.
+/// More keys than entries.
 const KEYS: usize = 48;
 const JITTER: Duration = Duration::from_millis(3);
-/// Every fourth client only reads: writes may wait seconds for a server that was killed.
+/// One in this many clients only reads: writes may wait seconds for a server that was killed.
 const READERS: usize = 4;
-/// A history says something of the program only if the program answered so often.
+/// Minimum rate of the program's replies; with fewer, a history proves nothing about the program.
 const HITS_MIN_PER_SECOND: u64 = 20;
-/// Operations of the long histories of each protocol, and how long one of them takes.
+/// Number of operations of the long histories of each protocol, and the duration of one of them.
 const OPERATIONS_MIN: usize = 200_000;
 const NETCACHE: [Server; 2] = [Server::Database, Server::Agent];
 const MEMCACHED: [Server; 1] = [Server::Memcached];
@@ -57,7 +57,7 @@ enum Trial {
     Faults,
     /// Two at a time.
     Pairs,
-    /// The program serves what was written over.
+    /// The program serves overwritten values.
     Broken,
 }
 
@@ -76,20 +76,20 @@ fn memcached_history_is_linearizable() {
     are_linearizable(Server::Memcached, Duration::from_secs(6), Trial::Faults);
 }
 
-/// Entries are made valid again after writes: it would be found.
+/// Entries are made valid again after writes: the test must detect that.
 #[test]
 fn a_program_that_serves_what_was_written_over_is_found_out() {
     for server in [Server::Agent, Server::Memcached] {
         let is_found = |seed| {
             let seen = run(server, Duration::from_secs(3), seed, Trial::Broken);
-            // Nothing is there to run it with.
+            // Without the tools to run it, nothing can be detected.
             seen.is_none_or(|(verdict, _)| !verdict.linearizable)
         };
         assert!(history::seeds().any(is_found), "linearizable every time");
     }
 }
 
-/// The server loses its values when it is killed, so the agent is only stopped.
+/// The agent loses its values when it is killed, so it is only stopped.
 #[test]
 fn two_faults_at_once_leave_histories_linearizable() {
     for (server, seconds) in [(Server::Database, 14), (Server::Memcached, 12), (Server::Agent, 6)] {
@@ -146,13 +146,13 @@ fn make_long_histories(servers: &[Server], trial: Trial) {
 }
 
 fn are_linearizable(server: Server, span: Duration, trial: Trial) {
-    // While two things are wrong less is asked for.
+    // With two faults at once there are fewer operations.
     let share = if trial == Trial::Pairs { 10 } else { 1 };
     let hits_min = HITS_MIN_PER_SECOND * span.as_secs() / share;
     history::are_linearizable(hits_min, |seed| run(server, span, seed, trial));
 }
 
-/// Returns the checker's verdict, and the number of answers of the program.
+/// Returns the checker's verdict, and the number of the program's replies.
 fn run(server: Server, span: Duration, seed: u64, trial: Trial) -> Option<(Verdict, u64)> {
     history::checker()?;
     let mut rack = Rack::build()?;
@@ -214,7 +214,7 @@ fn run(server: Server, span: Duration, seed: u64, trial: Trial) -> Option<(Verdi
     Some((verdict, hits))
 }
 
-/// Reads, writes and deletes until the end; nothing is in progress while `quiet` is held.
+/// Reads, writes and deletes until the end; no operation is in progress while `quiet` is held.
 fn ask(
     number: usize,
     mut asking: impl Asking,
@@ -226,10 +226,10 @@ fn ask(
     let mut value = (number as u64) << 32;
     let reads_percent = if number.is_multiple_of(READERS) { 100 } else { 80 };
     while !over.load(Relaxed) {
-        // Lets a thread that waits for quiet run.
+        // Lets a thread that waits for `quiet` run.
         thread::yield_now();
         let _busy = quiet.read().expect("no thread panicked");
-        // Half of all on a sixth of the keys: races need company, and so do hot keys.
+        // Half of the operations are on a sixth of the keys: races and hot keys need contention.
         let keys = if random.random_bool(0.5) { KEYS / 6 } else { KEYS };
         let key = random.random_range(0..keys);
         value += 1;
@@ -254,12 +254,12 @@ fn opened(pins: &Path) -> DataPlane {
     DataPlane::open(config).expect("its maps")
 }
 
-/// Takes back what a write does in the program.
+/// Undoes the effect of writes in the program.
 fn serve_what_was_written_over(plane: &DataPlane, over: &AtomicBool) {
     while !over.load(Relaxed) {
         for place in plane.lookup.places() {
             let entry = &plane.entries[place as usize];
-            // A key that never had a value stays without.
+            // A key that never had a value remains without one.
             if entry.valid_version.load(Relaxed) != 0 {
                 entry.valid_version.store(entry.version.load(Relaxed), Relaxed);
             }

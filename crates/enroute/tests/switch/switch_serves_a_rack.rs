@@ -15,8 +15,8 @@ use wire::{
 
 static SEQUENCE: AtomicU32 = AtomicU32::new(1);
 const KEY: Key = *b"0123456789abcdef";
-/// A key that is requested three times in a second is hot, so that it becomes so on a busy machine
-/// too.
+/// A key that is requested three times in a second is hot, so that keys become hot on a busy
+/// machine too.
 const ATTACHED: [&str; 6] = ["--threshold", "3", "--sampled", "65536", "--entries", "1024"];
 
 fn udp(port: u16) -> UdpSocket {
@@ -62,7 +62,7 @@ fn a_hot_item_is_served_by_the_kernel_and_never_stale() {
     assert!(rack.enroute("s", &["top", "--seconds", "1"]).contains("0123456789abcdef"));
     assert!(rack.count("update") >= 10, "values came by update");
 
-    // The program continues without its controller; another controller starts with an empty state.
+    // The program continues without its controller; a new controller starts with an empty state.
     rack.kill(controller);
     rack.as_client(|| assert!(netcache(&udp(50_000), Op::Get, b"").0.has(Flags::SWITCH)));
     rack.attach(&ATTACHED);
@@ -102,15 +102,15 @@ fn the_database_is_a_server_behind_the_switch() {
             }
             wait("the kernel answers", || is_served(&socket, &value));
         }
-        // Redis's clients see the same keys, and what they write gets around.
+        // Redis clients see the same keys, and their writes are propagated.
         let mut redis = TcpStream::connect(&listen).expect("the database");
         assert_eq!(say(&mut redis, "GET netcache:0123456789abcdef\r\n"), "$1\r\n9\r\n");
         assert_eq!(say(&mut redis, "SET netcache:0123456789abcdef other\r\n"), "+OK\r\n");
         wait("the kernel answers anew", || is_served(&socket, b"other"));
         netcache(&socket, Op::Put, b"last");
     });
-    // After a kill it has all acknowledged writes; the entries that the switch still holds are
-    // dropped before writes continue.
+    // After a kill the server has all acknowledged writes; the entries in the switch are dropped
+    // before writes continue.
     rack.kill(first);
     rack.start("d", PROGRAM, &database);
     rack.as_client(|| {
@@ -146,7 +146,7 @@ fn a_driver_that_cannot_is_helped_by_the_kernel_which_is_said() {
             assert_eq!(netcache(&socket, Op::Get, b"").1, value);
         }
     });
-    // A loopback interface's driver runs no program.
+    // The driver of the loopback interface cannot run XDP programs.
     let said = rack.said_by("d", &["attach", "--interface", "lo", "--netcache-port", "50002"]);
     assert!(said.contains("attached to lo in generic mode: its driver cannot"), "{said}");
 }
@@ -210,8 +210,8 @@ fn memcached_clients_gain_and_notice_nothing_else() {
         }
         assert_eq!(say(&mut stream, "set n 0 0 1\r\n1\r\n"), "STORED\r\n");
     });
-    // A value that ends: not served a moment longer than the server would. On a busy machine a
-    // short life may be over before the kernel serves it.
+    // A value with a TTL: it is served no longer than by the server. On a busy machine a short TTL
+    // may expire before the kernel serves the value.
     hits_grow(&rack, "get k\r\n");
     let is_served = |lives_s: u32| {
         let hits = rack.count("hit");
@@ -228,7 +228,7 @@ fn memcached_clients_gain_and_notice_nothing_else() {
         rack.count("hit") > hits
     };
     assert!([4, 8, 40].into_iter().any(is_served), "the kernel never serves what ends");
-    // One packet told.
+    // A single packet, explained.
     let frame = switch::frame::Frame::udp(
         "10.1.0.2:4000".parse().expect("an address"),
         format!("{SERVER}:11211").parse().expect("an address"),

@@ -1,6 +1,6 @@
-//! A real memcached is told to drop everything in some seconds, in every way it understands: what
-//! it no longer has when it is asked over TCP, the kernel does not serve over UDP either. Writes
-//! behind blanks are seen, too.
+//! A real memcached gets a delayed `flush_all` in every form that it accepts: once it reports the
+//! value as absent over TCP, the kernel does not serve it over UDP either. Writes after blanks are
+//! noticed, too.
 
 use std::{
     io::{Read, Write},
@@ -16,7 +16,7 @@ use wire::memcache::frame::Frame;
 const ATTACHED: [&str; 6] = ["--threshold", "3", "--sampled", "65536", "--entries", "1024"];
 const ITEM: &str = "VALUE k 0 3\r\nold\r\nEND\r\n";
 const NONE: &str = "END\r\n";
-/// Between two looks at what is served.
+/// Interval between two reads.
 const PAUSE: Duration = Duration::from_millis(20);
 
 static REQUEST: AtomicU16 = AtomicU16::new(1);
@@ -33,7 +33,7 @@ fn tcp() -> TcpStream {
     stream
 }
 
-/// Returns the answer to a datagram, of memcached or of the kernel in its place.
+/// The reply to a datagram, from memcached or from the kernel in its place.
 fn asked(socket: &UdpSocket, said: &[u8]) -> String {
     let answer = answered("memcached answers", || {
         let request = REQUEST.fetch_add(1, Relaxed);
@@ -44,7 +44,7 @@ fn asked(socket: &UdpSocket, said: &[u8]) -> String {
     String::from_utf8_lossy(Frame::decode(&answer).expect("a frame").payload).into_owned()
 }
 
-/// Returns the answer of memcached itself, up to `end`.
+/// The reply of memcached itself, up to `end`.
 fn say(stream: &mut TcpStream, said: &str, end: &str) -> String {
     stream.write_all(said.as_bytes()).expect("to be heard");
     let mut answer = Vec::new();
@@ -62,7 +62,7 @@ fn serves(rack: &Rack, socket: &UdpSocket, item: &str) -> bool {
     rack.count("hit") > before
 }
 
-/// `k` is stored, and the kernel serves it.
+/// Stores `k`, and waits until the kernel serves it.
 fn store(rack: &Rack) {
     rack.as_client(|| {
         let (mut stream, socket) = (tcp(), udp());
@@ -71,14 +71,14 @@ fn store(rack: &Rack) {
     });
 }
 
-/// Until memcached has dropped `k`, and some seconds more.
+/// Watches until memcached has dropped `k`, and for some seconds more.
 fn watch(rack: &Rack, what: &str) {
     rack.as_client(|| {
         let (mut stream, socket) = (tcp(), udp());
         let mut looks = 0;
         wait(what, || {
             let at_server = say(&mut stream, "get k\r\n", NONE);
-            // A client that was once told that the key is missing does not receive it again.
+            // Once a client has read that the key is absent, the value is not served to it again.
             let served = asked(&socket, b"get k\r\n");
             assert!(at_server == ITEM || served == NONE, "{what}: memcached has it no more");
             looks += u32::from(at_server == NONE);
@@ -94,7 +94,7 @@ fn in_parts(parts: &[&str]) {
         stream.write_all(part.as_bytes()).expect("to be heard");
         thread::sleep(PAUSE);
     }
-    // The connection stays until the line was read.
+    // The connection stays open until the line was read.
     assert_eq!(say(&mut stream, "mn\r\n", "MN\r\n").lines().last(), Some("MN"));
 }
 
@@ -110,7 +110,7 @@ fn binary() {
 
 fn two_at_once() {
     let (mut first, mut second) = (tcp(), tcp());
-    // memcached keeps the last.
+    // memcached applies the last.
     assert_eq!(say(&mut first, "flush_all 60\r\n", "\r\n"), "OK\r\n");
     assert_eq!(say(&mut second, "flush_all 4\r\n", "\r\n"), "OK\r\n");
 }
@@ -148,7 +148,7 @@ fn blanks_before_a_quiet_command_hide_no_write() {
     rack.start("d", memcached, &["-u", "nobody", "-l", SERVER, "-p", "11211", "-U", "11211"]);
     rack.attach(&ATTACHED);
     rack.as_client(|| wait("memcached listens", || TcpStream::connect((SERVER, 11_211)).is_ok()));
-    // Of what has an answer, that would tell.
+    // Commands without a reply: a reply would reveal the write.
     for said in [
         " set k 0 0 3 noreply\r\nnew\r\n",
         "     append k 0 0 1 noreply\r\n!\r\n",

@@ -1,5 +1,5 @@
-//! A memcached whose answers come as those to other questions of the controller, as late ones do
-//! once the numbers of datagrams have been used up: no key is answered with another one's value.
+//! memcached's replies carry the request IDs of other requests of the controller, as late replies
+//! do after the IDs have wrapped around: no key is served with another key's value.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -13,14 +13,14 @@ use wire::memcache::frame::Frame;
 
 const ATTACHED: [&str; 6] = ["--threshold", "3", "--sampled", "65536", "--entries", "1024"];
 const KEYS: [&str; 2] = ["k0", "k1"];
-/// Answers that are exchanged.
+/// Number of swapped pairs of replies.
 const PAIRS: usize = 5;
 
 fn value_of(key: &str) -> String {
     format!("value of {key}")
 }
 
-/// A question of the controller that waits.
+/// A pending request of the controller.
 struct Asked {
     from: SocketAddr,
     request: u16,
@@ -28,7 +28,7 @@ struct Asked {
     text: Vec<u8>,
 }
 
-/// Answers gets; exchanges the answers of two requests for different keys, a given number of times.
+/// Answers gets; swaps the replies to two requests for different keys, a given number of times.
 fn serve(socket: &UdpSocket, exchanged: &AtomicUsize, over: &AtomicBool) {
     socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket");
     let mut waits: Option<Asked> = None;

@@ -1,5 +1,5 @@
-//! `enroute switch v2p` on a router between two hosts: it learns the sender of a packet, resolves
-//! an answer, drops what only switches send, and says all that.
+//! `enroute switch v2p` on a router between two hosts: it learns the sender of a packet, resolves a
+//! destination, drops packets that only switches may send, and reports this.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -13,7 +13,7 @@ const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 2);
 const MACHINE: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 1);
 const OTHER: Ipv4Addr = Ipv4Addr::new(172, 16, 0, 2);
-/// What the kernel writes of a datagram.
+/// Bytes of a datagram's headers that the kernel writes.
 const OUTER_BYTES: usize = 14 + 20 + 8;
 
 fn packet(outer: (Ipv4Addr, Ipv4Addr), inner: (Ipv4Addr, Ipv4Addr)) -> Vec<u8> {
@@ -65,7 +65,7 @@ fn and_says_what_it_did() {
     let name = rack.pins.file_name().expect("a name").to_string_lossy();
     assert!(!rack.pins.with_file_name(format!("{name}-v2p")).exists(), "detach removes its pins");
 
-    // One that fails leaves nothing.
+    // A failed attach leaves nothing behind.
     let absent = ["--interface", "absent0"];
     let refused = rack.said_by("s", &[&attach[..], &absent].concat());
     assert!(refused.contains("absent0"), "{refused}");

@@ -1,5 +1,5 @@
-//! Packets between two network namespaces which the test makes: delayed, lost, cut and restored,
-//! and nothing stays behind. Without root it prints why it did nothing.
+//! Packets between two network namespaces of the test: delayed, lost, cut and restored, and nothing
+//! is left behind. Skipped without root.
 
 use std::fs::{File, read_link, read_to_string};
 use std::io::{ErrorKind, Read, Write};
@@ -16,7 +16,7 @@ use testbed::link::{LinkHandle, PathConfig, Tunnel, TunnelConfig, TunnelEnd};
 const MS: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A network namespace, held by a process that does nothing else.
+/// A network namespace, held by an idle process.
 struct Namespace(Child);
 
 impl Namespace {
@@ -49,7 +49,7 @@ impl Namespace {
         format!("/proc/{}/ns/net", self.0.id()).into()
     }
 
-    /// Runs `work` inside; sockets it makes stay inside.
+    /// Runs `work` inside; its sockets stay inside.
     fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
@@ -81,7 +81,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Two namespaces and a tunnel between them: 10.77.0.1 is a, 10.77.0.2 is b.
+/// Two namespaces and a tunnel between them: 10.77.0.1 is in `a`, 10.77.0.2 in `b`.
 fn tunnel(change: impl FnOnce(&mut TunnelConfig)) -> Option<(Namespace, Namespace, LinkHandle)> {
     let (a, b) = (Namespace::make()?, Namespace::make()?);
     let mut config = TunnelConfig::new(a.end("10.77.0.1/30"), b.end("10.77.0.2/30"));
@@ -177,7 +177,7 @@ fn every_packet_arrives_or_is_counted_as_lost() {
     server.set_read_timeout(Some(MS)).unwrap();
     let lost = || tunnel.stats().up.lost - before.lost;
     let (mut arrived, began) = (Vec::new(), Instant::now());
-    // Other traffic of the kernel may cross too, so this is a bound.
+    // Other traffic of the kernel may cross, too, so this is a lower bound.
     while arrived.len() as u64 + lost() < 200 {
         let mut packet = [0; 4];
         if server.recv(&mut packet).is_ok() {
@@ -237,7 +237,7 @@ fn the_command_tunnels_until_interrupted() {
         .spawn()
         .unwrap();
     let mut said = child.stderr.take().unwrap();
-    // The first byte it says means that the devices are up.
+    // The first byte of its output means that the devices are up.
     said.read_exact(&mut [0; 1]).unwrap();
     let (client, server) = udp(&a, &b);
     client.send(b"hello").unwrap();
