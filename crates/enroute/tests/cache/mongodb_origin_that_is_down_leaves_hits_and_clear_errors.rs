@@ -29,7 +29,7 @@ fn with_mongo_java() {
 
 fn clients_go_on(start: fn() -> Option<Mongo>) {
     let Some(origin) = start() else { return };
-    // The relay stands for the origin: its connections are lost, its state is not.
+    // The relay goes down in place of the origin: connections are lost, the origin's state is not.
     let mut config = RelayConfig::new(origin.address());
     config.listen = free_address();
     let relay = Relay::start(config.clone()).expect("a relay");

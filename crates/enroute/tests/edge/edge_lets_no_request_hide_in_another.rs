@@ -159,7 +159,7 @@ fn by_http2() {
             }
             Http2::begun(1, &block, false)
         };
-        // Its end.
+        // The end of the body.
         let trailers = Http2::begun(1, &field("x", "y"), true);
         for (number, length) in ["0", "4", "400", "x", "44, 4"].iter().enumerate() {
             let path = format!("/{number}");
@@ -183,8 +183,8 @@ fn by_http2() {
     });
 }
 
-/// Trailers of HTTP/2 that would say something else in HTTP/1.1: the origin gets the body without
-/// them, or nothing whole.
+/// Trailers of HTTP/2 that would have another meaning in HTTP/1.1: the origin gets the body without
+/// them, or no complete request.
 #[test]
 fn by_trailers_of_http2() {
     let trailers: &[&[(&str, &str)]] = &[
@@ -232,13 +232,13 @@ fn with_edge(test: impl FnOnce(&Edge<'_>, &Strict)) {
     test(&edge, &origin);
 }
 
-/// An origin that takes nothing but the grammar, and answers with the path.
+/// An origin that accepts only the strict grammar, and answers with the path.
 struct Strict {
     address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
 }
 
-/// Requests by their paths: those that have begun, and the bodies of those that are whole.
+/// Requests by path: those that have begun, and the bodies of those that are complete.
 #[derive(Debug, Default)]
 struct Seen {
     begun: Vec<String>,
@@ -276,7 +276,7 @@ impl Strict {
         format!("the last {:?}", seen.whole.last_chunk::<3>())
     }
 
-    /// Another client's request is answered, and nothing hidden has come.
+    /// Another client's request is answered, and the hidden request did not arrive.
     fn check(&self, edge: &Edge<'_>, name: &str) {
         for method in ["GET", "POST"] {
             let mut client = Tls::connect(edge.address, SHOP, "http/1.1");
@@ -287,9 +287,9 @@ impl Strict {
     }
 }
 
-/// One request; `None` when there is no further one.
+/// Serves one request; `None` if there is no further one.
 fn serve(mut client: &TcpStream, seen: &Mutex<Seen>) -> Option<()> {
-    // A byte at a time, so that nothing of the next request is lost.
+    // One byte at a time, so that nothing of the next request is lost.
     let mut reader = BufReader::with_capacity(1, client);
     let path = line(&mut reader)?.split(' ').nth(1)?.to_owned();
     seen.lock().ok()?.begun.push(path.clone());

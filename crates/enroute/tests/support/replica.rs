@@ -362,8 +362,8 @@ impl State {
                 let version = doc! { "processId": process(number), "counter": self.version };
                 hello.insert("topologyVersion", version);
             }
-            // A driver that receives a reply keeps a request pending, which this origin does not
-            // support.
+            // With `topologyVersion` in the reply, a driver sends awaitable `hello` requests, which
+            // this origin does not support.
             (None, _) if request.contains_key("comment") => {
                 hello.insert("topologyVersion", doc! { "processId": process(7), "counter": 6_i64 });
             }

@@ -87,8 +87,8 @@ fn what_is_read_is_what_was_written_last() {
     is_told(&rack, b"old");
     write("c", b"new");
     is_told(&rack, b"new");
-    // Beside the server, where no program is: what it says of tags counts as nothing, and its
-    // writes as writes.
+    // Next to the server, where there is no program: the agent ignores the client's tags, and
+    // handles its writes as untagged writes.
     rack.within("d", || {
         let socket = socket(SERVER);
         for op in [Op::PutCached, Op::DeleteCached] {
@@ -105,7 +105,7 @@ fn what_is_read_is_what_was_written_last() {
         write("c", value);
         is_told(&rack, value);
     }
-    // No message is repeated by itself.
+    // No message is resent.
     let before = rack.count("write");
     thread::sleep(WATCHED);
     let sent = rack.count("write") - before;
