@@ -40,6 +40,17 @@ impl World {
         world
     }
 
+    /// The same after all Sentinels were asked again and named the same primary.
+    fn confirmed() -> Self {
+        let mut world = Self::following();
+        world.wait();
+        for number in 0..SENTINELS {
+            world.names(number, "a");
+        }
+        world.actions.clear();
+        world
+    }
+
     fn step(&mut self, event: Event<'_>) {
         let actions = self.monitor.step(event, self.now);
         self.actions.extend(actions);
@@ -108,12 +119,7 @@ fn a_node_is_followed_once_most_name_it_and_it_is_a_master() {
 
 #[test]
 fn a_change_is_asked_of_all_at_once_and_the_old_primary_is_left_first() {
-    let mut world = World::following();
-    world.wait();
-    for number in 0..SENTINELS {
-        world.names(number, "a");
-    }
-    world.actions.clear();
+    let mut world = World::confirmed();
     let message = bulks('>', &["message", "+switch-master", "main a 1 b 1"]);
     world.hear(End::Sentinel(2), &message);
     for number in 0..SENTINELS {
@@ -143,12 +149,7 @@ fn a_change_is_asked_of_all_at_once_and_the_old_primary_is_left_first() {
 
 #[test]
 fn a_message_about_another_name_asks_nothing() {
-    let mut world = World::following();
-    world.wait();
-    for number in 0..SENTINELS {
-        world.names(number, "a");
-    }
-    world.actions.clear();
+    let mut world = World::confirmed();
     world.hear(End::Sentinel(0), &bulks('>', &["message", "+switch-master", "other a 1 b 1"]));
     assert_eq!(world.actions, []);
 }

@@ -31,6 +31,17 @@ impl Cluster {
 
     /// One review of one slot that hosts access at these rates; moves complete at once.
     fn review(&mut self, rates: [f64; 3], now: Duration) -> Option<Stays> {
+        for one in self.ready(rates, now) {
+            assert_eq!(one.from, self.owner);
+            self.owner = one.to;
+            self.moves.push((now, one.to));
+            self.initiator.ended(one.slot, true, now);
+        }
+        self.initiator.why(slot())
+    }
+
+    /// The moves that begin after such a review.
+    fn ready(&mut self, rates: [f64; 3], now: Duration) -> Vec<Move> {
         let rate = |reads| Rate { reads, ..Rate::default() };
         let used = (0..3).map(|host| (Host(host), rate(rates[usize::from(host)])));
         let demands = [Demand {
@@ -43,13 +54,7 @@ impl Cluster {
         let problem =
             Problem { delays: &self.delays, nodes: &self.nodes, demands: &demands, moving: MOVING };
         self.initiator.review(&problem, now);
-        for one in self.initiator.ready() {
-            assert_eq!(one.from, self.owner);
-            self.owner = one.to;
-            self.moves.push((now, one.to));
-            self.initiator.ended(one.slot, true, now);
-        }
-        self.initiator.why(slot())
+        self.initiator.ready()
     }
 }
 
@@ -104,13 +109,7 @@ fn a_move_that_is_put_off_is_wanted_again_at_once() {
     let mut cluster = Cluster::new(&EVEN, Config { moves_max: 1, ..Config::default() });
     let mut put_off = Vec::new();
     for second in 1..=4_u32 {
-        let rate = Rate { reads: 55.0, ..Rate::default() };
-        let accesses = vec![(Host(1), rate)];
-        let demands = [Demand { slot: slot(), owner: Node(0), bytes: 1, accesses, pinned: false }];
-        let (delays, nodes) = (&cluster.delays, &cluster.nodes[..]);
-        let problem = Problem { delays, nodes, demands: &demands, moving: MOVING };
-        cluster.initiator.review(&problem, S * second);
-        for one in cluster.initiator.ready() {
+        for one in cluster.ready([0.0, 55.0, 0.0], S * second) {
             cluster.initiator.put_off(one.slot);
             put_off.push(second);
         }
@@ -125,13 +124,7 @@ fn a_move_that_is_refused_again_and_again_is_tried_ever_less() {
     let mut cluster = Cluster::new(&EVEN, Config::default());
     let mut refused = Vec::new();
     for second in 0..120_u32 {
-        let rate = Rate { reads: 55.0, ..Rate::default() };
-        let accesses = vec![(Host(1), rate)];
-        let demands = [Demand { slot: slot(), owner: Node(0), bytes: 1, accesses, pinned: false }];
-        let (delays, nodes) = (&cluster.delays, &cluster.nodes[..]);
-        let problem = Problem { delays, nodes, demands: &demands, moving: MOVING };
-        cluster.initiator.review(&problem, S * second);
-        for one in cluster.initiator.ready() {
+        for one in cluster.ready([0.0, 55.0, 0.0], S * second) {
             cluster.initiator.ended(one.slot, false, S * second);
             refused.push(second);
         }

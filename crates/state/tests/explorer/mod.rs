@@ -35,7 +35,7 @@ pub fn explore<S: State>(begin: S, states_max: usize) -> Result<usize, String> {
                 ways.push((way, what));
                 let way = ways.len() - 1;
                 if let Some(fault) = next.fault() {
-                    return Err(format!("{}\n{fault}", told(&ways, way)));
+                    return Err(format!("{}\n{fault}: {next:#?}", told(&ways, way)));
                 }
                 next_layer.push((way, next));
             }

@@ -133,6 +133,15 @@ impl World {
         self.answer("aggregate", |reply| batch(reply, "firstBatch", &[], &token(time)))
     }
 
+    /// The stream is opened at `time` without a resume token, and the stored answer for user 1 is
+    /// dropped.
+    fn begins_anew(&mut self, time: u64) {
+        let opened = String::from_utf8_lossy(&self.opened(time)).into_owned();
+        assert!(!opened.contains("resumeAfter"), "{opened}");
+        self.caught_up(time);
+        assert!(self.feed.is_open() && !self.serves("users", 1));
+    }
+
     /// Advances the origin and its stream to `time`.
     fn caught_up(&mut self, time: u64) {
         self.position(time);

@@ -7,14 +7,17 @@
 //! after a failover of the source), and a placer that resumes from there without further faults
 //! leaves the slot closed, with all written data.
 
-use std::{
-    collections::HashSet,
-    hash::{DefaultHasher, Hash, Hasher},
-};
+#[expect(unreachable_pub, reason = "shared with tests of the crate")]
+#[path = "../../../tests/explorer/mod.rs"]
+mod explorer;
+
+use explorer::{State, explore};
 
 use super::{chance::Chance, cluster::Said, *};
 
 const KEY: u8 = 0;
+/// More than any of the budgets below reaches.
+const STATES_MAX: usize = 100_000_000;
 /// A time after which every step may be repeated.
 const LATER: Duration = Duration::from_secs(1_000);
 
@@ -109,37 +112,6 @@ impl World {
         self.cluster.run(node, step)
     }
 
-    fn steps(&self) -> Vec<Next> {
-        let mut next = Vec::new();
-        for (placer, migration) in self.placers.iter().enumerate() {
-            let Some((node, step)) = migration.ready(LATER) else { continue };
-            let what = format!("placer {placer} to {}: {step:?}", node.0);
-            self.each(&what, &mut next, |world| {
-                let outcome = world.run(placer, node, &step);
-                world.placers[placer].step(outcome, Duration::ZERO);
-            });
-            if self.budgets.losses == 0 {
-                continue;
-            }
-            self.each(&format!("{what}, nothing is heard"), &mut next, |world| {
-                world.budgets.losses -= 1;
-                world.cluster.loses = true;
-                world.run(placer, node, &step);
-                world.cluster.loses = false;
-                world.placers[placer].step(Outcome::Failed, Duration::ZERO);
-            });
-            self.each(&format!("{what}, on its way for long"), &mut next, |world| {
-                world.budgets.losses -= 1;
-                world.late.push((placer, node, step.clone()));
-                world.placers[placer].step(Outcome::Failed, Duration::ZERO);
-            });
-        }
-        self.arrivals(&mut next);
-        self.clients(&mut next);
-        self.troubles(&mut next);
-        next
-    }
-
     fn arrivals(&self, next: &mut Vec<Next>) {
         for (at, (placer, node, step)) in self.late.iter().enumerate() {
             self.each(&format!("late to {}: {step:?}", node.0), next, |world| {
@@ -205,19 +177,6 @@ impl World {
         }
     }
 
-    fn fault(&self) -> Option<String> {
-        let mut cluster = self.cluster.clone();
-        for first in (0..NODES).map(Node) {
-            let Some(node) = cluster.serves_from(first, KEY) else { continue };
-            let found = cluster.at(node).keys.get(&KEY).copied();
-            if !self.failed_over && found != cluster.written.get(&KEY).copied() {
-                return Some(format!("{found:?} is read at {}", node.0));
-            }
-        }
-        let mut last = self.clone();
-        last.mend().err()
-    }
-
     /// Resumes whatever is open, as a placer does after its start.
     fn mend(&mut self) -> Result<(), String> {
         for _ in 0..20 {
@@ -240,43 +199,54 @@ impl World {
     }
 }
 
-/// Returns the number of states, or the path to an invalid one.
-fn explore(budgets: Budgets, without: Without) -> Result<usize, String> {
-    let hash = |world: &World| {
-        let mut hasher = DefaultHasher::new();
-        world.hash(&mut hasher);
-        hasher.finish()
-    };
-    let begin = World::new(budgets, without);
-    let (mut seen, mut ways) = (HashSet::from([hash(&begin)]), vec![(0, String::new())]);
-    let mut layer = vec![(0, begin)];
-    while !layer.is_empty() {
-        let mut next_layer = Vec::new();
-        for (way, world) in layer {
-            for (what, next) in world.steps() {
-                if !seen.insert(hash(&next)) {
-                    continue;
-                }
-                ways.push((way, what));
-                if let Some(fault) = next.fault() {
-                    let (mut at, mut told) = (ways.len() - 1, vec![format!("{fault}: {next:#?}")]);
-                    while at != 0 {
-                        told.push(ways[at].1.clone());
-                        at = ways[at].0;
-                    }
-                    told.reverse();
-                    return Err(told.join("\n"));
-                }
-                next_layer.push((ways.len() - 1, next));
+impl State for World {
+    fn steps(&self) -> Vec<Next> {
+        let mut next = Vec::new();
+        for (placer, migration) in self.placers.iter().enumerate() {
+            let Some((node, step)) = migration.ready(LATER) else { continue };
+            let what = format!("placer {placer} to {}: {step:?}", node.0);
+            self.each(&what, &mut next, |world| {
+                let outcome = world.run(placer, node, &step);
+                world.placers[placer].step(outcome, Duration::ZERO);
+            });
+            if self.budgets.losses == 0 {
+                continue;
+            }
+            self.each(&format!("{what}, nothing is heard"), &mut next, |world| {
+                world.budgets.losses -= 1;
+                world.cluster.loses = true;
+                world.run(placer, node, &step);
+                world.cluster.loses = false;
+                world.placers[placer].step(Outcome::Failed, Duration::ZERO);
+            });
+            self.each(&format!("{what}, on its way for long"), &mut next, |world| {
+                world.budgets.losses -= 1;
+                world.late.push((placer, node, step.clone()));
+                world.placers[placer].step(Outcome::Failed, Duration::ZERO);
+            });
+        }
+        self.arrivals(&mut next);
+        self.clients(&mut next);
+        self.troubles(&mut next);
+        next
+    }
+
+    fn fault(&self) -> Option<String> {
+        let mut cluster = self.cluster.clone();
+        for first in (0..NODES).map(Node) {
+            let Some(node) = cluster.serves_from(first, KEY) else { continue };
+            let found = cluster.at(node).keys.get(&KEY).copied();
+            if !self.failed_over && found != cluster.written.get(&KEY).copied() {
+                return Some(format!("{found:?} is read at {}", node.0));
             }
         }
-        layer = next_layer;
+        let mut last = self.clone();
+        last.mend().err()
     }
-    Ok(seen.len())
 }
 
 fn holds(budgets: Budgets) {
-    match explore(budgets, Without::Nothing) {
+    match explore(World::new(budgets, Without::Nothing), STATES_MAX) {
         Ok(states) => eprintln!("{states} states of {budgets:?} are valid"),
         Err(way) => panic!("{budgets:?}:\n{way}"),
     }
@@ -301,13 +271,15 @@ fn whatever_is_lost_or_late_twice_a_move_ends_with_what_was_written() {
 #[test]
 fn without_the_mends_of_decisions_100_and_102_faults_are_found() {
     for without in [Without::Settling, Without::Waiting, Without::Hearing] {
-        let way = explore(LOST, without).expect_err(&format!("without {without:?} it is right"));
+        let way = explore(World::new(LOST, without), STATES_MAX);
+        let way = way.expect_err(&format!("without {without:?} it is right"));
         eprintln!("without {without:?}:\n{way}");
     }
 }
 
 #[test]
 fn without_fences_two_placers_do_harm() {
-    let way = explore(LOST, Without::Fences).expect_err("no harm is found");
+    let way = explore(World::new(LOST, Without::Fences), STATES_MAX);
+    let way = way.expect_err("no harm is found");
     eprintln!("without fences:\n{way}");
 }
