@@ -10,20 +10,11 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant, SystemTime};
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use store::FileDevice;
 use store::device::{Completion, DeviceCommand, carry_out};
 use store::elastic::{Config, Elastic, Load, Sync, Ticket};
-
-struct Random(u64);
-
-impl Random {
-    fn draw(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
 
 /// Threads that carry out commands.
 struct Threads {
@@ -192,7 +183,7 @@ fn write(store: &mut Elastic, pool: &mut Threads, key: &[u8], value: &[u8]) {
 }
 
 fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64, times: u64, value: &[u8]) {
-    let mut random = Random(99);
+    let mut random = SplitMix64::seed_from_u64(99);
     let (start, used) = (Instant::now(), processor_time());
     let (mut most, mut longest) = (0.0f64, Duration::ZERO);
     let writes = entries * times;
@@ -200,7 +191,7 @@ fn overwrites(store: &mut Elastic, pool: &mut Threads, entries: u64, times: u64,
         while store.accepts_writes().is_err() {
             pool.pump(store, true);
         }
-        let key = key(random.draw() % entries);
+        let key = key(random.next_u64() % entries);
         let began = processor_time();
         write(store, pool, &key, value);
         if number % 16 == 0 {

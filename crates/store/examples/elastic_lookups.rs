@@ -18,6 +18,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use store::FileDevice;
 use store::device::carry_out;
 use store::elastic::{Config, Elastic, Fetch, Load, Sync};
@@ -31,17 +33,6 @@ const TOGETHER: usize = 16;
 const INDEX_BYTES: usize = 24;
 /// Of one thread in one round.
 const COLD_LOOKUPS: u64 = 4_000;
-
-struct Random(u64);
-
-impl Random {
-    fn draw(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
 
 struct Shard {
     store: Mutex<Elastic>,
@@ -68,7 +59,7 @@ fn main() {
         let (mut cold, mut bare, mut bare_two) = (Vec::new(), Vec::new(), Vec::new());
         let in_memory = AtomicU64::new(0);
         for round in 0..rounds {
-            let lookup = |random: &mut Random| {
+            let lookup = |random: &mut SplitMix64| {
                 in_memory.fetch_add(u64::from(cold_lookup(&shards, entries, random)), Relaxed);
             };
             cold.push(by_threads(lookup, round));
@@ -133,8 +124,8 @@ fn fill(directory: &Path, index: u64, entries: u64) -> Shard {
 /// Data of `together` lookups are fetched from memory for all of them first, as a database does.
 fn in_memory(shards: &[Shard], entries: u64, together: usize, copies: bool, round: u64) -> f64 {
     let count = 1_000_000;
-    let mut random = Random(88_172_645_463_325_252 + round);
-    let numbers: Vec<u64> = (0..count).map(|_| random.draw() % entries).collect();
+    let mut random = SplitMix64::seed_from_u64(88_172_645_463_325_252 + round);
+    let numbers: Vec<u64> = (0..count).map(|_| random.next_u64() % entries).collect();
     let mut stores: Vec<_> = shards.iter().map(|shard| shard.store.lock().unwrap()).collect();
     let (mut sum, mut copy) = (0, vec![0; VALUE_BYTES]);
     let (at, start) = (now(), processor_time());
@@ -172,13 +163,13 @@ fn shrink(shard: &Shard, index_bytes: usize) {
     }
 }
 
-fn by_threads(work: impl Fn(&mut Random) + std::marker::Sync, round: u64) -> f64 {
+fn by_threads(work: impl Fn(&mut SplitMix64) + std::marker::Sync, round: u64) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let work = &work;
             scope.spawn(move || {
-                let mut random = Random((thread + 1) * 7919 + round * 104_729);
+                let mut random = SplitMix64::seed_from_u64((thread + 1) * 7919 + round * 104_729);
                 (0..COLD_LOOKUPS).for_each(|_| work(&mut random));
             });
         }
@@ -187,8 +178,8 @@ fn by_threads(work: impl Fn(&mut Random) + std::marker::Sync, round: u64) -> f64
 }
 
 /// True if the entry was in memory.
-fn cold_lookup(shards: &[Shard], entries: u64, random: &mut Random) -> bool {
-    let number = random.draw() % entries;
+fn cold_lookup(shards: &[Shard], entries: u64, random: &mut SplitMix64) -> bool {
+    let number = random.next_u64() % entries;
     let Shard { store, device } = &shards[(number % STORES) as usize];
     let (key, mut tickets) = (key(number), Vec::new());
     let mut held = store.lock().unwrap();
@@ -245,9 +236,9 @@ fn files(directory: &Path) -> Vec<(File, u64)> {
 }
 
 /// Reads `pages_read` pages of one file at a random offset.
-fn bare_read(files: &[(File, u64)], pages_read: usize, random: &mut Random) {
-    let (file, pages) = &files[random.draw() as usize % files.len()];
-    let page = random.draw() % (pages - pages_read as u64 + 1);
+fn bare_read(files: &[(File, u64)], pages_read: usize, random: &mut SplitMix64) {
+    let (file, pages) = &files[random.next_u64() as usize % files.len()];
+    let page = random.next_u64() % (pages - pages_read as u64 + 1);
     with_pages(pages_read, |target| {
         file.read_exact_at(target, page * VALUE_BYTES as u64).unwrap();
     });
