@@ -3,34 +3,27 @@
 //! to `why-not.quarantine`.
 
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
-use std::thread;
+use std::net::SocketAddr;
 
 use crate::support::enroute::{Cache, admin};
+use crate::support::process::serve_each;
 use crate::support::raw::{RIGHTS, Raw};
 
 /// An origin that grants all rights, answers reads, and closes the connection at a write.
 fn origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    thread::spawn(move || {
-        for mut stream in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let mut bytes = [0; 4 << 10];
-                while let Ok(count @ 1..) = stream.read(&mut bytes) {
-                    let said = String::from_utf8_lossy(&bytes[..count]).into_owned();
-                    if said.contains("FLUSHALL") {
-                        return;
-                    }
-                    let answer = |word: &str, reply: &str| reply.repeat(said.matches(word).count());
-                    let rights = answer("GETUSER", RIGHTS);
-                    let values = answer("GET\r\n", "$1\r\nv\r\n");
-                    Raw::from(stream.try_clone().expect("a socket")).say(rights + &values);
-                }
-            });
+    serve_each(|mut stream| {
+        let mut bytes = [0; 4 << 10];
+        while let Ok(count @ 1..) = stream.read(&mut bytes) {
+            let said = String::from_utf8_lossy(&bytes[..count]).into_owned();
+            if said.contains("FLUSHALL") {
+                return;
+            }
+            let answer = |word: &str, reply: &str| reply.repeat(said.matches(word).count());
+            let rights = answer("GETUSER", RIGHTS);
+            let values = answer("GET\r\n", "$1\r\nv\r\n");
+            Raw::from(stream.try_clone().expect("a socket")).say(rights + &values);
         }
-    });
-    address
+    })
 }
 
 #[test]

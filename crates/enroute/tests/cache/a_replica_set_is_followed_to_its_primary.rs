@@ -14,10 +14,9 @@ use mongodb::event::sdam::SdamEvent;
 use mongodb::options::{ClientOptions, ReadPreference, SelectionCriteria};
 use mongodb::sync::{Client, Collection};
 
-use crate::support::directory::{TemporaryDirectory, installed};
+use crate::support::directory::{TemporaryDirectory, python};
 use crate::support::dns::NameServer;
 use crate::support::enroute::Enroute;
-use crate::support::origins::absent;
 use crate::support::process::{PATIENCE, Process};
 use crate::support::replica::{Kind, Replica};
 use crate::support::replica_set::ReplicaSet;
@@ -241,11 +240,7 @@ fn a_mongos_that_fails_is_replaced_by_the_next() {
 
 #[test]
 fn pymongo_reads_what_was_confirmed_through_elections() {
-    let python = installed("python/bin/python");
-    if !python.is_file() {
-        absent::<()>("PyMongo is not installed");
-        return;
-    }
+    let Some(python) = python() else { return };
     let mut set = members(3);
     let enroute = cache(&listener(&set.origin(""), ""));
     let directory = TemporaryDirectory::create();

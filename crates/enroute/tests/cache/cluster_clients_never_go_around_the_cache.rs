@@ -4,18 +4,14 @@
 use std::process::Command;
 
 use crate::support::cluster::{NODES, cluster};
-use crate::support::directory::installed;
+use crate::support::directory::python;
 use crate::support::enroute::Cache;
-use crate::support::origins::{Redis, absent};
+use crate::support::origins::Redis;
 use crate::support::raw::Raw;
 
 #[test]
 fn cluster_clients_never_go_around_the_cache() {
-    let python = installed("python/bin/python");
-    if !python.is_file() {
-        let _: Option<()> = absent("the Python clients are not installed");
-        return;
-    }
+    let Some(python) = python() else { return };
     let Some(nodes) = cluster(&[]) else { return };
     let cache = cache(&nodes, "cluster = \"shop\"");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/redis_cluster.py");

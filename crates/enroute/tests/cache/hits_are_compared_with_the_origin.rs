@@ -3,7 +3,6 @@
 //! replies.
 
 use std::{
-    env,
     path::Path,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
@@ -11,7 +10,7 @@ use std::{
 };
 
 use crate::support::{
-    enroute::{Cache, Statistics, program},
+    enroute::{Cache, Statistics, broken_program, program},
     origins::Redis,
 };
 
@@ -99,9 +98,8 @@ fn a_write_around_the_cache_is_found_and_its_entry_dropped() {
 #[test]
 #[ignore = "needs a broken build: make soak"]
 fn a_cache_without_leases_is_found_out_within_a_minute() {
-    let program = env::var("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build");
     let Some(redis) = Redis::start() else { return };
-    let cache = start(Path::new(&program), &redis, "1%");
+    let cache = start(&broken_program(), &redis, "1%");
     let statistics = load(&cache, |statistics| counted(statistics, "differed") > 0.0);
     assert!(counted(&statistics, "differed") > 0.0, "{statistics:?}");
     cache.log_line("verify: the stored answer differed");

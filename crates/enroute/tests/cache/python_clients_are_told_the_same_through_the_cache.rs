@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
-use crate::support::directory::installed;
+use crate::support::directory::{installed, python};
 use crate::support::enroute::{Cache, Enroute};
 use crate::support::origins::{Memcached, Mongo, Redis, absent};
 use crate::support::secured::{certificates, origin_tls, redis, tls};
@@ -104,12 +104,8 @@ fn compare(script: &str, direct: SocketAddr, cache: &Cache, arguments: &[&str], 
 
 /// Returns the output of a script under `clients/`.
 fn run(script: &str, address: SocketAddr, arguments: &[&str]) -> Option<String> {
-    let python = installed("python/bin/python");
-    if !python.is_file() {
-        return absent("the Python clients are not installed");
-    }
     let path = format!("{}/tests/clients/{script}", env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new(python)
+    let output = Command::new(python()?)
         .args([path, address.to_string()])
         .args(arguments)
         .output()

@@ -7,9 +7,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::support::directory::{TemporaryDirectory, installed};
+use crate::support::directory::{TemporaryDirectory, python};
 use crate::support::enroute::Enroute;
-use crate::support::origins::{Redis, absent};
+use crate::support::origins::Redis;
 use crate::support::process::{PATIENCE, Process};
 use crate::support::raw::Raw;
 use crate::support::sentinels::{NAME, Sentinel, Watched, origin};
@@ -149,11 +149,7 @@ fn a_sentinel_that_lies_is_not_believed_and_without_sentinels_the_primary_stays(
 
 #[test]
 fn redis_py_reads_what_was_confirmed_through_failovers() {
-    let python = installed("python/bin/python");
-    if !python.is_file() {
-        absent::<()>("redis-py is not installed");
-        return;
-    }
+    let Some(python) = python() else { return };
     let Some(mut watched) = Watched::start(None) else { return };
     let enroute = cache(&watched.origin(), "");
     let directory = TemporaryDirectory::create();

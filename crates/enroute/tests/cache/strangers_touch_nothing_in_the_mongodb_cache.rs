@@ -2,14 +2,14 @@
 //! a `deleteMany`, an unacknowledged one, a frame of an unknown opcode – drops a stored answer. The
 //! origin is simulated, because no server of these tests requires a login.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant;
 
 use crate::support::enroute::Cache;
 use crate::support::message::{Client, Message};
-use crate::support::process::PATIENCE;
+use crate::support::process::{PATIENCE, serve_each};
 use crate::support::raw::Raw;
 use bson::spec::BinarySubtype;
 use bson::{Binary, Document, doc};
@@ -19,14 +19,7 @@ static ODD: AtomicUsize = AtomicUsize::new(0);
 
 /// Serves connections until the test ends.
 fn origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || serve(stream));
-        }
-    });
-    address
+    serve_each(serve)
 }
 
 /// Closes the connection after an invalid message, as servers do; every other time it does not

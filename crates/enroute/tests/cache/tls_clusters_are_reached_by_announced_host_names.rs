@@ -6,9 +6,9 @@ use std::{net::SocketAddr, process::Command};
 
 use crate::support::{
     cluster::{NODES, spread},
-    directory::installed,
+    directory::python,
     enroute::Enroute,
-    origins::{Redis, absent},
+    origins::Redis,
     secured::{Secured, certificates, redis_with, table, trusting},
     workshop::Workshop,
 };
@@ -55,11 +55,7 @@ fn cache(workshop: &Workshop, addresses: &[SocketAddr]) -> (Enroute, SocketAddr)
 }
 
 fn clients_find_all_listeners(kind: &str) {
-    let python = installed("python/bin/python");
-    if !python.is_file() {
-        let _: Option<()> = absent("the Python clients are not installed");
-        return;
-    }
+    let Some(python) = python() else { return };
     let Some(workshop) = certificates() else { return };
     let Some((nodes, addresses)) = nodes(&workshop, kind) else { return };
     let (cache, address) = cache(&workshop, &addresses);

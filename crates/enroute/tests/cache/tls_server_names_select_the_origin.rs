@@ -13,9 +13,9 @@ use redis::Commands;
 use rustls::{ClientConnection, pki_types::ServerName};
 
 use crate::support::{
-    directory::installed,
+    directory::python,
     enroute::{Cache, Enroute},
-    origins::{Mongo, Redis, absent},
+    origins::{Mongo, Redis},
     process::PATIENCE,
     raw::Raw,
     secured::{Secured, certificates, table, trusting},
@@ -168,11 +168,7 @@ fn certificates_are_renewed_for_each_name() {
 
 #[test]
 fn redis_py_and_pymongo_share_a_port() {
-    let python = installed("python/bin/python");
-    if !python.is_file() {
-        let _: Option<()> = absent("the Python clients are not installed");
-        return;
-    }
+    let Some(python) = python() else { return };
     let Some(workshop) = certificates() else { return };
     let (Some(first), Some(second)) = (Redis::start(), Redis::start()) else { return };
     let Some(mongo) = Mongo::start_java() else { return };

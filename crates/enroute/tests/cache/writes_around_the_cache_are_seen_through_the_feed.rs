@@ -2,25 +2,15 @@
 //! down, nothing is cached.
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use crate::support::{
     database::Database,
     directory::TemporaryDirectory,
     enroute::{Cache, Enroute},
     origins::Redis,
-    process::{PATIENCE, free_address},
+    process::{free_address, until},
 };
 use redis::Commands;
-
-/// Retries until the condition holds; the timeout only ends a failing run.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::yield_now();
-    }
-}
 
 #[test]
 fn writes_around_the_cache_are_seen_through_the_feed() {
@@ -39,10 +29,10 @@ fn only_included_keys_are_asked_for() {
     let info = |around: &mut redis::Connection| -> String {
         redis::cmd("INFO").arg("stats").query(around).unwrap()
     };
-    eventually("two prefixes", || info(&mut around).contains("tracking_total_prefixes:2"));
+    until("two prefixes", || info(&mut around).contains("tracking_total_prefixes:2"));
     let mut stored = |key: &str, value: &str| {
         let before = cache.hits();
-        eventually("a hit", || {
+        until("a hit", || {
             assert_eq!(through.get::<_, Option<String>>(key).unwrap().as_deref(), Some(value));
             cache.hits() > before
         });
@@ -53,7 +43,7 @@ fn only_included_keys_are_asked_for() {
     }
     let mut through = cache.redis();
     let mut becomes = |key: &str, value: Option<&str>| {
-        eventually("seen", || through.get::<_, Option<String>>(key).unwrap().as_deref() == value);
+        until("seen", || through.get::<_, Option<String>>(key).unwrap().as_deref() == value);
     };
     let _: () = around.set("user:1", "c").unwrap();
     becomes("user:1", Some("c"));
@@ -80,7 +70,7 @@ fn a_feed_whose_user_loses_its_rights_is_closed_until_it_has_them_again() {
     let (mut through, mut direct) = (cache.redis(), origin.connection());
     let mut hits_of = |value: &str, hits: bool| {
         let before = cache.hits();
-        eventually(&format!("{value}, a hit: {hits}"), || {
+        until(&format!("{value}, a hit: {hits}"), || {
             let told = through.get::<_, Option<String>>("key").unwrap();
             let counted = cache.hits() > before;
             told.as_deref() == Some(value) && counted == hits
@@ -90,7 +80,7 @@ fn a_feed_whose_user_loses_its_rights_is_closed_until_it_has_them_again() {
         let _: () = direct.set("key", format!("before {number}")).unwrap();
         hits_of(&format!("before {number}"), true);
         acl(loss);
-        eventually("the feed is lost", || {
+        until("the feed is lost", || {
             let log = cache.process().stderr();
             log.lines().filter(|line| line.contains("feed lost")).count() > number
         });
@@ -129,16 +119,16 @@ fn follow_an_origin(origin: SocketAddr) {
     let mut around = connect(&format!("redis://{origin}/"));
     for round in 0..200 {
         let _: () = around.set("key", round).unwrap();
-        eventually("the new value is read through the cache", || {
+        until("the new value is read through the cache", || {
             through.get::<_, Option<i64>>("key").unwrap() == Some(round)
         });
     }
     let _: () = redis::cmd("FLUSHALL").query(&mut around).unwrap();
-    eventually("the flush is seen", || through.get::<_, Option<i64>>("key").unwrap().is_none());
+    until("the flush is seen", || through.get::<_, Option<i64>>("key").unwrap().is_none());
 
     // The feed's connection is killed: a write during the outage must be seen too.
     let _: () = redis::cmd("SET").arg("key").arg("before").query(&mut around).unwrap();
-    eventually("cached", || {
+    until("cached", || {
         through.get::<_, Option<String>>("key").unwrap().as_deref() == Some("before")
     });
     let clients: String = redis::cmd("CLIENT").arg("LIST").query(&mut around).unwrap();
@@ -148,7 +138,7 @@ fn follow_an_origin(origin: SocketAddr) {
     let _: () = redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id).query(&mut around).unwrap();
     let _: () = around.set("key", "after").unwrap();
     enroute.stderr_line("feed lost");
-    eventually("the write during the loss is seen", || {
+    until("the write during the loss is seen", || {
         through.get::<_, Option<String>>("key").unwrap().as_deref() == Some("after")
     });
     enroute.stderr_line("feed established");

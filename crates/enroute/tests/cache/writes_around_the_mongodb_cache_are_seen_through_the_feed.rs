@@ -1,27 +1,16 @@
 //! A write that bypasses the cache is seen, because the origin's change stream reports it; while
 //! the stream is down, nothing is cached.
 
-use std::time::Instant;
-
 use bson::{Document, doc};
 use mongodb::sync::Collection;
 
 use crate::support::{
     enroute::{Cache, Enroute},
     origins::Mongo,
-    process::PATIENCE,
+    process::until,
     replica::{Kind, Replica},
     secured::{certificates, tls},
 };
-
-/// Retries until the condition holds; the timeout only ends a failing run.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "never: {what}");
-        std::thread::yield_now();
-    }
-}
 
 fn users(client: &mongodb::sync::Client) -> Collection<Document> {
     client.database("shop").collection("users")
@@ -39,7 +28,7 @@ fn write(users: &Collection<Document>, value: i32) {
 
 /// Repeats a read until it is served from storage.
 fn becomes_a_hit(users: &Collection<Document>, origin: &Replica) {
-    eventually("a hit", || {
+    until("a hit", || {
         let before = origin.reads();
         value(users);
         origin.reads() == before
@@ -50,6 +39,21 @@ fn cache(origin: &Replica) -> Cache {
     Cache::start_all(&[("mongodb", origin.address(), "feed = {}")], "")
 }
 
+/// An origin and its cache, and clients of the cache and of the origin: the cache has a value that
+/// was replaced since, and the event that reports this is held back.
+fn with_a_held_write() -> (Replica, Cache, Collection<Document>, Collection<Document>) {
+    let origin = Replica::start(Kind::Primary);
+    let cache = cache(&origin);
+    let through = users(&Replica::client(cache.address()));
+    let around = users(&Replica::client(origin.address()));
+    write(&around, 1);
+    until("cached", || value(&through) == Some(1));
+    becomes_a_hit(&through, &origin);
+    origin.hold_stream();
+    write(&around, 2);
+    (origin, cache, through, around)
+}
+
 #[test]
 fn writes_drops_and_a_cut_are_seen() {
     let origin = Replica::start(Kind::Primary);
@@ -58,11 +62,11 @@ fn writes_drops_and_a_cut_are_seen() {
     let (through, around) = (users(&through), users(&around));
     for round in 0..50 {
         write(&around, round);
-        eventually("the new value is read", || value(&through) == Some(round));
+        until("the new value is read", || value(&through) == Some(round));
         becomes_a_hit(&through, &origin);
     }
     around.delete_one(doc! { "_id": "k" }).run().expect("deleted");
-    eventually("the deletion is seen", || value(&through).is_none());
+    until("the deletion is seen", || value(&through).is_none());
     for (operation, place) in [
         ("drop", doc! { "db": "shop", "coll": "users" }),
         ("dropDatabase", doc! { "db": "shop" }),
@@ -71,7 +75,7 @@ fn writes_drops_and_a_cut_are_seen() {
         becomes_a_hit(&through, &origin);
         let before = origin.reads();
         origin.report(operation, place);
-        eventually(operation, || {
+        until(operation, || {
             value(&through);
             origin.reads() > before
         });
@@ -79,11 +83,11 @@ fn writes_drops_and_a_cut_are_seen() {
 
     // The feed's connection is cut: a write during the outage must be seen too.
     write(&around, 1_000);
-    eventually("cached", || value(&through) == Some(1_000));
+    until("cached", || value(&through) == Some(1_000));
     becomes_a_hit(&through, &origin);
     origin.cut_streams();
     write(&around, 1_001);
-    eventually("the write during the loss is seen", || value(&through) == Some(1_001));
+    until("the write during the loss is seen", || value(&through) == Some(1_001));
     becomes_a_hit(&through, &origin);
     let opened = origin.opened();
     assert!(opened.len() >= 2, "{opened:?}");
@@ -94,17 +98,9 @@ fn writes_drops_and_a_cut_are_seen() {
 
 #[test]
 fn a_stream_that_falls_behind_ends_the_hits_until_it_has_caught_up() {
-    let origin = Replica::start(Kind::Primary);
-    let cache = cache(&origin);
-    let (through, around) = (Replica::client(cache.address()), Replica::client(origin.address()));
-    let (through, around) = (users(&through), users(&around));
-    write(&around, 1);
-    eventually("cached", || value(&through) == Some(1));
-    becomes_a_hit(&through, &origin);
-    origin.hold_stream();
-    write(&around, 2);
+    let (origin, cache, through, around) = with_a_held_write();
     // The write is not reported, but is seen after the bound at the latest.
-    eventually("the write is seen", || value(&through) == Some(2));
+    until("the write is seen", || value(&through) == Some(2));
     cache.log_line("feed suspended");
     let before = origin.reads();
     assert_eq!((value(&through), value(&through)), (Some(2), Some(2)));
@@ -118,19 +114,11 @@ fn a_stream_that_falls_behind_ends_the_hits_until_it_has_caught_up() {
 
 #[test]
 fn a_lost_history_drops_what_was_stored() {
-    let origin = Replica::start(Kind::Primary);
-    let cache = cache(&origin);
-    let (through, around) = (Replica::client(cache.address()), Replica::client(origin.address()));
-    let (through, around) = (users(&through), users(&around));
-    write(&around, 1);
-    eventually("cached", || value(&through) == Some(1));
-    becomes_a_hit(&through, &origin);
-    origin.hold_stream();
-    write(&around, 2);
+    let (origin, cache, through, _) = with_a_held_write();
     origin.forget_history();
     origin.release_stream();
     origin.cut_streams();
-    eventually("the write that no event reports is seen", || value(&through) == Some(2));
+    until("the write that no event reports is seen", || value(&through) == Some(2));
     becomes_a_hit(&through, &origin);
     assert!(cache.log_line("feed lost").contains("nothing is cached"));
 }
@@ -154,13 +142,13 @@ fn a_feed_over_tls_reports_as_well() {
     let (through, around) = (users(&through), users(&around));
     for round in 0..10 {
         write(&around, round);
-        eventually("the new value is read", || value(&through) == Some(round));
+        until("the new value is read", || value(&through) == Some(round));
         becomes_a_hit(&through, &origin);
     }
     assert_eq!(inner.hits() as u64, 0);
     origin.cut_streams();
     write(&around, 10);
-    eventually("the write during the loss is seen", || value(&through) == Some(10));
+    until("the write during the loss is seen", || value(&through) == Some(10));
 }
 
 #[test]

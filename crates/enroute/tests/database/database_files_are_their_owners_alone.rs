@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::support::database::Database;
-use crate::support::origins::absent;
+use crate::support::origins::is_root;
+
+const ROOT: &str = "file systems and users of its own need root";
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
@@ -42,14 +44,9 @@ fn files_and_directories_are_private_and_wider_ones_are_warned_about() {
     assert!(line.contains(&format!("chmod -R go= {}", data.display())), "{line}");
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-        || absent("file systems and users of its own need root").unwrap_or(false)
-}
-
 #[test]
 fn a_file_system_that_is_read_only_is_named() {
-    if !is_root() {
+    if !is_root(ROOT) {
         return;
     }
     let script = "if [ -e \"$1/data\" ]; then mount --bind \"$1\" \"$1\"; \
@@ -63,7 +60,7 @@ fn a_file_system_that_is_read_only_is_named() {
 
 #[test]
 fn a_directory_of_another_user_is_named() {
-    if !is_root() || crate::support::directory::on_path("setpriv").is_none() {
+    if !is_root(ROOT) || crate::support::directory::on_path("setpriv").is_none() {
         return;
     }
     let script = "if [ -e \"$1/data\" ]; then shift; \

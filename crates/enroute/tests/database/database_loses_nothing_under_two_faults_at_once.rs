@@ -21,7 +21,7 @@ use crate::support::clock::Clock;
 use crate::support::directory::TemporaryDirectory;
 use crate::support::enroute::program;
 use crate::support::faults;
-use crate::support::origins::absent;
+use crate::support::origins::is_root;
 use crate::support::process::{PATIENCE, Process};
 use crate::support::seeds;
 use rand::{RngExt, SeedableRng};
@@ -349,8 +349,8 @@ fn round(machine: &Machine, known: &mut [Known], random: &mut Pcg64Mcg, blows: [
 /// Runs rounds of every pair of faults for this time; returns what was lost, or `None` if a tool is
 /// not installed.
 fn suffer(sync: &'static str, seed: u64, time: Duration) -> Option<Result<(), String>> {
-    if !rustix::process::geteuid().is_root() {
-        return absent("a small file system of its own needs root");
+    if !is_root("a small file system of its own needs root") {
+        return None;
     }
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut machine = Machine::start(sync)?;

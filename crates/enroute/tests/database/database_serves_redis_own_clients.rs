@@ -4,17 +4,13 @@ use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
 use crate::support::database::{Certificates, Database};
-use crate::support::directory::{installed, on_path};
+use crate::support::directory::{on_path, python};
 use crate::support::origins::{Redis, absent};
 
 /// Returns the output of redis-py connected to `address`, with TLS if `tls` has its files.
 fn converse(address: SocketAddr, tls: &[String]) -> Option<String> {
-    let python = installed("python/bin/python");
-    if !python.is_file() {
-        return absent("the Python clients are not installed");
-    }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/database_conformance.py");
-    let output = Command::new(python).args([script, &address.to_string()]).args(tls).output();
+    let output = Command::new(python()?).args([script, &address.to_string()]).args(tls).output();
     let output = output.expect("python starts");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{address}: {errors}");

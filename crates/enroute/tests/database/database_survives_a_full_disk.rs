@@ -6,11 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::database::Database;
-use crate::support::origins::absent;
+use crate::support::origins::is_root;
 use crate::support::process::PATIENCE;
 use redis::Connection;
 
 /// A small separate disk for the database, a third of which other files use.
+const ROOT: &str = "a small file system of its own needs root";
 const BEFORE: &str =
     "mount -t tmpfs -o size=96m none \"$1\"; head -c 30000000 /dev/zero > \"$1/ballast\"";
 
@@ -79,14 +80,9 @@ fn wait_for_room(connection: &mut Connection, number: usize, bytes: usize) {
     }
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-        || absent("a small file system of its own needs root").unwrap_or(false)
-}
-
 #[test]
 fn writes_are_refused_reads_go_on_and_room_ends_it() {
-    if !is_root() {
+    if !is_root(ROOT) {
         return;
     }
     const BYTES: usize = 20_000;
@@ -111,7 +107,7 @@ fn writes_are_refused_reads_go_on_and_room_ends_it() {
 
 #[test]
 fn removing_makes_room_for_as_much() {
-    if !is_root() {
+    if !is_root(ROOT) {
         return;
     }
     const BYTES: usize = 20_000;
@@ -139,7 +135,7 @@ fn removing_makes_room_for_as_much() {
 #[test]
 #[ignore = "a minute: make soak"]
 fn everything_small_can_be_removed() {
-    if !is_root() {
+    if !is_root(ROOT) {
         return;
     }
     let database = Database::start_after(BEFORE, &["--memory", "64MiB", "--sync", "no"]);

@@ -21,11 +21,11 @@ use std::{
 };
 
 use crate::support::{
-    edge::{Answer, Asked, Edge, Origin, until},
+    edge::{Answer, Asked, Edge, Origin},
     faults::{self, two_at_once},
     keyserver::{KeyServer, Site},
-    origins::absent,
-    process::{Process, free_address},
+    origins::is_root,
+    process::{Process, free_address, until},
     seeds,
     tls::Tls,
 };
@@ -304,8 +304,8 @@ const NAME: &str = "edge_two_faults";
 /// Runs at least `rounds` rounds of two faults, for at least `time`; `None` if a tool is not
 /// installed.
 fn stands(seed: u64, rounds: usize, time: Duration) -> Option<()> {
-    if !rustix::process::geteuid().is_root() {
-        return absent("a small file system of its own needs root");
+    if !is_root("a small file system of its own needs root") {
+        return None;
     }
     let site = Site::create()?;
     let mut random = Pcg64Mcg::seed_from_u64(seed);

@@ -7,7 +7,8 @@ use std::{
     thread,
 };
 
-use crate::support::edge::{Asked, until, with_edge};
+use crate::support::edge::{Asked, with_edge};
+use crate::support::process::until;
 
 const SHOP: &str = "shop.example";
 

@@ -12,8 +12,8 @@ use std::{
 };
 
 use crate::support::{
-    edge::{Asked, Edge, Origin, until, with_edge as with_edge_of},
-    process::at_once,
+    edge::{Asked, Edge, Origin, with_edge as with_edge_of},
+    process::{at_once, until},
     tls::Tls,
     workshop::workshop,
 };

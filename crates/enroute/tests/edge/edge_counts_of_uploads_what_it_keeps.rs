@@ -3,14 +3,13 @@
 use std::{
     collections::BTreeSet,
     io::{Read, Write},
-    net::{SocketAddr, TcpListener},
-    thread,
+    net::SocketAddr,
 };
 
 use crate::support::{
     attacks::{Http2, field},
-    edge::{Edge, until},
-    process::at_once,
+    edge::Edge,
+    process::{at_once, serve_each, until},
     tls::Tls,
     workshop::workshop,
 };
@@ -28,18 +27,11 @@ fn with_edge(limits: &str, test: impl FnOnce(&Edge<'_>)) {
 
 /// An origin that reads everything and never responds.
 fn origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    thread::spawn(move || {
-        for mut client in listener.incoming().flatten() {
-            thread::spawn(move || {
-                let mut bytes = [0; 4096];
-                while client.read(&mut bytes).is_ok_and(|read| read > 0) {}
-                let _ = client.flush();
-            });
-        }
-    });
-    address
+    serve_each(|mut client| {
+        let mut bytes = [0; 4096];
+        while client.read(&mut bytes).is_ok_and(|read| read > 0) {}
+        let _ = client.flush();
+    })
 }
 
 fn post(stream: u32, length: u64) -> Vec<u8> {

@@ -4,15 +4,17 @@
 use std::{
     collections::HashMap,
     io::{BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
-    thread,
 };
 
-use crate::support::edge::{Answer, Edge, until, with_edge};
+use crate::support::{
+    edge::{Answer, Edge, with_edge},
+    process::{serve_each, until},
+};
 
 const SHOP: &str = "shop.example";
 
@@ -26,18 +28,11 @@ struct Shelf {
 
 impl Shelf {
     fn start() -> (Arc<Self>, SocketAddr) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("bound");
         let shelf = Arc::new(Self::default());
         let theirs = Arc::clone(&shelf);
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let shelf = Arc::clone(&theirs);
-                thread::spawn(move || {
-                    let mut reader = BufReader::new(&client);
-                    while shelf.serve(&mut reader, &client).is_some() {}
-                });
-            }
+        let address = serve_each(move |client| {
+            let mut reader = BufReader::new(&client);
+            while theirs.serve(&mut reader, &client).is_some() {}
         });
         (shelf, address)
     }

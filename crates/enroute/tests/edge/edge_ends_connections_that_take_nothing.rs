@@ -2,7 +2,8 @@
 //! a request, are disconnected, whatever else they send.
 use crate::support::{
     attacks::{Http2, field},
-    edge::{Edge, Origin, until},
+    edge::{Edge, Origin},
+    process::until,
     tls::Tls,
     workshop::workshop,
 };

@@ -15,9 +15,10 @@ use std::{
 
 use crate::support::{
     directory::on_path,
-    edge::{Edge, Origin, until},
+    edge::{Edge, Origin},
     namespace::Namespace,
     origins::absent,
+    process::{serve_each, until},
     workshop::workshop,
 };
 
@@ -85,25 +86,18 @@ fn a_client_that_waits_for_a_lost_answer_gets_an_error() {
 /// Starts an origin that answers `answers` requests on each connection and closes it at the next;
 /// returns the number of requests that it received.
 fn fickle(answers: usize) -> (SocketAddr, Arc<AtomicUsize>) {
-    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = socket.local_addr().expect("bound");
     let seen = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&seen);
-    thread::spawn(move || {
-        for client in socket.incoming().flatten() {
-            let count = Arc::clone(&count);
-            thread::spawn(move || {
-                let mut reader = BufReader::new(&client);
-                for number in 0..=answers {
-                    hear(&mut reader)?;
-                    count.fetch_add(1, SeqCst);
-                    if number < answers {
-                        (&client).write_all(ANSWER).ok()?;
-                    }
-                }
-                Some(())
-            });
+    let address = serve_each(move |client| {
+        let mut reader = BufReader::new(&client);
+        for number in 0..=answers {
+            hear(&mut reader)?;
+            count.fetch_add(1, SeqCst);
+            if number < answers {
+                (&client).write_all(ANSWER).ok()?;
+            }
         }
+        Some(())
     });
     (address, seen)
 }

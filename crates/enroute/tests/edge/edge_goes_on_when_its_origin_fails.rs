@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::support::{
-    edge::{Asked, until, with_edge},
-    process::free_address,
+    edge::{Asked, with_edge},
+    process::{free_address, until},
     workshop::workshop,
 };
 

@@ -9,7 +9,8 @@ use std::{
 };
 
 use crate::support::{
-    edge::{Answer, Asked, Edge, Origin, until, with_edge},
+    edge::{Answer, Asked, Edge, Origin, with_edge},
+    process::until,
     tls::Tls,
 };
 

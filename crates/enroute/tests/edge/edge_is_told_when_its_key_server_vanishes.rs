@@ -5,10 +5,11 @@ use std::thread;
 
 use crate::support::{
     directory::on_path,
-    edge::{Edge, Origin, until},
+    edge::{Edge, Origin},
     keyserver::Site,
     namespace::Namespace,
     origins::absent,
+    process::until,
 };
 
 const SHOP: &str = "shop.example";

@@ -3,14 +3,14 @@
 //! request.
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     sync::{Arc, Mutex},
-    thread,
 };
 
 use crate::support::{
     attacks::{Http2, field},
-    edge::{Edge, until},
+    edge::Edge,
+    process::{serve_each, until},
     tls::Tls,
     workshop::workshop,
 };
@@ -247,16 +247,9 @@ struct Seen {
 
 impl Strict {
     fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("bound");
         let seen = Arc::new(Mutex::new(Seen::default()));
         let theirs = Arc::clone(&seen);
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let seen = Arc::clone(&theirs);
-                thread::spawn(move || while serve(&client, &seen).is_some() {});
-            }
-        });
+        let address = serve_each(move |client| while serve(&client, &theirs).is_some() {});
         Self { address, seen }
     }
 

@@ -3,15 +3,15 @@
 use std::{
     io::{BufRead, BufReader, Write},
     iter,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     thread,
     time::Duration,
 };
 
 use crate::support::{
     attacks::{Http2, field},
-    edge::{Edge, until},
-    process::{at_once, raise_open_files},
+    edge::Edge,
+    process::{at_once, raise_open_files, serve_each, until},
     tls::Tls,
     workshop::workshop,
 };
@@ -49,14 +49,7 @@ fn with_edge_of(limits: &str, test: impl FnOnce(&Edge<'_>)) {
 /// `/page/…` may be stored; `/stream/…` is long and may not; `/silent` is never answered; bodies
 /// are not read.
 fn origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            thread::spawn(move || serve(client));
-        }
-    });
-    address
+    serve_each(serve)
 }
 
 fn serve(mut client: TcpStream) -> Option<()> {

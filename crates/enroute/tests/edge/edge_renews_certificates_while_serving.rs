@@ -9,9 +9,9 @@ use std::{
 };
 
 use crate::support::{
-    edge::{Asked, Edge, Origin, config, until},
+    edge::{Asked, Edge, Origin, config},
     keyserver::{EVERYTHING, Site, verify_request},
-    process::Process,
+    process::{Process, until},
     workshop::{Workshop, workshop},
 };
 

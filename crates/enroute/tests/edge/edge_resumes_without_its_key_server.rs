@@ -1,9 +1,9 @@
 //! The key server stops and restarts: sessions resume without it, new handshakes fail, then
 //! recover.
 use crate::support::{
-    edge::{Origin, until},
+    edge::Origin,
     keyserver::Site,
-    process::free_address,
+    process::{free_address, until},
 };
 
 const REQUEST: &str = "GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";

@@ -2,11 +2,10 @@
 //! `HEAD`, 304 and 412, from storage and from an origin that states no length.
 use std::{
     io::{BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    thread,
+    net::{SocketAddr, TcpStream},
 };
 
-use crate::support::workshop::workshop;
+use crate::support::{process::serve_each, workshop::workshop};
 
 const SHOP: &str = "shop.example";
 
@@ -42,14 +41,7 @@ fn its_length_is_that_of_the_page_or_is_not_stated() {
 
 /// An origin whose page may be stored and has no stated length.
 fn origin() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("bound");
-    thread::spawn(move || {
-        for client in listener.incoming().flatten() {
-            thread::spawn(move || serve(client));
-        }
-    });
-    address
+    serve_each(serve)
 }
 
 fn serve(mut client: TcpStream) -> Option<()> {

@@ -1,9 +1,6 @@
 //! Edge and key server log a warning before and when a certificate expires, the edge reports the
 //! remaining days, and a rejection for this reason is logged on both sides.
-use crate::support::{
-    edge::{Origin, until},
-    keyserver::Site,
-};
+use crate::support::{edge::Origin, keyserver::Site, process::until};
 
 const SHOP: &str = "shop.example";
 const YEAR_S: i64 = 365 * 86_400;

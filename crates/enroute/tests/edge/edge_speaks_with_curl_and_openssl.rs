@@ -9,7 +9,8 @@ use std::{
     thread,
 };
 
-use crate::support::edge::{Asked, Origin, until, with_edge};
+use crate::support::edge::{Asked, Origin, with_edge};
+use crate::support::process::until;
 use crate::support::workshop::{Workshop, workshop};
 
 const REQUEST: &str = "GET /page HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n";

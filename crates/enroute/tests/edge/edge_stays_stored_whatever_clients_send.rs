@@ -1,6 +1,7 @@
 //! No request of a client prevents a target from being stored and served from storage.
 use crate::support::{
-    edge::{Asked, Edge, until, with_edge},
+    edge::{Asked, Edge, with_edge},
+    process::until,
     tls::Tls,
 };
 

@@ -12,7 +12,8 @@ use std::{
 
 use crate::support::{
     database::Database,
-    edge::{Asked, Origin, until, with_edge},
+    edge::{Asked, Origin, with_edge},
+    process::until,
     workshop::workshop,
 };
 

@@ -2,12 +2,12 @@
 //! without the unusual part, and none is used as the response to another request.
 use std::{
     io::{BufRead, BufReader, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
-    thread,
+    net::{SocketAddr, TcpStream},
 };
 
 use crate::support::{
     edge::{Answer, Edge},
+    process::serve_each,
     tls::Tls,
     workshop::workshop,
 };
@@ -97,14 +97,7 @@ fn ask(edge: &Edge<'_>, path: &str) -> Answer {
 
 /// Sends the response of a path, byte for byte, and closes.
 fn origin() -> SocketAddr {
-    let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = socket.local_addr().expect("bound");
-    thread::spawn(move || {
-        for client in socket.incoming().flatten() {
-            thread::spawn(move || serve(client));
-        }
-    });
-    address
+    serve_each(serve)
 }
 
 fn serve(mut client: TcpStream) -> Option<()> {

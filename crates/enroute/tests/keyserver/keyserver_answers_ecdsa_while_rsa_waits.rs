@@ -6,8 +6,8 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use crate::support::edge::until;
 use crate::support::keyserver::{Site, request, runtime};
+use crate::support::process::until;
 use enroute::keyserver::{Client, ClientError as Error};
 use wire::ski::{Request, Scheme};
 

@@ -17,17 +17,16 @@ const SCHEME: &str = "ecdsa_secp256r1_sha256";
 /// Number of attempts of an import, because on a busy machine the database may reply late.
 const TRIES: usize = 10;
 
+/// A new key of this name is imported; its id.
+fn imported(site: &Site, name: &str) -> String {
+    site.key(name, P256);
+    site.import(name, &[])
+}
+
 #[test]
 fn the_key_encryption_key_rotates_while_serving() {
     let Some(site) = Site::create() else { return };
-    let names: Vec<String> = (0..5).map(|number| format!("key{number}")).collect();
-    let ids: Vec<String> = names
-        .iter()
-        .map(|name| {
-            site.key(name, P256);
-            site.import(name, &[])
-        })
-        .collect();
+    let ids: Vec<String> = (0..5).map(|number| imported(&site, &format!("key{number}"))).collect();
     let server = site.serve(&[]);
     let all_sign = || {
         for id in &ids {
@@ -75,13 +74,7 @@ fn the_key_encryption_key_rotates_while_serving() {
 #[test]
 fn damaged_records_keep_no_others_from_being_rotated() {
     let Some(mut site) = Site::create() else { return };
-    let ids: Vec<String> = (0..6)
-        .map(|number| {
-            let name = format!("key{number}");
-            site.key(&name, P256);
-            site.import(&name, &[])
-        })
-        .collect();
+    let ids: Vec<String> = (0..6).map(|number| imported(&site, &format!("key{number}"))).collect();
     // One record was modified after it was sealed, one is damaged on disk, one so that its name is
     // lost.
     let mut changed = site.record(&ids[0]);
@@ -246,14 +239,7 @@ fn copies(server: &KeyServer, secret: &[u8]) -> usize {
 #[test]
 fn an_evicted_key_is_wiped() {
     let Some(site) = Site::create() else { return };
-    let names = ["one", "two", "three"];
-    let ids: Vec<String> = names
-        .iter()
-        .map(|name| {
-            site.key(name, P256);
-            site.import(name, &[])
-        })
-        .collect();
+    let ids = ["one", "two", "three"].map(|name| imported(&site, name));
     let server = site.serve(&["--keys-max", "2", "--workers", "1"]);
     let one = secret(&site, "one");
     let sign = |id: &str| site.output(&server, &verify_request(id, SCHEME, &[1; 32]));

@@ -191,7 +191,7 @@ fn no_other_process_may_look_into_it() {
     let other = Process::start(Command::new("sh").args(["-c", &format!("exec {change} sleep 99")]));
     let server = site.serve_by(&format!("exec {change}"));
     let owner = |id: u32| fs::metadata(format!("/proc/{id}/maps")).expect("it runs").uid();
-    crate::support::edge::until("another process of that user", || owner(other.id()) == 65534);
+    crate::support::process::until("another process of that user", || owner(other.id()) == 65534);
     assert_eq!(owner(server.process().id()), 0, "it may be traced, and leave a core");
 }
 

@@ -2,8 +2,8 @@
 //! verifies the signatures, encrypts the premaster secrets, and is refused without a certificate.
 
 use crate::support::{
-    edge::until,
     keyserver::{Site, exchange_request, premaster_request, verify_request},
+    process::until,
 };
 
 /// Public half of an ECDHE exchange on P-256, in the format of ServerKeyExchange.

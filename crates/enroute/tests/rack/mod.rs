@@ -18,6 +18,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use testbed::link::LinkHandle;
+use wire::netcache::{self, Flags, Message, Op};
 
 pub(crate) struct Rack {
     id: String,
@@ -279,6 +280,24 @@ pub(crate) fn answered<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         answer.is_some()
     });
     answer.expect("it was waited for")
+}
+
+/// The key of [`netcache`].
+pub(crate) const KEY: netcache::Key = *b"0123456789abcdef";
+/// Number of the next message, unique in this process.
+pub(crate) static SEQUENCE: AtomicU32 = AtomicU32::new(1);
+
+/// Asks a NetCache server or a switch before it until there is an answer: its flags and value.
+pub(crate) fn netcache(socket: &UdpSocket, op: Op, value: &[u8]) -> (Flags, Vec<u8>) {
+    let answer = answered("the server answers", || {
+        let sequence = SEQUENCE.fetch_add(1, Relaxed);
+        let message = Message { value, ..Message::new(op, sequence, KEY) };
+        let is_mine =
+            |answer: &[u8]| Message::decode(answer).is_ok_and(|said| said.sequence == sequence);
+        ask(socket, &message.bytes(), is_mine)
+    });
+    let answer = Message::decode(&answer).expect("a message");
+    (answer.flags, answer.value.to_vec())
 }
 
 /// Sends a datagram; returns the reply, ignoring late replies to others, or `None` after a timeout.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::cluster::{Linked, connection, even};
 use crate::support::origins::Redis;
-use crate::support::process::{PATIENCE, Process};
+use crate::support::process::{Process, until};
 use crate::support::state::{by_hand, owner, said, slot_of, tags_at};
 use redis::cmd;
 
@@ -189,10 +189,6 @@ fn at_source_or_where_it_sends(source: SocketAddr, key: &str) -> Option<Option<u
     asking.cmd("ASKING").ignore().cmd("GET").arg(key);
     let answer = asking.query::<Vec<Option<usize>>>(&mut connection(to.parse().expect("a node")));
     answer.ok().and_then(|found| found.first().copied())
-}
-
-fn until(what: &str, holds: impl FnMut() -> bool) {
-    assert!(within(PATIENCE, holds), "waited in vain until {what}");
 }
 
 fn within(time: Duration, mut holds: impl FnMut() -> bool) -> bool {

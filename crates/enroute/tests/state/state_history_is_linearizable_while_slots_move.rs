@@ -4,9 +4,9 @@
 //! (`support/handover.rs`). The test must also detect an agent that reports writes with an unknown
 //! outcome as not executed.
 
-use std::env;
 use std::time::Duration;
 
+use crate::support::enroute::broken_program;
 use crate::support::history::Verdict;
 use crate::support::moving::{Engine, History};
 
@@ -70,8 +70,7 @@ fn is_linearizable(history: &History) -> Option<Verdict> {
 }
 
 fn is_found_out(engine: Engine) {
-    let program = env::var("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build");
-    let history = History { agents: program.into(), ..History::new(engine, MINUTE, 1_000) };
+    let history = History { agents: broken_program(), ..History::new(engine, MINUTE, 1_000) };
     if let Some(verdict) = history.run() {
         assert!(!verdict.linearizable, "{} operations, and nothing is found", verdict.operations);
     }

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::support::cluster::{NODES, agree, cluster, connection, valkey};
-use crate::support::directory::installed;
-use crate::support::origins::{Redis, absent};
+use crate::support::directory::python;
+use crate::support::origins::Redis;
 use crate::support::process::Process;
 use crate::support::raw::Raw;
 use crate::support::state::{Agent, by_hand, is_open, owner, placer, said, wait_for};
@@ -60,11 +60,7 @@ enum Clients {
 }
 
 fn counters(nodes: &[SocketAddr], clients: Clients, increments: usize) {
-    let python = installed("python/bin/python");
-    if !python.is_file() {
-        let _: Option<()> = absent("the Python clients are not installed");
-        return;
-    }
+    let Some(python) = python() else { return };
     let back_and_forth = |more| count(nodes, &python, clients, increments << more) >= 2;
     assert!((0..TRIES).any(back_and_forth), "the counters are done before slots go back and forth");
     let (output, text) = said(nodes, &["doctor"]);

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
 
+use super::origins::absent;
+
 /// A directory of one test, removed when dropped.
 pub struct TemporaryDirectory(PathBuf);
 
@@ -32,6 +34,12 @@ impl Drop for TemporaryDirectory {
 /// A path under `.deps/`, where `deps.sh` installs tools.
 pub fn installed(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps").join(relative)
+}
+
+/// A Python with the clients of all databases.
+pub fn python() -> Option<PathBuf> {
+    let python = installed("python/bin/python");
+    if python.is_file() { Some(python) } else { absent("the Python clients are not installed") }
 }
 
 /// The program of this name on PATH.

@@ -4,19 +4,17 @@
 use std::{
     collections::HashMap,
     io::{BufRead, BufReader, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     process::{Command, Stdio},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering::SeqCst},
     },
-    thread,
-    time::{Duration, Instant},
 };
 
 use super::{
     enroute::{Enroute, admin, admin_post},
-    process::PATIENCE,
+    process::serve_each_at,
 };
 
 use super::workshop::{Workshop, workshop};
@@ -213,19 +211,10 @@ impl Origin {
         address: &str,
         answer: impl Fn(&Asked) -> (u16, String, String) + Send + Sync + 'static,
     ) -> Self {
-        let socket = TcpListener::bind(address).expect("a free port");
-        let address = socket.local_addr().expect("bound");
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
         let gone = Arc::new(AtomicBool::new(false));
-        let is_gone = Arc::clone(&gone);
-        thread::spawn(move || {
-            for client in socket.incoming().flatten() {
-                let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
-                let is_gone = Arc::clone(&is_gone);
-                thread::spawn(move || serve(client, &seen, &*answer, &is_gone));
-            }
-        });
+        let (seen, is_gone) = (Arc::clone(&asked), Arc::clone(&gone));
+        let address = serve_each_at(address, move |client| serve(client, &seen, &answer, &is_gone));
         Self { address, asked, gone }
     }
 
@@ -280,14 +269,5 @@ fn serve(
         };
         let lines: String = lines.lines().map(|line| format!("{line}\r\n")).collect();
         write!(client, "HTTP/1.1 {status} x\r\n{length}{lines}\r\n{body}").ok()?;
-    }
-}
-
-/// Waits until `condition` holds; panics after a timeout.
-pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !condition() {
-        assert!(began.elapsed() < PATIENCE, "{what}: never");
-        thread::sleep(Duration::from_millis(5));
     }
 }

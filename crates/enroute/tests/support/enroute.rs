@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::{env, fs, thread};
 
 use super::directory::TemporaryDirectory;
 use super::process::{Ended, PATIENCE, Process};
@@ -153,6 +153,11 @@ fn parse_statistics(line: &str) -> Statistics {
 /// The program under test.
 pub fn program() -> PathBuf {
     PathBuf::from(env!("CARGO_BIN_EXE_enroute"))
+}
+
+/// The same program, broken on purpose: a test must be able to see that.
+pub fn broken_program() -> PathBuf {
+    env::var_os("ENROUTE_BROKEN").expect("ENROUTE_BROKEN names the broken build").into()
 }
 
 /// An answer of the admin endpoint.

@@ -8,6 +8,8 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::directory::{TemporaryDirectory, installed};
@@ -179,6 +181,40 @@ pub fn are_linearizable(hits_min: u64, mut run: impl FnMut(u64) -> Option<(Verdi
         }
     }
     panic!("only {sum} hits in {RUNS_MAX} runs");
+}
+
+/// The same for runs of 200,000 operations and more.
+pub fn are_linearizable_when_long(
+    hits_min: u64,
+    mut run: impl FnMut(usize, u64) -> Option<(Verdict, u64)>,
+) {
+    are_linearizable(hits_min, |seed| {
+        // More are started: a read without an answer is not recorded.
+        let (verdict, hits) = run(220_000, seed)?;
+        assert!(verdict.operations >= 200_000, "{}", verdict.text);
+        Some((verdict, hits))
+    });
+}
+
+/// Runs one seed after the other until a history is not linearizable: that of a build that is
+/// broken on purpose. A run without a result ends it: nothing is there to run it with.
+pub fn is_found_out(mut run: impl FnMut(u64) -> Option<Verdict>) {
+    let is_found = |seed| run(seed).is_none_or(|verdict| !verdict.linearizable);
+    assert!(seeds().any(is_found), "linearizable every time");
+}
+
+/// Clients that work while they are told to go on, until `trouble` ends: their history.
+pub fn record_during(
+    trouble: impl FnOnce(),
+    clients: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> Vec<Operation> + Send,
+) -> Vec<Operation> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let clients = scope.spawn(|| clients(&|| !over.load(Relaxed)));
+        trouble();
+        over.store(true, Relaxed);
+        clients.join().expect("no panic")
+    })
 }
 
 /// The path of the checker; `None`, with the reason printed, if it is not installed.

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use testbed::link::{Relay, RelayConfig, RelayHandle};
 
-use super::history::{Operation, Outcome, Recorder, What};
+use super::history::{self, Operation, Outcome, Recorder, What};
 use super::process::PATIENCE;
 
 const CLIENTS: usize = 16;
@@ -42,11 +42,7 @@ pub fn record(
     let goes_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
     thread::scope(|scope| {
         let trouble = scope.spawn(|| make_trouble(relay, &over, seed));
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| Client::new(number, address, seed, start))
-            .map(|client| scope.spawn(|| client.run(goes_on, || ())))
-            .collect();
-        let history = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        let history = work(address, seed, start, goes_on, || ());
         over.store(true, Ordering::Relaxed);
         let cuts = trouble.join().unwrap();
         eprintln!("seed {seed}: {cuts} cuts in {:?}", start.elapsed());
@@ -62,15 +58,24 @@ pub fn record_during(
     pause: Duration,
     trouble: impl FnOnce(),
 ) -> Vec<Operation> {
-    let over = AtomicBool::new(false);
-    let goes_on = || !over.load(Ordering::Relaxed);
+    history::record_during(trouble, |goes_on| {
+        work(address, seed, start, goes_on, || thread::sleep(pause))
+    })
+}
+
+/// Clients of `address` send one request after another while it `goes_on`, and rest after each.
+fn work(
+    address: SocketAddr,
+    seed: u64,
+    start: Instant,
+    goes_on: impl Fn() -> bool + Sync,
+    rest: impl Fn() + Sync,
+) -> Vec<Operation> {
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| Client::new(number, address, seed, start))
-            .map(|client| scope.spawn(move || client.run(goes_on, || thread::sleep(pause))))
+            .map(|client| scope.spawn(|| client.run(&goes_on, &rest)))
             .collect();
-        trouble();
-        over.store(true, Ordering::Relaxed);
         clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
     })
 }

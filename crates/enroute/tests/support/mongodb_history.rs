@@ -1,7 +1,6 @@
 //! The history of many MongoDB clients on few documents.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use mongodb::sync::Client;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::history::{Operation, Outcome, Recorder, What};
+use super::history::{self, Operation, Outcome, Recorder, What};
 use super::process::PATIENCE;
 
 const CLIENTS: usize = 8;
@@ -42,13 +41,8 @@ pub fn record_during(
     pause: Duration,
     trouble: impl FnOnce(),
 ) -> Vec<Operation> {
-    let over = AtomicBool::new(false);
-    let (goes_on, rest) = (|| !over.load(Relaxed), || thread::sleep(pause));
-    thread::scope(|scope| {
-        let clients = scope.spawn(|| record(address, seed, start, goes_on, rest));
-        trouble();
-        over.store(true, Relaxed);
-        clients.join().expect("no panic")
+    history::record_during(trouble, |goes_on| {
+        record(address, seed, start, goes_on, || thread::sleep(pause))
     })
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::origins::absent;
+use super::origins::{absent, is_root};
 
 /// A network namespace, held by a process that ends with this handle, or at the latest with the
 /// test: it reads from a pipe of the test.
@@ -19,8 +19,8 @@ impl Namespace {
     /// `None`, with the reason printed, without the right to create one; with `CI=true`, fails
     /// instead.
     pub fn make() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            return absent("network namespaces need root");
+        if !is_root("network namespaces need root") {
+            return None;
         }
         let holder = Command::new("unshare").args(["--net", "cat"]).stdin(Stdio::piped()).spawn();
         let mut namespace = match holder {

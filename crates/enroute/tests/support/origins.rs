@@ -250,6 +250,11 @@ fn java_command(java: &Path, home: &Path, listen: &str) -> Command {
     command
 }
 
+/// Whether this is root; otherwise the same as [`absent`].
+pub fn is_root(why: &str) -> bool {
+    rustix::process::geteuid().is_root() || absent(why).unwrap_or(false)
+}
+
 /// Prints why a test is skipped; with CI=true, fails instead.
 pub fn absent<T>(why: &str) -> Option<T> {
     assert!(env::var("CI").as_deref() != Ok("true"), "{why}, and CI=true skips nothing");

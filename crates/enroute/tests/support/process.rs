@@ -14,6 +14,37 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Longer than any start or end on a busy machine: only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Waits until `condition` holds; panics after a timeout.
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "{what}: never");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Serves each connection to a free port on a thread of its own, until this process ends.
+pub fn serve_each<T>(serve: impl Fn(TcpStream) -> T + Send + Sync + 'static) -> SocketAddr {
+    serve_each_at("127.0.0.1:0", serve)
+}
+
+/// The same at an address of the network that the caller is in.
+pub fn serve_each_at<T>(
+    address: &str,
+    serve: impl Fn(TcpStream) -> T + Send + Sync + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind(address).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let serve = Arc::new(serve);
+    thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let serve = Arc::clone(&serve);
+            thread::spawn(move || drop(serve(client)));
+        }
+    });
+    address
+}
+
 /// A running program. Dropping it kills it by its process ID and waits for its end.
 pub struct Process {
     name: String,

@@ -12,7 +12,7 @@ use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 use super::clients::{Client, Mix};
 use super::database::Database;
-use super::history::Operation;
+use super::history::{self, Operation};
 use super::origins::Redis;
 
 const CLIENTS: usize = 16;
@@ -81,11 +81,7 @@ pub fn record(
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let trouble = scope.spawn(|| make_trouble(origin, relay, &over, seed));
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| Client::new(number, address, &MIX, seed, start))
-            .map(|client| scope.spawn(|| client.run(|| take_one(&left), || ())))
-            .collect();
-        let history = clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        let history = work(address, seed, start, || take_one(&left), || ());
         over.store(true, Ordering::Relaxed);
         let (cuts, restarts) = trouble.join().unwrap();
         eprintln!("seed {seed}: {cuts} cuts, {restarts} restarts in {:?}", start.elapsed());
@@ -101,15 +97,24 @@ pub fn record_during(
     pause: Duration,
     trouble: impl FnOnce(),
 ) -> Vec<Operation> {
-    let over = AtomicBool::new(false);
-    let goes_on = || !over.load(Ordering::Relaxed);
+    history::record_during(trouble, |goes_on| {
+        work(address, seed, start, goes_on, || thread::sleep(pause))
+    })
+}
+
+/// Clients of `address` send one request after another while it `goes_on`, and rest after each.
+fn work(
+    address: SocketAddr,
+    seed: u64,
+    start: Instant,
+    goes_on: impl Fn() -> bool + Sync,
+    rest: impl Fn() + Sync,
+) -> Vec<Operation> {
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| Client::new(number, address, &MIX, seed, start))
-            .map(|client| scope.spawn(move || client.run(goes_on, || thread::sleep(pause))))
+            .map(|client| scope.spawn(|| client.run(&goes_on, &rest)))
             .collect();
-        trouble();
-        over.store(true, Ordering::Relaxed);
         clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
     })
 }

@@ -14,12 +14,12 @@ use rand_pcg::Pcg64Mcg;
 use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 use super::cgroup::Cgroup;
-use super::enroute::Cache;
+use super::enroute::{Cache, program};
 use super::faults::{self, two_at_once};
 use super::history::{self, KILLS, Operation, Recorder, Verdict};
 use super::origins::{Memcached, Mongo, Redis};
 use super::process::Process;
-use super::{memcached_history, mongodb_history};
+use super::{memcached_history, mongodb_history, seeds};
 
 /// Longer than two faults together keep a write in flight after its connection was lost.
 const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"5s\"\n";
@@ -194,6 +194,19 @@ impl<O: Origin> Troubled<O> {
             }
         }
     }
+}
+
+/// The `history` of each of these seeds is linearizable.
+pub fn are_linearizable(
+    test: &str,
+    seeds: impl IntoIterator<Item = u64>,
+    history: impl Fn(&Path, u64) -> Option<Verdict>,
+) {
+    seeds::each(test, seeds, |seed| {
+        let verdict = history(&program(), seed)?;
+        assert!(verdict.linearizable, "SEED={seed}: {}", verdict.text);
+        Some(())
+    });
 }
 
 /// Makes the origin close the feed connection.

@@ -2,18 +2,11 @@
 //! attached program and bypassing it: reads return what the server stores, writes continue, and
 //! there is no flood of messages.
 
-use std::{
-    net::UdpSocket,
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
-    thread,
-    time::Duration,
-};
+use std::{net::UdpSocket, sync::atomic::Ordering::Relaxed, thread, time::Duration};
 
-use crate::rack::{PROGRAM, Rack, SERVER, SWITCH, answered, ask, wait};
-use wire::netcache::{Flags, Key, Message, Op};
+use crate::rack::{KEY, PROGRAM, Rack, SEQUENCE, SERVER, SWITCH, netcache, wait};
+use wire::netcache::{Flags, Message, Op};
 
-static SEQUENCE: AtomicU32 = AtomicU32::new(1);
-const KEY: Key = *b"0123456789abcdef";
 const ATTACHED: [&str; 6] = ["--threshold", "3", "--sampled", "65536", "--entries", "1024"];
 /// Long enough to detect a flood: the agent would send thousands of messages.
 const WATCHED: Duration = Duration::from_millis(500);
@@ -24,18 +17,6 @@ fn socket(to: &str) -> UdpSocket {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
     socket.connect((to, 50_000)).expect("an address");
     socket
-}
-
-fn said(socket: &UdpSocket, op: Op, value: &[u8]) -> (Flags, Vec<u8>) {
-    let answer = answered("the server answers", || {
-        let sequence = SEQUENCE.fetch_add(1, Relaxed);
-        let message = Message { value, ..Message::new(op, sequence, KEY) };
-        let is_mine =
-            |answer: &[u8]| Message::decode(answer).is_ok_and(|said| said.sequence == sequence);
-        ask(socket, &message.bytes(), is_mine)
-    });
-    let answer = Message::decode(&answer).expect("a message");
-    (answer.flags, answer.value.to_vec())
 }
 
 /// Sends every message that a client may not send, some with valid fields.
@@ -61,7 +42,7 @@ fn is_told(rack: &Rack, value: &[u8]) {
     rack.as_client(|| {
         let socket = socket(SERVER);
         wait("the kernel answers", || {
-            let (flags, stored) = said(&socket, Op::Get, b"");
+            let (flags, stored) = netcache(&socket, Op::Get, b"");
             assert_eq!(stored, value);
             flags.has(Flags::SWITCH)
         });
@@ -74,8 +55,9 @@ fn what_is_read_is_what_was_written_last() {
     let listen = format!("{SERVER}:50000");
     rack.start("d", PROGRAM, &["switch", "agent", "--listen", &listen, "--switch", SWITCH]);
     rack.attach(&ATTACHED);
-    let write =
-        |end: &str, value: &[u8]| rack.within(end, || drop(said(&socket(SERVER), Op::Put, value)));
+    let write = |end: &str, value: &[u8]| {
+        rack.within(end, || drop(netcache(&socket(SERVER), Op::Put, value)))
+    };
     write("c", b"old");
     is_told(&rack, b"old");
     let dropped = rack.count("forged");

@@ -3,18 +3,16 @@
 use std::{
     io::{Read, Write},
     net::{TcpStream, UdpSocket},
-    sync::atomic::{AtomicU32, Ordering::Relaxed},
+    sync::atomic::Ordering::Relaxed,
 };
 
-use crate::rack::{PROGRAM, Rack, SERVER, SWITCH, answered, ask, wait};
+use crate::rack::{PROGRAM, Rack, SEQUENCE, SERVER, SWITCH, answered, ask, netcache, wait};
 use crate::support::directory::TemporaryDirectory;
 use wire::{
     memcache::frame::Frame,
-    netcache::{Flags, Key, Message, Op},
+    netcache::{Flags, Op},
 };
 
-static SEQUENCE: AtomicU32 = AtomicU32::new(1);
-const KEY: Key = *b"0123456789abcdef";
 /// A key that is requested three times in a second is hot, so that keys become hot on a busy
 /// machine too.
 const ATTACHED: [&str; 6] = ["--threshold", "3", "--sampled", "65536", "--entries", "1024"];
@@ -23,18 +21,6 @@ fn udp(port: u16) -> UdpSocket {
     let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
     socket.connect((SERVER, port)).expect("an address");
     socket
-}
-
-fn netcache(socket: &UdpSocket, op: Op, value: &[u8]) -> (Flags, Vec<u8>) {
-    let answer = answered("the server answers", || {
-        let sequence = SEQUENCE.fetch_add(1, Relaxed);
-        let message = Message { value, ..Message::new(op, sequence, KEY) };
-        let is_mine =
-            |answer: &[u8]| Message::decode(answer).is_ok_and(|said| said.sequence == sequence);
-        ask(socket, &message.bytes(), is_mine)
-    });
-    let answer = Message::decode(&answer).expect("a message");
-    (answer.flags, answer.value.to_vec())
 }
 
 #[test]

@@ -115,13 +115,20 @@ fn two_at_once() {
     assert_eq!(say(&mut second, "flush_all 4\r\n", "\r\n"), "OK\r\n");
 }
 
-#[test]
-fn every_delayed_flush_all_is_seen() {
-    let Some(memcached) = crate::rack::memcached() else { return };
-    let Some(mut rack) = Rack::build() else { return };
+/// A rack with a memcached behind the data plane; `None`, with the reason printed, where one of
+/// them cannot be started.
+fn attached() -> Option<Rack> {
+    let memcached = crate::rack::memcached()?;
+    let mut rack = Rack::build()?;
     rack.start("d", memcached, &["-u", "nobody", "-l", SERVER, "-p", "11211", "-U", "11211"]);
     rack.attach(&ATTACHED);
     rack.as_client(|| wait("memcached listens", || TcpStream::connect((SERVER, 11_211)).is_ok()));
+    Some(rack)
+}
+
+#[test]
+fn every_delayed_flush_all_is_seen() {
+    let Some(rack) = attached() else { return };
     let ways: [(&str, fn()); 5] = [
         ("a line", || in_parts(&["flush_all 4\r\n"])),
         ("a quiet line in three segments", || in_parts(&[" flus", "h_all 4", " noreply\r\n"])),
@@ -143,11 +150,7 @@ fn every_delayed_flush_all_is_seen() {
 
 #[test]
 fn blanks_before_a_quiet_command_hide_no_write() {
-    let Some(memcached) = crate::rack::memcached() else { return };
-    let Some(mut rack) = Rack::build() else { return };
-    rack.start("d", memcached, &["-u", "nobody", "-l", SERVER, "-p", "11211", "-U", "11211"]);
-    rack.attach(&ATTACHED);
-    rack.as_client(|| wait("memcached listens", || TcpStream::connect((SERVER, 11_211)).is_ok()));
+    let Some(rack) = attached() else { return };
     // Commands without a reply: a reply would reveal the write.
     for said in [
         " set k 0 0 3 noreply\r\nnew\r\n",
