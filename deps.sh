@@ -31,13 +31,14 @@ git             git          1:2.39.*"
 # The build of BoringSSL (crates/edge-tls) reads C headers with libclang, which needs these headers.
 libclang_headers=/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h
 
-pieces=${*:-ferretdb mongo-java python checker redis-tests cargo-deny examples}
+pieces=${*:-ferretdb mongo-java dynamodb-local python checker redis-tests cargo-deny examples}
 cargo_deny_version=0.20.2
 
 describe() {
     case $1 in
     ferretdb) echo "FerretDB 1.24.0 on SQLite, built from origins/ferretdb (about 70 CPU seconds)" ;;
     mongo-java) echo "mongo-java-server 1.47.0, from origins/mongo-java" ;;
+    dynamodb-local) echo "DynamoDB Local 2.5.2, from origins/dynamodb-local" ;;
     redis-tests) echo "Redis's own test suites, from Debian's source package" ;;
     python) echo "Python client libraries in a virtualenv, from origins/python/requirements.txt" ;;
     checker) echo "linearizability checker, built from checker/" ;;
@@ -53,6 +54,7 @@ tools() {
     case $1 in
     ferretdb | checker) echo go ;;
     mongo-java) echo mvn java javac ;;
+    dynamodb-local) echo mvn java ;;
     redis-tests) echo apt-get tclsh redis-cli ;;
     python | conformance) echo python3 ;;
     cargo-deny) echo cargo ;;
@@ -65,6 +67,7 @@ inputs() {
     case $1 in
     ferretdb) cat origins/ferretdb/{main.go,go.mod,go.sum} && go version ;;
     mongo-java) cat origins/mongo-java/{pom.xml,jars.sha256,MongoJava.java} ;;
+    dynamodb-local) cat origins/dynamodb-local/{pom.xml,jars.sha256} ;;
     redis-tests) redis-cli --version ;;
     python) cat origins/python/requirements.txt && python3 --version ;;
     checker) cat checker/*.go checker/go.{mod,sum} && go version ;;
@@ -82,6 +85,7 @@ product() {
     case $1 in
     ferretdb | checker | cargo-deny) echo "$deps/bin/$1" ;;
     mongo-java) echo "$deps/mongo-java/MongoJava.class" ;;
+    dynamodb-local) echo "$deps/dynamodb-local/DynamoDBLocal-2.5.2.jar" ;;
     redis-tests) echo "$deps/redis-tests/runtest" ;;
     python) echo "$deps/python/bin/python" ;;
     examples) echo examples/node/node_modules/.package-lock.json ;;
@@ -94,6 +98,7 @@ install() {
     ferretdb) build_go origins/ferretdb ferretdb ;;
     checker) build_go checker checker ;;
     mongo-java) install_mongo_java ;;
+    dynamodb-local) install_dynamodb_local ;;
     redis-tests) install_redis_tests ;;
     python) install_python ;;
     cargo-deny) install_cargo_deny ;;
@@ -120,6 +125,12 @@ install_mongo_java() {
         mkdir -p "$target/lib" &&
         copy_jars origins/mongo-java "$target/lib" &&
         javac -cp "$target/lib/*" -d "$target" origins/mongo-java/MongoJava.java
+}
+
+# Tests run it and nothing else does: its licence does not allow redistribution.
+install_dynamodb_local() {
+    local target=$deps/dynamodb-local
+    rm -rf "$target" && mkdir -p "$target" && copy_jars origins/dynamodb-local "$target"
 }
 
 # Node.js looks for modules beside the program, so its libraries are installed in examples/node.

@@ -16,7 +16,8 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_800),
-    ("cache", 14_900),
+    // Five protocols: the last is DynamoDB (`filter/dynamodb`).
+    ("cache", 15_200),
     ("content", 3_100),
     ("db", 9_400),
     ("edge-tls", 900),
@@ -33,7 +34,8 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("store", 12_900),
     ("switch", 5_400),
     ("testbed", 10_800),
-    ("wire", 9_300),
+    // HTTP/1.1 (`http1`) and DynamoDB (`dynamodb`) are the last of its codecs.
+    ("wire", 10_000),
 ];
 
 /// Lines of code of `enroute`, which is wiring: product code without blank lines and comments.

@@ -14,11 +14,12 @@ pub use tls::AddressTls;
 
 use deployment::Options;
 
-/// Protocol and place: `mongodb://host:port`, `redis://host:port`, `memcached://host:port`; with
-/// TLS `mongodb://host:port/?tls=true`, `rediss://host:port`. A primary that Sentinels name:
-/// `redis+sentinel://host,host/name`, with TLS `rediss+sentinel://`. A replica set or a sharded
-/// cluster: `mongodb://host,host/?replicaSet=name`, `mongodb://mongos,mongos`, or by its records in
-/// DNS, with TLS unless it says `tls=false`: `mongodb+srv://domain`.
+/// Protocol and place: `mongodb://host:port`, `redis://host:port`, `memcached://host:port`,
+/// `dynamodb://host:port`; with TLS `mongodb://host:port/?tls=true`, `rediss://host:port`,
+/// `dynamodbs://host`. A primary that Sentinels name: `redis+sentinel://host,host/name`, with TLS
+/// `rediss+sentinel://`. A replica set or a sharded cluster:
+/// `mongodb://host,host/?replicaSet=name`, `mongodb://mongos,mongos`, or by its records in DNS,
+/// with TLS unless it says `tls=false`: `mongodb+srv://domain`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Protocol.
@@ -60,6 +61,8 @@ pub enum Scheme {
     Redis,
     /// `memcached://`
     Memcached,
+    /// `dynamodb://`; with TLS `dynamodbs://`
+    Dynamodb,
 }
 
 impl Scheme {
@@ -70,6 +73,7 @@ impl Scheme {
             Self::Mongodb => "mongodb",
             Self::Redis => "redis",
             Self::Memcached => "memcached",
+            Self::Dynamodb => "dynamodb",
         }
     }
 
@@ -80,6 +84,8 @@ impl Scheme {
             Self::Mongodb => 27017,
             Self::Redis => 6379,
             Self::Memcached => 11211,
+            // DynamoDB Local's; with TLS it is that of HTTPS.
+            Self::Dynamodb => 8000,
         }
     }
 }
@@ -94,7 +100,7 @@ impl FromStr for Address {
             )
         };
         let (scheme, place) = text.split_once("://").ok_or_else(|| {
-            wrong("has no protocol, expected mongodb://, redis:// or memcached://")
+            wrong("has no protocol, expected mongodb://, redis://, memcached:// or dynamodb://")
         })?;
         let (place, options) = match place.split_once('?') {
             Some((place, options)) if scheme.starts_with("mongodb") => (place, options),
@@ -109,16 +115,18 @@ impl FromStr for Address {
         let by_records = scheme == "mongodb+srv";
         let options = Options::parse(options, by_records).map_err(|why| wrong(&why))?;
         let tls = match scheme {
-            "rediss" | "valkeys" => Some(AddressTls::default()),
+            "rediss" | "valkeys" | "dynamodbs" => Some(AddressTls::default()),
             _ => options.tls.clone(),
         };
         let scheme = match scheme {
             "mongodb" | "mongodb+srv" => Scheme::Mongodb,
             "redis" | "valkey" | "rediss" | "valkeys" => Scheme::Redis,
             "memcached" => Scheme::Memcached,
+            "dynamodb" | "dynamodbs" => Scheme::Dynamodb,
             _ => {
                 return Err(wrong(
-                    "has an unknown protocol, expected mongodb://, redis:// or memcached://",
+                    "has an unknown protocol, expected mongodb://, redis://, memcached:// or \
+                     dynamodb://",
                 ));
             }
         };
@@ -144,13 +152,20 @@ impl FromStr for Address {
             let found_by = Some(FoundBy::Deployment(deployment));
             return Ok(Self { scheme, host_port, found_by, tls });
         }
+        let port = match scheme {
+            Scheme::Dynamodb if tls.is_some() => HTTPS_PORT,
+            scheme => scheme.port(),
+        };
         let host_port = match place {
             Self::ORIGINAL => place.to_owned(),
-            _ => with_port(place, scheme.port()).map_err(|why| wrong(&why))?,
+            _ => with_port(place, port).map_err(|why| wrong(&why))?,
         };
         Ok(Self { scheme, host_port, found_by: None, tls })
     }
 }
+
+/// The port of DynamoDB's endpoints.
+const HTTPS_PORT: u16 = 443;
 
 /// `HOST:PORT` of a place that may have no port.
 fn with_port(place: &str, port: u16) -> Result<String, String> {
@@ -173,6 +188,7 @@ impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match (self.scheme, &self.tls) {
             (Scheme::Redis, Some(_)) => "rediss",
+            (Scheme::Dynamodb, Some(_)) => "dynamodbs",
             (scheme, _) => scheme.name(),
         };
         match &self.found_by {

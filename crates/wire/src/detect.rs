@@ -24,6 +24,8 @@ pub enum Protocol {
     MemcacheBinary,
     /// HTTP/1 and HTTP/2.
     Http,
+    /// HTTP/2 without negotiation, where only HTTP/1.1 is served: [`crate::dynamodb`] reports it.
+    Http2,
     /// TLS: a ClientHello, or the alert of a server that expects one.
     Tls,
 }
@@ -37,12 +39,13 @@ impl Protocol {
             Self::Memcache => "memcached",
             Self::MemcacheBinary => "memcached's binary protocol",
             Self::Http => "HTTP",
+            Self::Http2 => "HTTP/2 with prior knowledge",
             Self::Tls => "TLS",
         }
     }
 
     fn is_text(self) -> bool {
-        !matches!(self, Self::Mongo | Self::Tls | Self::MemcacheBinary)
+        !matches!(self, Self::Mongo | Self::Tls | Self::MemcacheBinary | Self::Http2)
     }
 
     /// Advice for the operator if this is found where `expected` was configured.
@@ -58,6 +61,7 @@ impl Protocol {
             (Self::MemcacheBinary, Self::Memcache) => {
                 "set the client to the text protocol or the meta commands: memcached has deprecated the binary protocol"
             }
+            (Self::Http2, _) => "set the client to HTTP/1.1, the default of the AWS SDKs",
             (Self::Http, _) => {
                 "Possible SECURITY ATTACK detected: a web page or scanner sends HTTP requests; restrict access to \
                  this port, and require a password so that such requests have no effect"
@@ -141,7 +145,7 @@ fn begins(protocol: Protocol, expected: Protocol, bytes: &[u8]) -> bool {
                 && bytes.len() >= LOOK_BYTES
                 && bytes.first() == Some(&BINARY_REQUEST)
         }
-        Protocol::Memcache => false,
+        Protocol::Memcache | Protocol::Http2 => false,
     }
 }
 
@@ -208,6 +212,14 @@ pub fn refuse(found: Protocol, first: &[u8], reason: &str, out: &mut Vec<u8>) {
             let rest = format!("Content-Length: {length}\r\nConnection: close\r\n\r\n{reason}\n");
             out.extend_from_slice(head.as_bytes());
             out.extend_from_slice(rest.as_bytes());
+        }
+        // SETTINGS (4) without any, then GOAWAY (7): no stream, HTTP_1_1_REQUIRED (13), the reason.
+        Protocol::Http2 => {
+            let length = (8 + reason.len() as u32).to_be_bytes();
+            out.extend_from_slice(&[0, 0, 0, 4, 0, 0, 0, 0, 0]);
+            out.extend_from_slice(length.get(1..).unwrap_or_default());
+            out.extend_from_slice(&[7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 13]);
+            out.extend_from_slice(reason.as_bytes());
         }
         // A record (21) of two bytes: fatal (2), unexpected_message (10).
         Protocol::Tls => out.extend_from_slice(&[21, 3, 1, 0, 2, 2, 10]),

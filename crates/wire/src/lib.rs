@@ -19,7 +19,9 @@
 )]
 
 pub mod detect;
+pub mod dynamodb;
 mod error;
+pub mod http1;
 pub mod http2;
 pub mod memcache;
 pub mod mongo;

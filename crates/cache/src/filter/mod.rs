@@ -19,6 +19,7 @@ use crate::{
 
 mod ahead;
 mod described;
+pub mod dynamodb;
 mod greeting;
 pub mod memcache;
 pub mod mongo;
@@ -131,8 +132,7 @@ impl Flow<'_> {
 
     /// Whether it is a write with a scope wider than keys.
     pub(crate) fn is_wide_write(&self) -> bool {
-        let Flow::Write(write) = self else { return false };
-        write.scopes.iter().any(|scope| !matches!(scope, Scope::Key(_)))
+        matches!(self, Self::Write(write) if !write.scopes.iter().all(|of| matches!(of, Scope::Key(_))))
     }
 }
 

@@ -60,14 +60,15 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "origin"])]
     config: Option<PathBuf>,
 
-    /// Address that clients connect to: mongodb://HOST:PORT, redis://HOST:PORT or
-    /// memcached://HOST:PORT; with --tls-cert also rediss://HOST:PORT. Port 0 picks a free port,
-    /// which is printed
+    /// Address that clients connect to: mongodb://HOST:PORT, redis://HOST:PORT,
+    /// memcached://HOST:PORT or dynamodb://HOST:PORT; with --tls-cert also rediss://HOST:PORT and
+    /// dynamodbs://HOST:PORT. Port 0 picks a free port, which is printed
     #[arg(long, value_name = "ADDRESS", requires = "origin")]
     listen: Option<Address>,
 
-    /// Address of the database: mongodb://HOST:PORT, redis://HOST:PORT or memcached://HOST:PORT,
-    /// the same protocol as --listen; with TLS mongodb://HOST:PORT/?tls=true or rediss://HOST:PORT.
+    /// Address of the database: mongodb://HOST:PORT, redis://HOST:PORT, memcached://HOST:PORT or
+    /// dynamodb://HOST:PORT, the same protocol as --listen; with TLS
+    /// mongodb://HOST:PORT/?tls=true, rediss://HOST:PORT or dynamodbs://HOST.
     /// A primary that Sentinels name: redis+sentinel://HOST,HOST/NAME. A replica set:
     /// mongodb://HOST,HOST/?replicaSet=NAME. A sharded cluster: mongodb://MONGOS,MONGOS. Either
     /// by its records in DNS, with TLS: mongodb+srv://DOMAIN

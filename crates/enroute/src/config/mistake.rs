@@ -134,10 +134,11 @@ impl ListenerDocument {
                 format!("origin = \"{origin}\" is the address of the listener itself"),
             ));
         }
-        if listen.scheme == Scheme::Memcached {
-            return self.find_foreign_option().map_or(Ok(()), |option| {
-                Err((option, format!("`{option}` is not for memcached listeners; remove it")))
-            });
+        if matches!(listen.scheme, Scheme::Memcached | Scheme::Dynamodb)
+            && let Some(option) = self.find_foreign_option()
+        {
+            let name = listen.scheme.name();
+            return Err((option, format!("`{option}` is not for {name} listeners; remove it")));
         }
         self.find_tls_mistake()?;
         self.find_monitor_mistake()?;
@@ -196,11 +197,12 @@ impl ListenerDocument {
         }
     }
 
-    /// Returns an option that is set although memcached listeners do not have it.
+    /// Returns an option that is set although memcached or DynamoDB listeners do not have it.
     fn find_foreign_option(&self) -> Option<&'static str> {
+        let is_plain = self.listen.scheme == Scheme::Memcached;
         let options = [
-            ("tls", self.tls.is_some()),
-            ("origin_tls", self.origin_tls.is_some()),
+            ("tls", is_plain && self.tls.is_some()),
+            ("origin_tls", is_plain && self.origin_tls.is_some()),
             ("feed", self.feed.is_some()),
             ("sentinel", self.sentinel.is_some()),
             ("cluster", self.cluster.is_some()),

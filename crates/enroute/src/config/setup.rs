@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context;
 use cache::{
     feed,
-    filter::{memcache, mongo, resp},
+    filter::{dynamodb, memcache, mongo, resp},
     monitor::Pace,
     rules::{LiveRules, Pattern, Rules},
     sentinel,
@@ -245,6 +245,19 @@ impl Document {
                 let settings = self.memcache(origin, rules, secret);
                 Protocol::Memcache(Arc::new(settings))
             }
+            Scheme::Dynamodb => {
+                let mut limits = wire::http1::Limits::default();
+                limits.body_bytes_max =
+                    frame_bytes_max.map_or(limits.body_bytes_max, |bytes| bytes as u64);
+                Protocol::DynamoDb(Arc::new(dynamodb::Settings {
+                    origin,
+                    secret,
+                    limits,
+                    keys: rules,
+                    clock: wall_clock::now(),
+                    ..dynamodb::Settings::default()
+                }))
+            }
         }
     }
 
@@ -286,7 +299,8 @@ impl ListenerDocument {
 
     /// Says that clients cannot be sent to the listener by the address it is bound to.
     fn warn_of_wildcard(&self, bound: SocketAddr) {
-        let names_nodes = self.listen.scheme != Scheme::Memcached && !self.is_transparent();
+        let names_nodes = matches!(self.listen.scheme, Scheme::Mongodb | Scheme::Redis);
+        let names_nodes = names_nodes && !self.is_transparent();
         let named = self.advertise.is_some() || !self.names().is_empty();
         if names_nodes && !named && bound.ip().is_unspecified() {
             tracing::warn!(

@@ -95,8 +95,8 @@ impl ListenerDocument {
         let Some(address) = &self.origin.tls else {
             return mistake(
                 "origin_tls",
-                "the address of the origin does not ask for TLS; write rediss://HOST:PORT or \
-                 mongodb://HOST:PORT/?tls=true",
+                "the address of the origin does not ask for TLS; write rediss://HOST:PORT, \
+                 mongodb://HOST:PORT/?tls=true or dynamodbs://HOST",
             );
         };
         if written.cert.is_some() != written.key.is_some() {

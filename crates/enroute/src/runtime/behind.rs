@@ -24,6 +24,7 @@ impl Behind {
             Protocol::Mongo(settings) => Protocol::Mongo(Arc::new(settings.at(name.clone()))),
             Protocol::Resp(settings) => Protocol::Resp(Arc::new(settings.at(name.clone()))),
             Protocol::Memcache(settings) => Protocol::Memcache(Arc::new(settings.at(name.clone()))),
+            Protocol::DynamoDb(settings) => Protocol::DynamoDb(Arc::new(settings.at(name.clone()))),
         };
         Self { protocol, origin: Arc::new(self.origin.at(name)) }
     }

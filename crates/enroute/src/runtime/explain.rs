@@ -26,6 +26,9 @@ impl Shared {
             Protocol::Mongo(settings) => Speaker::Mongo(settings),
             Protocol::Resp(settings) => Speaker::Resp(settings),
             Protocol::Memcache(settings) => Speaker::Memcache(settings),
+            Protocol::DynamoDb(_) => {
+                return Err("reads of DynamoDB are not explained: see `why-not`".to_owned());
+            }
         };
         let place = Place {
             shards: &self.shards,

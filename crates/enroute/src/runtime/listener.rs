@@ -12,7 +12,7 @@ use std::{
 
 use cache::{
     feed::{self, Reporter},
-    filter::{memcache, mongo, resp},
+    filter::{dynamodb, memcache, mongo, resp},
     rules::LiveRules,
     session,
     watch::Speaks,
@@ -38,6 +38,8 @@ pub enum Protocol {
     Resp(Arc<resp::Settings>),
     /// memcached.
     Memcache(Arc<memcache::Settings>),
+    /// DynamoDB.
+    DynamoDb(Arc<dynamodb::Settings>),
 }
 
 impl Protocol {
@@ -47,6 +49,7 @@ impl Protocol {
             Self::Mongo(_) => "mongodb",
             Self::Resp(_) => "redis",
             Self::Memcache(_) => "memcached",
+            Self::DynamoDb(_) => "dynamodb",
         }
     }
 
@@ -56,6 +59,7 @@ impl Protocol {
             Self::Mongo(settings) => &settings.namespaces,
             Self::Resp(settings) => &settings.keys,
             Self::Memcache(settings) => &settings.keys,
+            Self::DynamoDb(settings) => &settings.keys,
         }
     }
 
@@ -64,7 +68,7 @@ impl Protocol {
         match self {
             Self::Mongo(settings) => settings.greetings.forget(),
             Self::Resp(settings) => settings.greetings.forget(),
-            Self::Memcache(_) => {}
+            Self::Memcache(_) | Self::DynamoDb(_) => {}
         }
     }
 }
@@ -179,8 +183,8 @@ impl Listener {
         let reporter = match &self.protocol {
             Protocol::Mongo(settings) => Reporter::Mongo(Arc::clone(settings)),
             Protocol::Resp(settings) => Reporter::Redis(Arc::clone(settings)),
-            // The configuration refuses it: memcached reports no writes.
-            Protocol::Memcache(_) => return None,
+            // The configuration refuses it: no connection reports their writes.
+            Protocol::Memcache(_) | Protocol::DynamoDb(_) => return None,
         };
         Some(Source { reporter, origin: Arc::clone(&self.origin), config })
     }
@@ -193,6 +197,8 @@ impl Listener {
             Protocol::Mongo(settings) => (settings.secret, &settings.origin, Speaks::Mongo),
             Protocol::Resp(settings) => (settings.secret, &settings.origin, Speaks::Resp(login)),
             Protocol::Memcache(settings) => (settings.secret, &settings.origin, Speaks::Memcache),
+            // Many servers behind one address, none of which says what it is.
+            Protocol::DynamoDb(_) => return None,
         };
         let (listen, origin) = (self.address, Arc::clone(&self.origin));
         let scope = match &self.monitor {

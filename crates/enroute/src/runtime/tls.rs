@@ -73,6 +73,7 @@ impl Listener {
     pub fn url(&self) -> String {
         let url = match (&self.protocol, self.tls.is_some() || self.passes) {
             (Protocol::Resp(_), true) => format!("rediss://{}", self.address),
+            (Protocol::DynamoDb(_), true) => format!("dynamodbs://{}", self.address),
             (Protocol::Mongo(_), true) => format!("mongodb://{}/?tls=true", self.address),
             (protocol, _) => format!("{}://{}", protocol.name(), self.address),
         };

@@ -14,7 +14,7 @@ use std::{
 
 use cache::{
     Session, Side,
-    filter::{Filter, memcache::Memcache, mongo::Mongo, resp::Resp},
+    filter::{Filter, dynamodb::DynamoDb, memcache::Memcache, mongo::Mongo, resp::Resp},
     stats::Stats,
 };
 use reactor::{Drain, Events, Reactor, Seats, Token};
@@ -300,6 +300,9 @@ impl Round {
                 }
                 Protocol::Memcache(settings) => {
                     Connection::boxed(worker, accepted, ticket, token, Memcache::new(settings))
+                }
+                Protocol::DynamoDb(settings) => {
+                    Connection::boxed(worker, accepted, ticket, token, DynamoDb::new(settings))
                 }
             };
             io::Result::Ok(Seated { served: served?, alarm: None })

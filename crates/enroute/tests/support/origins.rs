@@ -160,6 +160,38 @@ impl Memcached {
     }
 }
 
+/// DynamoDB Local 2.5, in memory; one set of tables for all access keys.
+pub struct DynamoDb {
+    _process: Process,
+    address: SocketAddr,
+}
+
+impl DynamoDb {
+    pub fn start() -> Option<Self> {
+        let home = installed("dynamodb-local");
+        if !home.is_dir() {
+            return absent("DynamoDB Local is not installed under .deps/");
+        }
+        let Some(java) = on_path("java") else {
+            return absent("java is not on PATH");
+        };
+        let address = free_address();
+        let mut command = Command::new(java);
+        command.args(["-XX:+UseSerialGC", "-XX:CICompilerCount=2", "-Xmx256m"]);
+        command.arg(format!("-Djava.library.path={}", home.display()));
+        command.args(["-cp", &format!("{}/*", home.display())]);
+        command.arg("com.amazonaws.services.dynamodbv2.local.main.ServerRunner");
+        command.args(["-inMemory", "-sharedDb", "-disableTelemetry", "-port"]);
+        let mut process = Process::start(command.arg(address.port().to_string()));
+        process.accepting(address);
+        Some(Self { _process: process, address })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 /// A server that speaks the MongoDB protocol.
 pub struct Mongo {
     /// `None` while it is down.

@@ -1,0 +1,229 @@
+//! DynamoDB support of the cache. What is cached: `docs/protocols/dynamodb.md`.
+
+use std::{sync::Arc, time::Duration};
+
+use wire::{
+    Error, Result,
+    detect::{self, Protocol},
+    dynamodb::{
+        Message, Passing,
+        reply::{Failure, Scanner, write_error},
+        request,
+    },
+    resp::request::Passed,
+};
+
+use crate::{
+    filter::{Cut, Filter, Flow, Kept, OVERLOADED, Probed, Read, Reply, Request, Scratch, Verdict},
+    key::{Namespace, Scope},
+    lease::Character,
+    principal::{Finding, Standing},
+    rules::LiveRules,
+    stats::NotFilled,
+};
+
+mod described;
+mod settings;
+
+pub use settings::Settings;
+
+/// The filter of one DynamoDB connection.
+#[derive(Debug)]
+pub struct DynamoDb {
+    settings: Arc<Settings>,
+    /// The first bytes of the client are not those of another protocol.
+    recognised: bool,
+    /// The rest of a request that is too long to be held.
+    passing: Option<Passing>,
+    scanner: Scanner,
+}
+
+/// State of a request that is kept until its reply.
+#[derive(Debug, Clone)]
+pub enum Tag {
+    /// The reply has no body, whatever its headers say: the method was `HEAD`.
+    Head,
+    /// Any other.
+    Other,
+}
+
+impl DynamoDb {
+    /// Creates the filter of a new connection.
+    #[must_use]
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Self { settings, recognised: false, passing: None, scanner: Scanner::default() }
+    }
+
+    fn name_flow<'m>(&self, message: &Message<'_>) -> Request<'m, Tag> {
+        let tag = if message.request.method == "HEAD" { Tag::Head } else { Tag::Other };
+        let reply = if message.request.head.keeps_alive() { Reply::Plain } else { Reply::Last };
+        Request { reply, ..Request::new(Flow::Coordination, tag) }
+    }
+}
+
+impl Filter for DynamoDb {
+    type Tag = Tag;
+
+    const CHECKS_EARLY: bool = false;
+    const NAMES_KEYS: bool = true;
+
+    fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
+        if !self.recognised {
+            if !detect::expect(Protocol::Http, bytes)? {
+                return Ok(None);
+            }
+            self.recognised = true;
+        }
+        request::decode(bytes, &self.settings.limits)
+    }
+
+    fn begin<'m>(
+        &mut self,
+        bytes: &'m [u8],
+        _: &'m mut Scratch,
+        _: &mut Standing,
+        _: Duration,
+    ) -> Result<Option<(Request<'m, Tag>, usize)>> {
+        let begun = request::begin(bytes, &self.settings.limits)?;
+        let Some((message, taken, passing)) = begun else { return Ok(None) };
+        self.passing = Some(passing);
+        Ok(Some((self.name_flow(&message), taken)))
+    }
+
+    fn pass(&mut self, bytes: &[u8]) -> Result<Passed> {
+        let Some(passing) = &mut self.passing else { return Ok(Passed { bytes: 0, ends: true }) };
+        let passed = passing.advance(bytes)?;
+        if passed.ends {
+            self.passing = None;
+        }
+        Ok(passed)
+    }
+
+    fn overloaded(&mut self, out: &mut Vec<u8>) {
+        write_error(Failure::Overloaded, OVERLOADED, self.settings.request_id(), out);
+    }
+
+    fn request<'m>(
+        &mut self,
+        message: &'m Message<'_>,
+        _: &'m mut Scratch,
+        _: &mut Standing,
+        _: Duration,
+    ) -> Result<Request<'m, Tag>> {
+        Ok(self.name_flow(message))
+    }
+
+    fn rules(&self) -> &LiveRules {
+        &self.settings.keys
+    }
+
+    fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {
+        let to_head = matches!(tag, Some(Tag::Head));
+        let progress = self.scanner.advance(bytes, to_head, &self.settings.limits)?;
+        Ok(Cut {
+            bytes: progress.consumed,
+            ends: progress.complete,
+            answers: true,
+            continues: false,
+        })
+    }
+
+    fn admit(&self, _: &Tag, _: &[u8], _: &[u8], _: &mut Vec<u8>) -> Result<(), NotFilled> {
+        Err(NotFilled::Incomplete)
+    }
+
+    fn answer(&mut self, _: &Tag, _: &[u8], _: &[u8], _: &mut Vec<u8>) {}
+
+    /// Every reply states all that must be known.
+    fn probe(
+        &mut self,
+        _: &Read<'_>,
+        _: Character,
+        _: &mut Vec<u8>,
+    ) -> Result<Option<Tag>, NotFilled> {
+        Ok(None)
+    }
+
+    fn probed(&mut self, _: &[u8], _: Kept<'_>, _: Duration) -> Result<Probed, NotFilled> {
+        Err(NotFilled::Incomplete)
+    }
+
+    fn accepts(&self, _: &Tag, _: &[u8]) -> bool {
+        false
+    }
+
+    fn verdict(&mut self, _: &Tag, _: &[u8]) -> Verdict {
+        Verdict::Applied
+    }
+
+    fn keep_answering(&self, _: &mut Vec<u8>) {
+        unreachable!("no DynamoDB request changes which replies follow")
+    }
+
+    /// Nothing is asked: each request is signed.
+    fn check(&mut self, _: bool, _: &mut Vec<u8>) -> Option<Tag> {
+        None
+    }
+
+    fn checked<'r>(&'r mut self, _: &Tag, _: &'r [u8]) -> Finding<'r> {
+        Finding::LoggedIn
+    }
+
+    fn refuses(&self, _: &Tag, _: &[u8]) -> bool {
+        false
+    }
+
+    fn everything(&self) -> Scope<'static> {
+        Namespace::new(self.settings.secret, &self.settings.origin, b"", b"").whole_origin()
+    }
+
+    fn observe(&mut self, _: &Tag, _: &[u8], _: &mut Standing) {}
+
+    fn rewrite(&mut self, _: &Tag, reply: &[u8], out: &mut Vec<u8>, _: &mut Standing, _: Duration) {
+        out.extend_from_slice(reply);
+    }
+
+    fn request_missing<'a>(
+        &mut self,
+        _: &Tag,
+        _: impl Iterator<Item = &'a [u8]> + Clone,
+        _: &mut Vec<u8>,
+    ) {
+    }
+
+    fn answer_many(&mut self, _: &Tag, _: usize, _: &mut Vec<u8>) {}
+
+    fn split<'a, 'k>(
+        &self,
+        _: &Tag,
+        _: impl Iterator<Item = &'k [u8]>,
+        _: &'a [u8],
+    ) -> Option<Vec<&'a [u8]>> {
+        None
+    }
+
+    fn unavailable(&mut self, _: &Tag, why: &str, out: &mut Vec<u8>, _: Duration) {
+        write_error(Failure::Unavailable, why, self.settings.request_id(), out);
+    }
+
+    fn refuse(&mut self, error: &Error, out: &mut Vec<u8>) {
+        match error {
+            Error::Foreign { found, first, .. } => {
+                detect::refuse(*found, first, &error.to_string(), out);
+            }
+            error => {
+                let id = self.settings.request_id();
+                write_error(Failure::Malformed, &error.to_string(), id, out);
+            }
+        }
+    }
+
+    /// One request at a time: whether the origin keeps the connection shows with its reply.
+    fn waits(&self, _: &Tag) -> bool {
+        true
+    }
+
+    fn is_stateless(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,14 @@
+//! DynamoDB: JSON 1.0 over HTTP/1.1.
+//!
+//! A request is a `POST` whose header `X-Amz-Target` names the operation and whose body is its
+//! JSON. Operations and errors: Amazon DynamoDB API Reference, version 2012-08-10.
+//!
+//! **Read first:** [`request`], then [`reply`].
+
+pub mod reply;
+pub mod request;
+
+pub use request::{Message, Passing};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Replies: cut from the stream of the origin, read, and written.
+
+use std::{borrow::Cow, fmt::Write as _};
+
+use crate::{
+    Error, Result,
+    http1::{self, Limits, Progress, ReplyHead, body, head},
+};
+
+/// The prefix of the errors of the operations.
+const ERRORS: &str = "com.amazonaws.dynamodb.v20120810#";
+
+/// Finds the end of each reply in the stream of an origin.
+#[derive(Debug, Default)]
+pub struct Scanner(Option<http1::Scanner>);
+
+impl Scanner {
+    /// Passes over the next `bytes`, which answer a `HEAD` request or any other.
+    ///
+    /// # Errors
+    /// They are no HTTP/1.1, or longer than a limit.
+    pub fn advance(&mut self, bytes: &[u8], to_head: bool, limits: &Limits) -> Result<Progress> {
+        let mut consumed = 0;
+        loop {
+            let rest = bytes.get(consumed..).unwrap_or_default();
+            if let Some(body) = &mut self.0 {
+                let progress = body.advance(rest)?;
+                if progress.complete {
+                    self.0 = None;
+                }
+                return Ok(Progress { consumed: consumed + progress.consumed, ..progress });
+            }
+            let Some(reply) = head::reply(rest, limits)? else {
+                return Ok(Progress { consumed, complete: false });
+            };
+            if reply.status == 101 {
+                return Err(Error::Malformed {
+                    protocol: "dynamodb",
+                    offset: 0,
+                    expected: "a reply in HTTP/1.1",
+                    got: "101 Switching Protocols".to_owned(),
+                });
+            }
+            consumed += reply.head.bytes;
+            // An interim reply precedes the reply.
+            if reply.status >= 200 {
+                if to_head {
+                    return Ok(Progress { consumed, complete: true });
+                }
+                self.0 = Some(http1::Scanner::new(reply.framing, limits)?);
+            }
+        }
+    }
+}
+
+/// A whole reply.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    /// Status and headers.
+    pub head: ReplyHead<'a>,
+    /// The body without its framing.
+    pub body: Cow<'a, [u8]>,
+}
+
+impl<'a> Reply<'a> {
+    /// Reads a reply that is complete in `bytes`; `None` if it is not, or if an interim reply
+    /// precedes it.
+    pub fn parse(bytes: &'a [u8], limits: &Limits) -> Option<Self> {
+        let head = head::reply(bytes, limits).ok()??;
+        let rest = bytes.get(head.head.bytes..)?;
+        let (body, length) = body::whole(head.framing, rest, limits).ok()??;
+        (length == rest.len() && head.status >= 200).then_some(Self { head, body })
+    }
+}
+
+/// Errors that the cache writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// The origin cannot be reached; SDKs retry.
+    Unavailable,
+    /// The request is malformed, or too long.
+    Malformed,
+    /// The client is closed to free memory; SDKs retry.
+    Overloaded,
+}
+
+/// Writes an error in DynamoDB's form. The connection closes after it unless the origin is
+/// unavailable.
+pub fn write_error(failure: Failure, why: &str, id: RequestId, out: &mut Vec<u8>) {
+    let (status, kind) = match failure {
+        Failure::Unavailable => ("503 Service Unavailable", "ServiceUnavailable"),
+        Failure::Malformed => ("400 Bad Request", "SerializationException"),
+        Failure::Overloaded => ("503 Service Unavailable", "ServiceUnavailable"),
+    };
+    let message = serde_json::Value::from(format!("enroute: {why}"));
+    let body = format!("{{\"__type\":\"{ERRORS}{kind}\",\"message\":{message}}}");
+    let closes = failure != Failure::Unavailable;
+    write(status, checksum(body.as_bytes()), body.as_bytes(), id, closes, out);
+}
+
+/// CRC-32 of a body, as in `x-amz-crc32`.
+pub fn checksum(body: &[u8]) -> u32 {
+    let mut crc = flate2::Crc::new();
+    crc.update(body);
+    crc.sum()
+}
+
+/// Identifies a reply, as `x-amzn-RequestId`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestId(pub u128);
+
+/// Writes a reply whose body has this `checksum`.
+pub fn write(
+    status: &str,
+    checksum: u32,
+    body: &[u8],
+    id: RequestId,
+    closes: bool,
+    out: &mut Vec<u8>,
+) {
+    let connection = if closes { "close" } else { "keep-alive" };
+    let mut head = String::with_capacity(256);
+    let _ = write!(
+        head,
+        "HTTP/1.1 {status}\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {}\r\n\
+         x-amzn-RequestId: {:032X}\r\nx-amz-crc32: {checksum}\r\nConnection: {connection}\r\n\r\n",
+        body.len(),
+        id.0
+    );
+    out.reserve(head.len() + body.len());
+    out.extend_from_slice(head.as_bytes());
+    out.extend_from_slice(body);
+}

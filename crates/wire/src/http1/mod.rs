@@ -1,0 +1,32 @@
+//! HTTP/1.1 messages in a stream: heads, and where bodies end (RFC 9112).
+//!
+//! Strict, because two readers of one stream must agree where a message ends: a bare line feed,
+//! folded lines, two lengths, and codings other than `chunked` are errors.
+//!
+//! **Read first:** [`head`].
+
+pub mod body;
+pub mod head;
+
+pub use body::{Framing, Progress, Scanner};
+pub use head::{Head, ReplyHead, RequestHead};
+
+/// Limits of one message.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Largest head: first line and headers. Default: 16 KiB.
+    pub head_bytes_max: usize,
+    /// Largest body, as it is sent. Default: 64 MiB.
+    pub body_bytes_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { head_bytes_max: 16 << 10, body_bytes_max: 64 << 20 }
+    }
+}
+
+const PROTOCOL: &str = "HTTP/1.1";
+
+#[cfg(test)]
+mod tests;

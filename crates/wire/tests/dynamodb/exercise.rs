@@ -1,0 +1,91 @@
+//! One body for two callers: the test `dynamodb_corpus_never_panics` and the fuzz target
+//! `dynamodb`.
+
+use wire::dynamodb::{
+    reply::{Reply, Scanner},
+    request,
+};
+use wire::http1::Limits;
+
+/// Puts bytes through everything that reads them, as requests and as replies. The first byte says
+/// where a chunk ends. Panics if a law of the codec is broken.
+pub(crate) fn exercise(input: &[u8]) {
+    let Some((&chunk_bytes, bytes)) = input.split_first() else { return };
+    let limits = Limits { head_bytes_max: 600, body_bytes_max: 2_000 };
+    let chunk_bytes = usize::from(chunk_bytes).max(1);
+    let whole = requests(bytes, bytes.len().max(1), &limits);
+    assert_eq!(whole, requests(bytes, chunk_bytes, &limits));
+    passed(bytes, &whole, chunk_bytes, &limits);
+    for to_head in [false, true] {
+        let whole = replies(bytes, bytes.len().max(1), to_head, &limits);
+        assert_eq!(whole, replies(bytes, chunk_bytes, to_head, &limits), "{to_head}");
+        let starts = [0].into_iter().chain(whole.iter().copied());
+        for (start, end) in starts.zip(&whole) {
+            if let Some(reply) = Reply::parse(&bytes[start..*end], &limits) {
+                assert!(reply.body.len() <= end - start);
+            }
+        }
+    }
+}
+
+/// The ends of the requests.
+fn requests(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Vec<usize> {
+    let (mut ends, mut start, mut end) = (Vec::new(), 0, 0);
+    while end < bytes.len() {
+        end = (end + chunk_bytes).min(bytes.len());
+        loop {
+            match request::decode(&bytes[start..end], limits) {
+                Ok(Some((message, taken))) => {
+                    assert!(taken > 0 && message.body.len() <= taken);
+                    let _ = (message.operation(), message.request.head.keeps_alive());
+                    start += taken;
+                    ends.push(start);
+                }
+                Ok(None) => break,
+                Err(_) => return ends,
+            }
+        }
+    }
+    ends
+}
+
+/// Requests end at the same places if their bodies pass as they arrive.
+fn passed(bytes: &[u8], ends: &[usize], chunk_bytes: usize, limits: &Limits) {
+    let mut start = 0;
+    for &end in ends {
+        let (_, taken, mut passing) =
+            request::begin(&bytes[start..], limits).expect("valid").expect("a whole head");
+        let mut at = start + taken;
+        loop {
+            let piece = &bytes[at..(at + chunk_bytes.max(300)).min(bytes.len())];
+            let passed = passing.advance(piece).expect("valid");
+            at += passed.bytes;
+            if passed.ends {
+                break;
+            }
+            assert!(passed.bytes > 0, "stuck at {at}");
+        }
+        assert_eq!(at, end);
+        start = end;
+    }
+}
+
+/// The ends of the replies.
+fn replies(bytes: &[u8], chunk_bytes: usize, to_head: bool, limits: &Limits) -> Vec<usize> {
+    let (mut ends, mut start, mut end) = (Vec::new(), 0, 0);
+    let mut scanner = Scanner::default();
+    while end < bytes.len() {
+        end = (end + chunk_bytes).min(bytes.len());
+        loop {
+            let Ok(progress) = scanner.advance(&bytes[start..end], to_head, limits) else {
+                return ends;
+            };
+            start += progress.consumed;
+            if !progress.complete {
+                break;
+            }
+            ends.push(start);
+        }
+    }
+    ends
+}
