@@ -23,6 +23,25 @@ pub enum FileName {
     Segment(u64),
     /// Index pages that do not fit into memory. Worthless after a restart.
     Spill,
+    /// The list of a backup's files, in the backup's directory.
+    Backup,
+}
+
+impl FileName {
+    /// The file of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "superblock" => Some(Self::Superblock),
+            "manifest.0" => Some(Self::Manifest(0)),
+            "manifest.1" => Some(Self::Manifest(1)),
+            "index.spill" => Some(Self::Spill),
+            "backup" => Some(Self::Backup),
+            _ => {
+                let number = name.strip_prefix("segment-")?.strip_suffix(".log")?;
+                number.parse().ok().map(Self::Segment)
+            }
+        }
+    }
 }
 
 impl fmt::Display for FileName {
@@ -32,6 +51,7 @@ impl fmt::Display for FileName {
             Self::Manifest(copy) => write!(f, "manifest.{copy}"),
             Self::Segment(number) => write!(f, "segment-{number:012}.log"),
             Self::Spill => f.write_str("index.spill"),
+            Self::Backup => f.write_str("backup"),
         }
     }
 }
@@ -129,6 +149,17 @@ pub trait Device {
     /// # Errors
     /// An error of the system.
     fn remove(&self, file: FileName) -> io::Result<()>;
+}
+
+/// A device that can share a file with another one instead of copying it.
+pub trait Link: Device {
+    /// Gives `file` of `from`, which is never written again, the same name here, durably. Both are
+    /// then one file, which exists until both names are removed.
+    ///
+    /// # Errors
+    /// The file system cannot do that, or another error of the system; then there is no such file
+    /// here.
+    fn link(&self, file: FileName, from: &Self) -> io::Result<()>;
 }
 
 /// Carries out one command and waits until it has completed.

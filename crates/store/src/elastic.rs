@@ -36,6 +36,7 @@
 //! count in whole milliseconds.
 
 pub mod autoscale;
+pub mod backup;
 mod budget;
 mod compaction;
 mod device_work;
@@ -82,8 +83,9 @@ use log::Log;
 use outbox::Outbox;
 use paging::Paging;
 use recent::Recent;
-pub use recovery::Recovery;
+pub use recovery::{Checked, Recovery, check};
 pub use reuse::{Advice, Point};
+use segment::Superblock;
 use staging::Staging;
 use table::Table;
 use upkeep::Upkeep;
@@ -301,7 +303,7 @@ pub struct Elastic {
 /// Findings of opening the store. They do not change.
 struct Origin {
     hasher: KeyHasher,
-    identity: u32,
+    superblock: Superblock,
     /// The version of the last entry written before the store was opened.
     versions_before: u64,
     recovery: Recovery,
@@ -356,7 +358,7 @@ impl Elastic {
 
     /// Identifies this store; derived from the key of its hash.
     pub fn identity(&self) -> u32 {
-        self.origin.identity
+        self.origin.superblock.identity()
     }
 
     /// Estimated hit ratio of every memory size, from recent lookups.

@@ -18,14 +18,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, fsync, mkdirat, openat,
-    statat, statx, unlinkat,
+    AtFlags, CWD, Dir, FallocateFlags, Mode, OFlags, StatxFlags, fallocate, fsync, linkat, mkdirat,
+    openat, statat, statx, unlinkat,
 };
 use rustix::io::Errno;
 
 use crate::aligned::Aligned;
 use crate::blocks::BLOCK_BYTES;
-use crate::device::{Device, FileName};
+use crate::device::{Device, FileName, Link};
 
 /// Maximum length of one write, and of the buffer that a thread keeps.
 const PORTION_BYTES: usize = 320 << 10;
@@ -268,25 +268,12 @@ impl FileDevice {
     }
 }
 
-fn name(text: &str) -> Option<FileName> {
-    match text {
-        "superblock" => Some(FileName::Superblock),
-        "manifest.0" => Some(FileName::Manifest(0)),
-        "manifest.1" => Some(FileName::Manifest(1)),
-        "index.spill" => Some(FileName::Spill),
-        _ => {
-            let number = text.strip_prefix("segment-")?.strip_suffix(".log")?;
-            number.parse().ok().map(FileName::Segment)
-        }
-    }
-}
-
 impl Device for FileDevice {
     fn list(&self) -> io::Result<Vec<(FileName, u64)>> {
         let mut files = Vec::new();
         for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
-            if let Some(name) = entry.file_name().to_str().ok().and_then(name) {
+            if let Some(name) = entry.file_name().to_str().ok().and_then(FileName::parse) {
                 let status = statat(&self.directory, entry.file_name(), AtFlags::empty())?;
                 files.push((name, status.st_size as u64));
             }
@@ -356,6 +343,14 @@ impl Device for FileDevice {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
             _ => self.sync_directory(),
         }
+    }
+}
+
+impl Link for FileDevice {
+    fn link(&self, file: FileName, from: &Self) -> io::Result<()> {
+        let name = file.to_string();
+        linkat(&from.directory, &name, &self.directory, &name, AtFlags::empty())?;
+        self.sync_directory()
     }
 }
 

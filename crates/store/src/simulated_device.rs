@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
 };
 
-use crate::device::{Device, FileName};
+use crate::device::{Device, FileName, Link};
 
 /// Unit of bytes that a crash leaves completely old or completely new.
 const SECTOR_BYTES: usize = 512;
@@ -31,6 +31,8 @@ pub struct Faults {
     pub failing_read_in: u64,
     /// One of this many syncs or writes fails permanently; none if 0.
     pub failing_write_in: u64,
+    /// No other device can share a file of this one, as between two file systems.
+    pub refuses_links: bool,
 }
 
 #[derive(Debug, Default, Clone)]
@@ -41,6 +43,8 @@ struct SimulatedFile {
     safe: Vec<u8>,
     /// Sectors written since.
     dirty: Vec<usize>,
+    /// Another device shares it, so it must not be written.
+    is_linked: bool,
 }
 
 #[derive(Debug)]
@@ -52,10 +56,10 @@ struct Disk {
     random: SplitMix64,
 }
 
-/// Files in memory with the configured failures.
-#[derive(Debug)]
+/// Files in memory with the configured failures. A clone is the same device.
+#[derive(Debug, Clone)]
 pub struct SimulatedDevice {
-    disk: Mutex<Disk>,
+    disk: Arc<Mutex<Disk>>,
 }
 
 impl Disk {
@@ -99,7 +103,7 @@ impl SimulatedDevice {
             crashed: false,
             random: SplitMix64::seed_from_u64(seed),
         };
-        Self { disk: Mutex::new(disk) }
+        Self { disk: Arc::new(Mutex::new(disk)) }
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
@@ -193,7 +197,9 @@ impl Device for SimulatedDevice {
         if disk.one_in(one_in) {
             return Err(io::Error::other("simulated write error"));
         }
-        disk.file(file)?.write(offset as usize, bytes);
+        let written = disk.file(file)?;
+        assert!(!written.is_linked, "{file} is written, and another device shares it");
+        written.write(offset as usize, bytes);
         if crashes { Err(io::Error::other("the device has crashed")) } else { Ok(()) }
     }
 
@@ -221,7 +227,12 @@ impl Device for SimulatedDevice {
             return Err(io::Error::other("the device has crashed"));
         }
         let zeroes = vec![0; bytes as usize];
-        let new = SimulatedFile { now: zeroes.clone(), safe: zeroes, dirty: Vec::new() };
+        let new = SimulatedFile {
+            now: zeroes.clone(),
+            safe: zeroes,
+            dirty: Vec::new(),
+            is_linked: false,
+        };
         disk.files.insert(file, new);
         if crashes { Err(io::Error::other("the device has crashed")) } else { Ok(()) }
     }
@@ -231,6 +242,26 @@ impl Device for SimulatedDevice {
         let crashes = disk.call()?;
         if !crashes || disk.one_in(2) {
             disk.files.remove(&file);
+        }
+        if crashes { Err(io::Error::other("the device has crashed")) } else { Ok(()) }
+    }
+}
+
+impl Link for SimulatedDevice {
+    fn link(&self, file: FileName, from: &Self) -> io::Result<()> {
+        let shared = {
+            let mut disk = from.disk();
+            if disk.faults.refuses_links {
+                return Err(ErrorKind::CrossesDevices.into());
+            }
+            let shared = disk.file(file)?;
+            shared.is_linked = true;
+            shared.clone()
+        };
+        let mut disk = self.disk();
+        let crashes = disk.call()?;
+        if !crashes || disk.one_in(2) {
+            disk.files.insert(file, shared);
         }
         if crashes { Err(io::Error::other("the device has crashed")) } else { Ok(()) }
     }

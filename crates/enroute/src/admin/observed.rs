@@ -1,6 +1,9 @@
 //! Interface between the endpoint and its program.
 
-use std::sync::Arc;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use cache::explain::Asked;
 use serde::{Deserialize, Serialize};
@@ -29,6 +32,11 @@ pub trait Observed: Send + Sync + 'static {
     /// `POST /explain`: why a read is a hit or not, in lines, or what is expected instead; `None`
     /// where this is not known.
     fn explain(&self, _: &Read) -> Option<Result<String, String>> {
+        None
+    }
+    /// `POST /backup`: begins a backup to a directory, or returns what became of it; `None` where
+    /// nothing is to be backed up.
+    fn backup(&self, _: &Path) -> Option<Result<Backup, String>> {
         None
     }
     /// `POST /reload`: reads the configuration again and applies what can change at once; `None`
@@ -66,6 +74,27 @@ pub struct Read {
     pub database: u32,
     /// The command and its arguments.
     pub request: Vec<String>,
+}
+
+/// Where a backup is to be made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BackupWanted {
+    /// Absolute path of a directory to be created.
+    pub directory: PathBuf,
+}
+
+/// A backup.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Backup {
+    /// It is complete. If not, ask again within 10 s, or it is abandoned.
+    pub ended: bool,
+    /// Its point, in milliseconds since the Unix epoch.
+    pub point_ms: u64,
+    /// Bytes of segments that it shares with the database or with an earlier backup.
+    pub linked_bytes: u64,
+    /// Bytes of segments that were copied.
+    pub copied_bytes: u64,
 }
 
 /// Limits of storage; without `items_max` memory is the only limit.

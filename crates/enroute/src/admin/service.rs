@@ -10,7 +10,7 @@ use hyper::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tracing::{error, info};
 
-use super::{Observed, Read, Room};
+use super::{BackupWanted, Observed, Read, Room};
 use crate::config;
 
 /// Longest body of a request.
@@ -19,6 +19,7 @@ const NOT_FLUSHED: &str = "data cannot be dropped over HTTP; use the command FLU
 const NOT_RELOADED: &str =
     "only `enroute cache --config FILE` is reloaded over HTTP; other services by SIGHUP";
 const READ_EXAMPLE: &str = r#"{"listen": "127.0.0.1:6380", "request": ["GET", "user:42"]}"#;
+const BACKUP_EXAMPLE: &str = r#"{"directory": "/backups/monday"}"#;
 const EXAMPLE: &str = r#"{"items": 100000, "memory": "512MiB"}"#;
 
 /// Answers one request.
@@ -29,7 +30,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
             StatusCode::NOT_FOUND,
             format!(
                 "unknown path {path}: expected GET /, /stats, /metrics, /healthz, \
-                 POST /storage, POST /flush, POST /reload or POST /explain"
+                 POST /storage, POST /flush, POST /reload, POST /backup or POST /explain"
             ),
         );
     };
@@ -56,6 +57,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
             json(&Flushed { flushed: true })
         }
         "/reload" => reload(shared),
+        "/backup" => backup(request, shared).await,
         "/explain" => explain(request, shared).await,
         _ => resize(request, shared).await,
     }
@@ -64,7 +66,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
 fn method_of(path: &str) -> Option<Method> {
     match path {
         "/" | "/healthz" | "/metrics" | "/stats" => Some(Method::GET),
-        "/storage" | "/flush" | "/reload" | "/explain" => Some(Method::POST),
+        "/storage" | "/flush" | "/reload" | "/backup" | "/explain" => Some(Method::POST),
         _ => None,
     }
 }
@@ -111,6 +113,22 @@ fn reload(shared: &impl Observed) -> Answer {
             refuse(StatusCode::UNPROCESSABLE_ENTITY, format!("nothing changed: {error:#}"))
         }
         None => refuse(StatusCode::FORBIDDEN, NOT_RELOADED.to_owned()),
+    }
+}
+
+async fn backup(request: Request<Incoming>, shared: &impl Observed) -> Answer {
+    let wanted: BackupWanted = match body(request, BACKUP_EXAMPLE).await {
+        Ok(wanted) => wanted,
+        Err(answer) => return answer,
+    };
+    if !wanted.directory.is_absolute() {
+        let why = format!("directory: expected an absolute path, as in {BACKUP_EXAMPLE}");
+        return refuse(StatusCode::BAD_REQUEST, why);
+    }
+    match shared.backup(&wanted.directory) {
+        Some(Ok(backup)) => json(&backup),
+        Some(Err(error)) => refuse(StatusCode::UNPROCESSABLE_ENTITY, error),
+        None => refuse(StatusCode::NOT_FOUND, "only `enroute db` makes backups".to_owned()),
     }
 }
 

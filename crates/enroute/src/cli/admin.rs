@@ -2,9 +2,9 @@
 
 use std::{net::TcpListener, sync::Arc};
 
-use anyhow::Context;
-
+use anyhow::{Context, bail};
 use endpoint::Endpoint;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     admin::{self, Observed},
@@ -37,4 +37,28 @@ impl Admin {
         eprintln!("admin: http://{}/", endpoint.address());
         Ok(endpoint)
     }
+}
+
+/// Posts `body` to an admin endpoint; returns the answer.
+pub(super) fn post(admin: &str, path: &str, body: &impl Serialize) -> anyhow::Result<Vec<u8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let answer = runtime.block_on(endpoint::post(admin, path, body));
+    let (status, body) = answer.map_err(anyhow::Error::from_boxed).with_context(|| {
+        format!(
+            "no answer from the admin endpoint {admin}; start the process with --admin, and give \
+             its address here"
+        )
+    })?;
+    if !status.is_success() {
+        let refusal: Option<Refusal> = serde_json::from_slice(&body).ok();
+        let text = || String::from_utf8_lossy(&body).trim().to_owned();
+        bail!("{}", refusal.map_or_else(text, |refusal| refusal.error));
+    }
+    Ok(body.to_vec())
+}
+
+/// An error of the endpoint.
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
 }

@@ -16,6 +16,7 @@ use tracing::info;
 use zeroize::Zeroizing;
 
 mod advise;
+mod backup;
 mod orchestrator;
 
 use platform::{private_file, tls};
@@ -44,6 +45,10 @@ EXAMPLES:
   Change the memory budget while serving:
     redis-cli -p 6379 rescale 2GiB
     curl -d '{\"memory\": \"2GiB\"}' http://127.0.0.1:9121/storage    # with --admin 127.0.0.1:9121
+
+  Back up while serving, and restore (`enroute db backup --help`):
+    enroute db backup backups/monday    # with --admin 127.0.0.1:9121
+    enroute db restore backups/monday data-restored
 
   Keep the 99th percentile of the lookup time below 1 ms with the least memory:
     enroute db --dir data --memory 256MiB --autoscale p99=1ms,max=4GiB";
@@ -163,8 +168,14 @@ pub(super) struct Arguments {
 enum Command {
     /// Print the hit ratio and disk wait that a running database would have with other memory sizes
     Advise(advise::Arguments),
+    /// Back up a running database
+    Backup(backup::BackupArguments),
+    /// Read every record of a stopped database or a backup, and print each damaged place
+    Check(backup::CheckArguments),
     /// Run the reference orchestrator: grant memory to databases by setting the limit of a cgroup
     Orchestrator(orchestrator::Arguments),
+    /// Copy a backup to a new data directory
+    Restore(backup::RestoreArguments),
 }
 
 fn warming(text: &str) -> Result<Warming, String> {
@@ -299,6 +310,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.command {
         None => {}
         Some(Command::Advise(asked)) => return advise::run(asked),
+        Some(Command::Backup(asked)) => return backup::back_up(asked),
+        Some(Command::Check(asked)) => return backup::check(asked),
+        Some(Command::Restore(asked)) => return backup::restore(asked),
         Some(Command::Orchestrator(asked)) => return orchestrator::run(asked),
     }
     let end = EndSignal::listen()?;

@@ -2,9 +2,10 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 
+use super::admin::post;
 use crate::admin::Read;
 
 const EXAMPLES: &str = "\
@@ -56,27 +57,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { listen, admin, database, request } = arguments;
     let listen = listen.as_deref().map(resolved).transpose()?;
     let read = Read { listen, database: *database, request: request.clone() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let answer = runtime.block_on(endpoint::post(admin, "/explain", &read));
-    let (status, body) = answer.map_err(anyhow::Error::from_boxed).with_context(|| {
-        format!(
-            "no answer from the admin endpoint {admin}; start the cache with --admin, and give \
-             its address here"
-        )
-    })?;
-    let text = String::from_utf8_lossy(&body);
-    if !status.is_success() {
-        let error: Option<Refusal> = serde_json::from_slice(&body).ok();
-        bail!("{}", error.map_or_else(|| text.trim().to_owned(), |refusal| refusal.error));
-    }
-    print!("{text}");
+    print!("{}", String::from_utf8_lossy(&post(admin, "/explain", &read)?));
     Ok(())
-}
-
-/// An error of the endpoint.
-#[derive(serde::Deserialize)]
-struct Refusal {
-    error: String,
 }
 
 /// The address in `listen` as the cache knows it: no scheme, no options, no host name.

@@ -82,6 +82,11 @@ impl Disk {
         self.durable.publish(index, shard.store.durable_up_to(), failed);
     }
 
+    /// The device of a shard.
+    pub(super) fn device(&self, index: usize) -> &FileDevice {
+        &self.devices[index]
+    }
+
     /// Whether the threads must end.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(SeqCst)

@@ -29,6 +29,7 @@ use store::{
 };
 use zeroize::Zeroizing;
 
+mod backup;
 mod budget;
 mod connection;
 mod directory;
@@ -37,6 +38,7 @@ mod durable;
 mod host;
 mod netcache;
 mod observed;
+pub mod offline;
 pub mod orchestrator;
 mod queue;
 mod shards;
@@ -45,6 +47,7 @@ mod worker;
 
 pub use shards::Locks;
 
+use backup::Backups;
 use budget::Budget;
 use disk::Disk;
 use host::ProcessHost;
@@ -105,6 +108,7 @@ pub struct Shared {
     /// Waiting bytes of all clients: incomplete requests, queued commands, answers.
     clients_bytes: AtomicUsize,
     disk: Disk,
+    backups: Backups,
     /// The thread that does the shards' upkeep, once it runs.
     keeper: OnceLock<Thread>,
     ending: AtomicBool,
@@ -222,6 +226,7 @@ impl Database {
             overhead,
             clients_bytes: AtomicUsize::new(0),
             disk,
+            backups: Backups::new(),
             keeper: OnceLock::new(),
             ending,
             post,
@@ -249,6 +254,8 @@ impl Database {
             let shared = Arc::clone(&self.shared);
             self.spawn("disk-writer", move || disk::write(&shared))?;
         }
+        let shared = Arc::clone(&self.shared);
+        self.spawn("backup", move || backup::run(&shared))?;
         let shared = Arc::clone(&self.shared);
         self.spawn("upkeep", move || upkeep::run(&shared))?;
         let shared = Arc::clone(&self.shared);
@@ -299,6 +306,7 @@ impl Database {
             );
         }
         self.shared.disk.end();
+        self.shared.backups.end();
         join(others);
     }
 

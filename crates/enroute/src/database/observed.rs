@@ -1,6 +1,6 @@
 //! Statistics and settings of the database at the admin endpoint.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::{path::Path, sync::atomic::Ordering::Relaxed};
 
 use db::memory::MEMORY_BYTES_MIN;
 use endpoint::Exposition;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::Shared;
-use crate::admin::{Observed, Room};
+use crate::admin::{Backup, Observed, Room};
 
 /// Content of `GET /stats`; sizes are in bytes.
 #[derive(Debug, Default, Serialize)]
@@ -99,6 +99,10 @@ impl Observed for Shared {
 
     fn flush(&self) -> bool {
         false
+    }
+
+    fn backup(&self, directory: &Path) -> Option<Result<Backup, String>> {
+        Some(self.backups.ask(directory))
     }
 
     fn resize(&self, wanted: Room) -> Result<Room, String> {

@@ -18,7 +18,7 @@ use super::Error;
 use super::key_hash::KeyHasher;
 use super::ledger::Ledger;
 use super::lines::{LineReader, PORTION_BYTES};
-use super::log::{Log, Who};
+use super::log::{Log, Segment, Who};
 use super::outbox::{Outbox, Purpose};
 use super::paging::{Missing, Paging};
 use super::pointing::point_to;
@@ -195,7 +195,9 @@ impl Compactor {
         };
         if log.segments.at(slot).live == 0 {
             let older = log.segments.iter().filter(|(_, other)| other.number < trailer.number);
-            match older.map(|(_, other)| other.doomed.is_some()).reduce(|a, b| a && b) {
+            // One that is kept for a backup is not removed soon.
+            let is_going = |other: &Segment| other.doomed.is_some() && other.pins == 0;
+            match older.map(|(_, other)| is_going(other)).reduce(|a, b| a && b) {
                 // Its kills are not needed, so it need not be read.
                 None => return give_up_segment(log, slot),
                 // Its kills no longer count once those segments are removed.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 /// Maximum number of shards; a larger number is invalid.
-const SHARDS_MAX: usize = 256;
+pub(super) const SHARDS_MAX: usize = 256;
 const TITLE: &str = "enroute-db ";
 const VERSION: u64 = 2;
 

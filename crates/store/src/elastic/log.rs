@@ -7,8 +7,9 @@
 //! one can be torn.
 //!
 //! Read `appending` first. `commands` has the requests to the device, `segments` the existing
-//! segments, `spares` the prepared ones, `listing` their manifest, `closing` the shutdown, and
-//! `step` the groups of records that are recovered together or not at all.
+//! segments, `spares` the prepared ones, `listing` their manifest, `pinning` those that a backup
+//! copies, `closing` the shutdown, and `step` the groups of records that are recovered together or
+//! not at all.
 //!
 //! Decision: `docs/decisions/0011-elastic-store-log.md`.
 
@@ -16,6 +17,7 @@ mod appending;
 mod closing;
 mod commands;
 mod listing;
+mod pinning;
 mod segments;
 mod spares;
 mod step;
@@ -33,6 +35,7 @@ use crate::blocks::Blocks;
 use crate::device::{FileName, Operation};
 pub(super) use commands::Purpose;
 use listing::Listing;
+pub(super) use pinning::Pinned;
 pub(super) use segments::{Segment, Segments};
 use spares::Spares;
 pub(super) use spares::{Spare, Who};

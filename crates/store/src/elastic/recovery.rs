@@ -11,6 +11,7 @@
 //! was acknowledged as durable, and the log ends there.
 
 mod beginning;
+mod checking;
 mod filling;
 mod finding;
 mod mending;
@@ -35,6 +36,7 @@ use super::{Config, Elastic, Error, Origin};
 use crate::config::Config as MemoryConfig;
 use crate::device::{Device, FileName};
 use crate::memory::Memory;
+pub use checking::{Checked, check};
 
 /// Findings of opening a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,7 +127,7 @@ impl Elastic {
         log.note_version(opening.version);
         let origin = Origin {
             hasher: opening.hasher,
-            identity: superblock.identity(),
+            superblock,
             versions_before: opening.version,
             recovery: opening.recovery,
         };

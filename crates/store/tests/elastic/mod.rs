@@ -69,7 +69,7 @@ fn apply(map: &mut Map, done: &Done) {
     }
 }
 
-fn visible(map: &Map, now: Duration) -> Map {
+pub fn visible(map: &Map, now: Duration) -> Map {
     let over = |at: &Option<Duration>| at.is_some_and(|at| at <= now);
     map.iter().filter(|(_, (_, at))| !over(at)).map(|(k, e)| (k.clone(), e.clone())).collect()
 }
@@ -406,6 +406,15 @@ impl Run {
         self.safe = self.map.clone();
         self.since.clear();
         self.device.set_faults(faults);
+    }
+
+    /// Goes on with the store on another device, which contains `map`.
+    pub fn continue_on(&mut self, device: &SimulatedDevice, store: Elastic, map: &Map) {
+        (self.device, self.store) = (device.clone(), store);
+        (self.map, self.safe) = (map.clone(), map.clone());
+        self.in_flight.clear();
+        self.waiting.clear();
+        self.since.clear();
     }
 
     fn difference(&self, held: &Map) -> String {

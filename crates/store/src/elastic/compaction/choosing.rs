@@ -53,5 +53,7 @@ pub(super) fn victim(log: &Log) -> Option<(u64, usize, Trailer)> {
 
 /// True if the files exceed the slack at which writers have to wait.
 pub(super) fn has_too_much_slack(log: &Log) -> bool {
-    passes(log, log.file_bytes(), SLACK_MAX, SEGMENTS_SLACK_MAX)
+    // Compaction cannot free what a backup still copies.
+    let bytes = log.file_bytes() - log.segments.pinned_bytes();
+    passes(log, bytes, SLACK_MAX, SEGMENTS_SLACK_MAX)
 }

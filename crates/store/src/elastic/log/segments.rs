@@ -23,6 +23,8 @@ pub(in crate::elastic) struct Segment {
     pub(in crate::elastic) damaged: bool,
     /// Number of reads in progress.
     reads: u32,
+    /// Number of backups that copy it: it is not removed before they have.
+    pub(in crate::elastic) pins: u32,
     /// Number of records in older segments that it kills, and the number of those segments when
     /// this was counted.
     kills: u64,
@@ -45,6 +47,7 @@ impl Segment {
             expires_s: u32::MAX,
             damaged: false,
             reads: 0,
+            pins: 0,
             kills: 0,
             older: 0,
             trailer: None,
@@ -268,14 +271,26 @@ impl Segments {
         self.doomed.push(slot);
     }
 
-    /// Whether segments wait for removal until the log is durable.
+    /// Whether segments wait for removal until the log is durable. Those that are kept for a backup
+    /// do not count.
     pub(in crate::elastic) fn are_any_doomed(&self) -> bool {
-        !self.doomed.is_empty()
+        self.doomed.iter().any(|&slot| self.at(slot).pins == 0)
     }
 
     /// Bytes of their files.
     pub(in crate::elastic) fn doomed_bytes(&self) -> u64 {
         self.doomed.iter().map(|&slot| self.at(slot).bytes).sum()
+    }
+
+    /// Bytes of the files that are kept for a backup alone.
+    pub(in crate::elastic) fn pinned_bytes(&self) -> u64 {
+        let pinned = self.doomed.iter().map(|&slot| self.at(slot)).filter(|one| one.pins > 0);
+        pinned.map(|segment| segment.bytes).sum()
+    }
+
+    /// The slot of the segment with that number.
+    pub(super) fn slot_of(&self, number: u64) -> Option<usize> {
+        self.slot_of.get(&number).copied()
     }
 
     /// Marks all entries of all segments as dead, and dooms all segments but the one in `kept`.
@@ -302,7 +317,7 @@ impl Segments {
     pub(super) fn removable(&mut self) -> Option<(usize, u64)> {
         for &slot in &self.doomed {
             let segment = self.slots[slot].as_mut().expect("doomed, not yet removed");
-            if segment.is_unlisted && !segment.removing && segment.reads == 0 {
+            if segment.is_unlisted && !segment.removing && segment.reads + segment.pins == 0 {
                 segment.removing = true;
                 return Some((slot, segment.number));
             }

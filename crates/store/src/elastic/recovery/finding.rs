@@ -14,7 +14,7 @@ use crate::elastic::segment::{
 };
 
 /// Result of a scan of records.
-struct Scanned {
+pub(super) struct Scanned {
     lines: Vec<Line>,
     end: u64,
     version_max: u64,
@@ -129,7 +129,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         Ok(lines)
     }
 
-    fn damaged(&mut self, number: u64, offset: u64, found: &str) {
+    pub(super) fn damaged(&mut self, number: u64, offset: u64, found: &str) {
         let (file, found) = (FileName::Segment(number), found.to_owned());
         self.recovery.damage.push(Error::Damaged { file, offset, found });
     }
@@ -159,7 +159,11 @@ impl<D: Device + ?Sized> Opening<'_, D> {
     }
 
     /// All bytes of a segment, zeroes where it cannot be read.
-    fn read_whole(&mut self, segment: &Segment, is_last: bool) -> Result<Vec<u8>, Error> {
+    pub(super) fn read_whole(
+        &mut self,
+        segment: &Segment,
+        is_last: bool,
+    ) -> Result<Vec<u8>, Error> {
         let number = segment.number;
         let mut whole = match self.read(number, 0, segment.bytes as usize) {
             Ok(bytes) => return Ok(bytes),
@@ -177,7 +181,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
     }
 
     /// Reads records one by one until they end.
-    fn scan(
+    pub(super) fn scan(
         &mut self,
         number: u64,
         bytes: &mut [u8],
