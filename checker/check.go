@@ -68,9 +68,9 @@ func draw(history History, path string, timeout time.Duration) error {
 
 // operations translates the history of one key for porcupine.
 //
-// Failed operations and reads without an answer are omitted: they had no effect. A write or delete of
-// unknown outcome returns after all other operations: an effect at the end, which no read observes,
-// is equivalent to no effect.
+// Failed operations and reads without an answer are omitted: they had no effect. A write or delete
+// of unknown outcome returns after all other operations: an effect at the end, which no read
+// observes, is equivalent to no effect.
 func operations(history History) []porcupine.Operation {
 	end := int64(math.MinInt64)
 	for _, operation := range history {

@@ -1,13 +1,13 @@
-// Command checker checks whether a recorded history of reads, writes and deletes is linearizable, key
-// by key: whether all answers could have come from a single copy of the data that applied each
+// Command checker checks whether a recorded history of reads, writes and deletes is linearizable,
+// key by key: whether all answers could have come from a single copy of the data that applied each
 // operation at some instant between its call and its return.
 //
 //	checker [--html FILE] [--timeout DURATION] [HISTORY]
 //
 // The history consists of JSON lines (see history.go). Without an argument it is read from standard
 // input. The first line of the output is the verdict. After a violation, a minimal part of the
-// history that is not linearizable follows, also as JSON lines, and the key's history is drawn in the
-// file --html.
+// history that is not linearizable follows, also as JSON lines, and the key's history is drawn in
+// the file --html.
 //
 // Exit status: 0 linearizable, 1 not linearizable, 2 unreadable history or no verdict in time.
 package main

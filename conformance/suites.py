@@ -161,7 +161,7 @@ def run(command, directory, limit_s, environment):
 
 
 def debuggable_redis():
-    """A Redis server for its own tests, which use DEBUG and settings that are protected by default."""
+    """A Redis server for its own tests, which use DEBUG and protected settings."""
     return processes.redis("--enable-debug-command", "yes", "--enable-protected-configs", "yes")
 
 

@@ -1,4 +1,4 @@
-//! Arbitrary text as a configuration file: it is accepted, or refused with the position of the error.
+//! Arbitrary text as a configuration file: accepted, or refused with the position of the error.
 #![no_main]
 
 use enroute::config::Document;

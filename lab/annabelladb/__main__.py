@@ -1,4 +1,4 @@
-"""`python -m lab.annabelladb [NAME...]`: repeats the figures of the AnnaBellaDB paper; needs root."""
+"""`python -m lab.annabelladb [NAME...]`: repeats the figures of AnnaBellaDB; needs root."""
 
 import sys
 

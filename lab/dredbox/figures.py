@@ -17,7 +17,7 @@ COLOURS = {"redis-server": ORANGE, ENROUTE: BLUE}
 
 
 def draw(experiment, results, paper, directory):
-    """Writes the figure as SVG and PNG, if the kind has one; returns the SVG or None, and a table."""
+    """Writes the figure as SVG and PNG, if the kind has one; returns SVG or None, and a table."""
     with plt.rc_context(STYLE):
         figure, table = OF_KIND[experiment.kind](experiment, results, paper.get(experiment.name))
         if figure is None:

@@ -102,7 +102,7 @@ def results(raw):
 
 
 def revisions(raw):
-    """Revisions that produced the results in `raw`: finished runs are kept when the code changes."""
+    """Revisions that produced the results in `raw`: finished runs are kept when code changes."""
     file = raw / "revisions"
     return file.read_text().split() if file.exists() else []
 

@@ -94,7 +94,7 @@ def draw(paper, directory):
 
 
 def results_directory(arguments):
-    """`results/<date>[-short]/vnf_cache`: of the given date, the last unfinished one, or today's."""
+    """`results/<date>[-short]/vnf_cache`: of the given date, the last unfinished, or today's."""
     suffix = "-short" if arguments.short else ""
     if arguments.date:
         return RESULTS / f"{arguments.date}{suffix}" / NAME

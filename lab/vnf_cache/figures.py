@@ -13,7 +13,8 @@ import numpy as np
 
 from lab.library.style import STYLE, saved
 
-# The colours of Okabe and Ito, which colour-blind readers can distinguish; line styles for print in grey.
+# The colours of Okabe and Ito, which colour-blind readers can distinguish; line styles for print
+# in grey.
 BLACK, ORANGE, SKY, GREEN, BLUE = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILION, GREY = "#D55E00", "#767676"
 STYLES = {

@@ -1,7 +1,7 @@
 // Command ferretdb is the MongoDB-compatible origin of the tests: FerretDB embedded, on SQLite.
 //
-// FerretDB's own command cannot be built from its module: it panics at start because a generated file
-// is missing. Its embedded package does not start the telemetry reporter.
+// FerretDB's own command cannot be built from its module: it panics at start because a generated
+// file is missing. Its embedded package does not start the telemetry reporter.
 //
 // When it listens, it prints "listening on HOST:PORT" to standard output; with port 0 the kernel
 // chooses a free port. It stops on SIGTERM or SIGINT.
