@@ -28,6 +28,8 @@ pub(crate) struct Expected<T> {
     pub(crate) ends: Ends,
     /// The request was not sent completely, so no origin can have executed it.
     pub(crate) partial: bool,
+    /// When a read by key was forwarded.
+    pub(crate) asked_at: Option<Duration>,
 }
 
 /// Handling of a reply.
@@ -261,7 +263,15 @@ impl Action {
 
 impl<T> Expected<T> {
     pub(crate) fn new(tag: T, action: Action) -> Self {
-        Self { tag, action, writes: SmallVec::new(), name: "", ends: Ends::Nothing, partial: false }
+        Self {
+            tag,
+            action,
+            writes: SmallVec::new(),
+            name: "",
+            ends: Ends::Nothing,
+            partial: false,
+            asked_at: None,
+        }
     }
 
     /// The reply is lost: returns its leases to storage and its writes to the caller.

@@ -90,6 +90,8 @@ pub struct Session<F: Filter> {
     pub(crate) behind: Vec<u8>,
     /// Bytes that may wait to be written to one side now.
     room: usize,
+    /// Hits answered at once since [`Self::take_hits`], and when the first request was taken.
+    prompt: (u64, Duration),
     /// Requests have arrived for which there was no room.
     held_up: bool,
     from_client: Input,
@@ -162,6 +164,7 @@ impl<F: Filter> Session<F> {
             streaming: false,
             passing: false,
             behind: Vec::new(),
+            prompt: (0, Duration::ZERO),
             held_up: false,
             from_client: Input::default(),
             from_server: Input::default(),
@@ -279,6 +282,24 @@ impl<F: Filter> Session<F> {
             Some(until) if now >= until => self.complete(self.ticket, storage, now),
             _ => Ok(()),
         }
+    }
+
+    /// Number of hits answered since the last call without waiting for a reply or a fill, and when
+    /// the first of their requests was taken; `None` if there are none. Call it after writing
+    /// [`Self::output`]: that is when these hits end.
+    #[inline]
+    pub fn take_hits(&mut self) -> Option<(u64, Duration)> {
+        let (count, _) = self.prompt;
+        (count > 0).then(|| std::mem::take(&mut self.prompt))
+    }
+
+    /// Counts a hit that was answered at once.
+    #[inline]
+    pub(crate) fn hit_at(&mut self, now: Duration) {
+        if self.prompt.0 == 0 {
+            self.prompt.1 = now;
+        }
+        self.prompt.0 += 1;
     }
 
     fn may_take_request(&self) -> bool {

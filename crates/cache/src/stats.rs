@@ -4,6 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::key::Scope;
 
+pub mod busiest;
+pub mod latency;
+
+use busiest::Busiest;
+use latency::Latencies;
+
 /// A counter with one writer and any number of readers.
 ///
 /// Because of the single writer a plain load and store are sufficient; it costs no more than `+=
@@ -191,8 +197,9 @@ impl NotFilled {
     }
 }
 
-/// Counters of one handle on storage.
+/// Counters of one handle on storage. It shares no cache line with that of another worker.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Stats {
     /// Reads answered from storage.
     pub hits: Counter,
@@ -221,6 +228,13 @@ pub struct Stats {
     pub refused_logins: Counter,
     /// Frames refused because they break the protocol or a limit.
     pub refused_frames: Counter,
+    /// Time from reading a request until its answer from storage was written; hits that waited for
+    /// the reply to an earlier request, or for another client's fill, are left out.
+    pub hit_latency: Latencies,
+    /// Time from forwarding a read by key until the last byte of its reply has arrived.
+    pub miss_latency: Latencies,
+    /// The keys that are read most.
+    pub busiest: Busiest,
 }
 
 impl Stats {

@@ -25,12 +25,19 @@ struct Metric {
 }
 
 /// The value of a sample.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Value {
     /// A whole number.
     Whole(u64),
     /// A fraction, or an infinity.
     Real(f64),
+    /// Of a histogram.
+    Spread {
+        /// Sum of all that was counted.
+        sum: f64,
+        /// Upper bound and count of each bucket, ascending.
+        buckets: Vec<(f64, u64)>,
+    },
 }
 
 impl From<u64> for Value {
@@ -67,6 +74,11 @@ impl Exposition {
     /// A value that rises and falls.
     pub fn gauge(&mut self, name: &str, help: &str) -> Samples<'_> {
         self.begin(name, help, MetricType::Gauge)
+    }
+
+    /// Counts by size. What exceeds the last bucket is counted in it, as `+Inf`.
+    pub fn histogram(&mut self, name: &str, help: &str, sum: f64, buckets: Vec<(f64, u64)>) {
+        self.begin(name, help, MetricType::Histogram).value(Value::Spread { sum, buckets });
     }
 
     /// The text, of content type [`METRICS_TYPE`](crate::METRICS_TYPE).
@@ -112,7 +124,7 @@ impl Collector for Exposition {
         for Metric { name, help, kind, samples } in &self.metrics {
             let mut metric = encoder.encode_descriptor(name, help, None, *kind)?;
             for (labels, value) in samples {
-                value.encode(*kind, metric.encode_family(labels)?)?;
+                value.clone().encode(*kind, metric.encode_family(labels)?)?;
             }
         }
         Ok(())
@@ -127,6 +139,13 @@ impl Value {
             }
             (MetricType::Counter, Self::Real(value)) => {
                 sample.encode_counter::<NoLabelSet, _, u64>(&value, None)
+            }
+            (_, Self::Spread { sum, mut buckets }) => {
+                if let Some((upper, _)) = buckets.last_mut() {
+                    *upper = f64::INFINITY;
+                }
+                let count = buckets.iter().map(|(_, count)| count).sum();
+                sample.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
             }
             (_, Self::Whole(value)) => sample.encode_gauge(&value),
             (_, Self::Real(value)) => sample.encode_gauge(&value),
@@ -145,6 +164,8 @@ mod tests {
         metrics.gauge("items_limit", "Items at most.").value(f64::INFINITY);
         metrics.counter("misses", "By reason.").each("reason", &[("absent", 1), ("hot", 2)]);
         metrics.gauge("certificate", "Names.").labelled(&[("of", "a\"b\\c\nd"), ("is", "e")], 1.5);
+        let buckets = vec![(0.5, 1), (1.0, 0), (2.0, 2)];
+        metrics.histogram("seconds", "Latency.", 9.5, buckets);
         let expected = r##"# HELP enroute_hits_total Reads answered.
 # TYPE enroute_hits_total counter
 enroute_hits_total 3
@@ -158,6 +179,13 @@ enroute_misses_total{reason="hot"} 2
 # HELP enroute_certificate Names.
 # TYPE enroute_certificate gauge
 enroute_certificate{of="a\"b\\c\nd",is="e"} 1.5
+# HELP enroute_seconds Latency.
+# TYPE enroute_seconds histogram
+enroute_seconds_bucket{le="0.5"} 1
+enroute_seconds_bucket{le="1"} 1
+enroute_seconds_bucket{le="+Inf"} 3
+enroute_seconds_sum 9.5
+enroute_seconds_count 3
 "##;
         assert_eq!(metrics.finish(), expected);
     }

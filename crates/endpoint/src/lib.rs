@@ -46,13 +46,13 @@ use tokio::{
 use tracing::{debug, error, warn};
 use wire::detect::Protocol;
 
+mod client;
 mod exposition;
 mod names;
-mod post;
 mod told;
 
+pub use client::{get, post};
 pub use exposition::{Exposition, Samples, Value};
-pub use post::post;
 /// Content type of an [`Exposition`].
 pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE as METRICS_TYPE;
 pub use told::{Cause, Told};

@@ -27,6 +27,7 @@ mod keyserver;
 mod reload;
 mod state;
 mod switch;
+mod top;
 
 use platform::signal::{self, EndSignal};
 
@@ -83,6 +84,8 @@ enum Command {
     State(state::Arguments),
     /// Answer reads of hot keys in the kernel's data plane, by XDP (NetCache)
     Switch(switch::Arguments),
+    /// Show what running services do now: hit ratio, latency, hot keys (live, or once as text)
+    Top(top::Arguments),
 }
 
 impl Command {
@@ -103,6 +106,7 @@ impl Command {
             }
             Self::State(arguments) => state::run(arguments),
             Self::Switch(arguments) => switch::run(arguments),
+            Self::Top(arguments) => top::run(arguments),
         }
     }
 }

@@ -16,8 +16,9 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_800),
-    // Four protocols: the last is DynamoDB (`filter/dynamodb`).
-    ("cache", 15_200),
+    // Four protocols: the last is DynamoDB (`filter/dynamodb`). Latencies and hot keys are counted
+    // where reads are decided.
+    ("cache", 15_600),
     ("content", 3_100),
     ("db", 9_400),
     ("edge-tls", 900),
@@ -27,7 +28,8 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("intercept", 550),
     ("keyserver", 1_800),
     ("notation", 900),
-    ("platform", 2_500),
+    // The terminal that `enroute top` draws in.
+    ("platform", 2_650),
     ("policy", 1_300),
     ("reactor", 1_300),
     ("state", 7_500),
@@ -35,6 +37,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("switch", 5_400),
     ("testbed", 10_800),
     // HTTP/1.1 (`http1`) and DynamoDB (`dynamodb`) are the last of its codecs.
+    ("top", 400),
     ("wire", 10_000),
 ];
 

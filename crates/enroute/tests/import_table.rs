@@ -23,6 +23,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("reactor", &[]),
     ("endpoint", &["reactor", "wire"]),
     ("platform", &["policy", "reactor"]),
+    ("top", &["cache", "endpoint", "platform"]),
     (
         "testbed",
         &["edge-tls", "fabric", "keyserver", "notation", "policy", "reactor", "switch", "wire"],
@@ -44,6 +45,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "store",
             "switch",
             "testbed",
+            "top",
             "wire",
         ],
     ),

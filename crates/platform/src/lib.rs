@@ -20,12 +20,14 @@
 //! | [`harden`] | keeps secrets in the memory of the process |
 //! | [`lock`] | a file that one process at a time may hold |
 //! | [`memory`] | memory budget of the process; data in transit ([`memory::transit`]) |
+//! | [`pins`] | state of a data plane in a BPF file system, and its parameters in a file |
 //! | [`place`] | where a server is that may move |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
 //! | [`random`] | random bytes of the system |
 //! | [`reached`] | connections to servers, with or without TLS |
 //! | [`signal`] | signals that end a process, or have it reload |
 //! | [`slow_lane`] | threads of low priority for slow operations |
+//! | [`terminal`] | frames drawn in place of each other, and single keys |
 //! | [`tls`] | TLS of servers and clients: certificates, keys and authorities, from files |
 //! | [`tool`] | tools of the system, run as programs |
 //! | [`wall_clock`] | time since the Unix epoch |
@@ -42,12 +44,14 @@ pub mod governed;
 pub mod harden;
 pub mod lock;
 pub mod memory;
+pub mod pins;
 pub mod place;
 pub mod private_file;
 pub mod random;
 pub mod reached;
 pub mod signal;
 pub mod slow_lane;
+pub mod terminal;
 pub mod tls;
 pub mod tool;
 pub mod wall_clock;

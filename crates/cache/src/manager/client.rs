@@ -72,6 +72,7 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) -> bool {
+        storage.stats().busiest.see(read, now);
         let sampled = self.is_sampled();
         let Some(principal) = self.standing.principal(now) else {
             self.read_unproven(read, tag, original, storage, now);
@@ -103,11 +104,13 @@ impl<F: Filter> Session<F> {
             Answer::Hit => {
                 debug!(connection, command, key = %Shown(read.key.bytes), "hit");
                 storage.stats().hits.add(1);
-                if self.waited {
-                    storage.stats().coalesced.add(1);
-                }
-                if !first {
-                    self.answer_later(tag.clone(), later);
+                match (first, self.waited) {
+                    (true, false) => self.hit_at(now),
+                    (true, true) => storage.stats().coalesced.add(1),
+                    (false, waited) => {
+                        storage.stats().coalesced.add(u64::from(waited));
+                        self.answer_later(tag.clone(), later);
+                    }
                 }
             }
             Answer::Pending(_) => {
@@ -141,11 +144,12 @@ impl<F: Filter> Session<F> {
         self.forward(original);
         let end = self.filter.delimit(tag, self.to_server.buffer());
         let Some(Fillable { lease, probe, probe_tag, verifies }) = fillable else {
-            self.expect(tag.clone(), Action::Forward);
+            self.expect_read(tag.clone(), Action::Forward, now);
             return self.expect_end(end);
         };
         let fill = Fill::new(read, Some(lease), probe_tag.is_some(), now, self.ttl_of(read));
-        self.expect(tag.clone(), Action::Fill(Box::new(Fill { verifies, ..fill })));
+        let fill = Box::new(Fill { verifies, ..fill });
+        self.expect_read(tag.clone(), Action::Fill(fill), now);
         self.expect_end(end);
         if let Some(probe_tag) = probe_tag {
             self.forward(&probe);
@@ -320,6 +324,14 @@ impl<F: Filter> Session<F> {
         if let Some(tag) = tag {
             let end = Expected::new(tag, Action::Fence { known: true });
             self.expected.push_back(Expected { partial: self.passing, ..end });
+        }
+    }
+
+    /// Expects the reply to a read by key that is forwarded now.
+    pub(super) fn expect_read(&mut self, tag: F::Tag, action: Action, now: Duration) {
+        self.expect(tag, action);
+        if let Some(read) = self.expected.back_mut() {
+            read.asked_at = Some(now);
         }
     }
 

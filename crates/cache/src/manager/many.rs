@@ -29,7 +29,7 @@ impl<F: Filter> Session<F> {
             storage.stats().why_not(WhyNot::Unproven);
             self.check_if_due(now);
             self.forward(original);
-            return self.expect(tag, Action::Forward);
+            return self.expect_read(tag, Action::Forward, now);
         };
         let mut merge = Merge::new(read.keys.len());
         let mut hits = 0;
@@ -37,6 +37,7 @@ impl<F: Filter> Session<F> {
         let mut probes = Vec::new();
         let mut probe_tags = SmallVec::<[F::Tag; 8]>::new();
         for &key in &read.keys {
+            storage.stats().busiest.see(&Read { key, variant, place: ("", "") }, now);
             let start = merge.stored.len();
             let question = Question { key, variant, principal: self.standing.principal(now) };
             let (filter, stored) = (&mut self.filter, &mut merge.stored);
@@ -46,7 +47,7 @@ impl<F: Filter> Session<F> {
                 if merge.stored.len() > self.config.buffered_bytes_max {
                     // More than the client may keep waiting: the origin paces it better.
                     storage.stats().why_not(WhyNot::Option);
-                    return self.pass_whole(merge, tag, original, storage);
+                    return self.pass_whole(merge, tag, original, storage, now);
                 }
                 continue;
             };
@@ -71,12 +72,12 @@ impl<F: Filter> Session<F> {
         let (connection, command, keys) = (self.ticket.0, self.command, read.keys.len());
         debug!(connection, command, keys, hits, "read of several keys");
         if missing.is_empty() {
-            self.answer_stored(&tag, &merge);
+            self.answer_stored(&tag, &merge, now);
             return;
         }
         if self.standing.is_detached() {
             // The principal of the answer will be known only on the next connection to the origin.
-            return self.pass_whole(merge, tag, original, storage);
+            return self.pass_whole(merge, tag, original, storage, now);
         }
         if missing.len() == read.keys.len() {
             self.forward(original);
@@ -84,7 +85,7 @@ impl<F: Filter> Session<F> {
             let out = self.to_server.buffer();
             self.filter.request_missing(&tag, missing.iter().copied(), out);
         }
-        self.expect(tag, Action::Merge(Box::new(merge)));
+        self.expect_read(tag, Action::Merge(Box::new(merge)), now);
         self.forward(&probes);
         for probe_tag in probe_tags {
             self.expect(probe_tag, Action::Probe { asked_at: now });
@@ -98,11 +99,12 @@ impl<F: Filter> Session<F> {
         tag: F::Tag,
         original: &[u8],
         storage: &mut S,
+        now: Duration,
     ) {
         let expected = Expected::new(tag.clone(), Action::Merge(Box::new(merge)));
         let _nothing_written = expected.abandon(storage);
         self.forward(original);
-        self.expect(tag, Action::Forward);
+        self.expect_read(tag, Action::Forward, now);
     }
 
     /// Returns the variant under which each part of a read of several keys is stored; `None` if the
@@ -115,14 +117,16 @@ impl<F: Filter> Session<F> {
         (principal.combines() || read.keys.len() == 1).then_some(read.restricted)
     }
 
-    fn answer_stored(&mut self, tag: &F::Tag, merge: &Merge) {
+    fn answer_stored(&mut self, tag: &F::Tag, merge: &Merge, now: Duration) {
         let first = self.has_turn();
         let mut later = Vec::new();
         let out = if first { self.to_client.buffer() } else { &mut later };
         self.filter.answer_many(tag, merge.parts.len(), out);
         out.extend_from_slice(&merge.stored);
         self.filter.end_many(tag, out);
-        if !first {
+        if first {
+            self.hit_at(now);
+        } else {
             self.answer_later(tag.clone(), later);
         }
     }

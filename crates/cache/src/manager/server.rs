@@ -142,7 +142,10 @@ impl<F: Filter> Session<F> {
         }
         let Some(expected) = self.expected.pop_front() else { return };
         self.waiting_bytes = self.waiting_bytes.saturating_sub(expected.action.held_bytes());
-        let Expected { tag, action, mut writes, ends, name, .. } = expected;
+        let Expected { tag, action, mut writes, ends, name, asked_at, .. } = expected;
+        if let Some(asked_at) = asked_at {
+            storage.stats().miss_latency.record(now.saturating_sub(asked_at), 1);
+        }
         trace!(connection = self.ticket.0, bytes = whole.len(), "origin: reply");
         let tag = &tag;
         let (heard, ours) = (self.to_client.len(), action.is_ours());

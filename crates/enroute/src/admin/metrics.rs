@@ -39,6 +39,20 @@ fn reads(text: &mut Exposition, reads: &Reads, fills: &Fills) {
         .value(reads.verified);
     text.counter("differed", "Compared hits that differed from the reply of the origin.")
         .value(reads.differed);
+    for (name, help, latency) in [
+        (
+            "hit_latency_seconds",
+            "From reading a request until its answer from storage was written.",
+            &reads.hit_latency,
+        ),
+        (
+            "miss_latency_seconds",
+            "From forwarding a read by key until its reply has arrived.",
+            &reads.miss_latency,
+        ),
+    ] {
+        text.histogram(name, help, latency.sum, latency.coarse_buckets.clone());
+    }
     text.counter("fills", "Replies of missed reads that were stored.").value(fills.filled);
     text.counter("not_filled", "Replies of missed reads that were not stored, by reason.")
         .each("reason", &fills.not_filled.0);

@@ -1,11 +1,23 @@
 //! All statistics of the endpoint, as one value. Its JSON has a stable schema, described in
 //! `docs/guide/admin.md`.
 
-use cache::stats::{self, Counter, NotFilled, WhyNot};
+use cache::{
+    key::Shown,
+    stats::{
+        self, Counter, NotFilled, WhyNot,
+        latency::{Latencies, Spread, quantile},
+    },
+};
+use std::collections::BTreeMap;
+
 use platform::memory::resident_bytes;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::runtime::{Cause, Shared, StorageLimits};
+
+/// Number of keys that are shown at most, and the smallest share of one.
+const HOT_KEYS_MAX: usize = 10;
+const HOT_SHARE_MIN: f64 = 0.005;
 
 /// Counters since the start, and current sizes. All sizes are bytes.
 #[derive(Debug, Clone, Serialize)]
@@ -47,6 +59,39 @@ pub struct Reads {
     pub differed: u64,
     /// Misses by reason.
     pub why_not: ByReason,
+    /// Time from reading a request until its answer from storage was written.
+    pub hit_latency: Latency,
+    /// Time from forwarding a read by key until its reply has arrived.
+    pub miss_latency: Latency,
+    /// The keys that are read most, at most ten, most first.
+    pub hot_keys: Vec<HotKey>,
+}
+
+/// Latencies since the start, in seconds.
+#[derive(Debug, Clone, Serialize)]
+pub struct Latency {
+    /// Number of requests.
+    pub count: u64,
+    /// Sum of their latencies.
+    pub sum: f64,
+    /// Half of the requests took up to this; absent (`null`) without requests.
+    pub p50: Option<f64>,
+    /// 99 of 100 requests took up to this.
+    pub p99: Option<f64>,
+    /// Upper bound and number of requests of each bucket that is not empty.
+    pub buckets: Vec<(f64, u64)>,
+    /// The same as a histogram of metrics.
+    #[serde(skip)]
+    pub coarse_buckets: Vec<(f64, u64)>,
+}
+
+/// A key that is read often.
+#[derive(Debug, Clone, Serialize)]
+pub struct HotKey {
+    /// Its name, escaped; before it the collection, if the protocol has collections.
+    pub key: String,
+    /// Share of the reads of the last seconds, at least; from a sample.
+    pub share: f64,
 }
 
 /// Replies of missed reads.
@@ -179,6 +224,9 @@ impl Statistics {
                 verified: all.of(|stats| &stats.verified),
                 differed: all.of(|stats| &stats.differed),
                 why_not: ByReason(why_not.into()),
+                hit_latency: all.latency(|stats| &stats.hit_latency),
+                miss_latency: all.latency(|stats| &stats.miss_latency),
+                hot_keys: all.hot_keys(),
             },
             fills: Fills {
                 filled: all.of(|stats| &stats.fills),
@@ -239,11 +287,52 @@ impl From<&Cause> for QuarantineCause {
     }
 }
 
+impl From<Spread> for Latency {
+    fn from(spread: Spread) -> Self {
+        let buckets = spread.buckets();
+        let weights: Vec<_> = buckets.iter().map(|&(upper, count)| (upper, count as f64)).collect();
+        Self {
+            count: spread.count(),
+            sum: spread.seconds,
+            p50: quantile(&weights, 0.5),
+            p99: quantile(&weights, 0.99),
+            coarse_buckets: spread.coarse_buckets(),
+            buckets,
+        }
+    }
+}
+
 /// The workers' counters, added up.
 struct Sum<'a>(&'a Shared);
 
 impl Sum<'_> {
     fn of(&self, counter: impl Fn(&stats::Stats) -> &Counter) -> u64 {
         self.0.stats.iter().map(|stats| counter(stats).value()).sum()
+    }
+
+    fn latency(&self, latencies: impl Fn(&stats::Stats) -> &Latencies) -> Latency {
+        let mut sum = Spread::default();
+        self.0.stats.iter().for_each(|stats| latencies(stats).add_to(&mut sum));
+        sum.into()
+    }
+
+    fn hot_keys(&self) -> Vec<HotKey> {
+        let mut reads = 0.0;
+        let mut shares = BTreeMap::<_, f64>::new();
+        for busiest in self.0.stats.iter().map(|stats| &stats.busiest) {
+            let weight = busiest.weight();
+            reads += weight;
+            for key in busiest.keys() {
+                *shares.entry(key.name).or_default() += key.share * weight;
+            }
+        }
+        let mut keys: Vec<_> = shares
+            .into_iter()
+            .map(|(name, share)| HotKey { key: Shown(&name).to_string(), share: share / reads })
+            .filter(|key| key.share >= HOT_SHARE_MIN)
+            .collect();
+        keys.sort_by(|one, other| other.share.total_cmp(&one.share));
+        keys.truncate(HOT_KEYS_MAX);
+        keys
     }
 }

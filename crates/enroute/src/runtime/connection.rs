@@ -21,6 +21,7 @@ use super::{
 
 mod far;
 mod handshake;
+mod output;
 
 /// Interface of a connection to its worker, independent of the protocol.
 pub(super) trait Served {
@@ -206,6 +207,7 @@ impl<F: Filter> Served for Connection<F> {
         self.read_client(worker);
         if self.session.output(Side::Client).len() > DEFERRED_BYTES_MAX {
             self.write_client();
+            self.time_hits(worker);
             worker.take_back(&mut self.session);
         }
         self.count(worker);
@@ -214,6 +216,7 @@ impl<F: Filter> Served for Connection<F> {
     fn write(&mut self, worker: &mut Worker) {
         self.write_origin(worker);
         self.write_client();
+        self.time_hits(worker);
         if self.closing.is_none() && self.session.can_proceed() {
             let now = worker.now();
             self.act(worker, |session, storage| session.proceed(storage, now));
@@ -384,11 +387,6 @@ impl<F: Filter> Connection<F> {
         }
     }
 
-    fn lose_client(&mut self, error: &io::Error) {
-        debug!(peer = %self.peer, %error, "client connection failed");
-        self.client_state = ClientState::Lost;
-    }
-
     /// Passes `count` bytes of `side` in the worker's buffer to the session.
     fn receive(&mut self, side: Side, count: usize, worker: &mut Worker) {
         let now = worker.now();
@@ -428,21 +426,4 @@ impl<F: Filter> Connection<F> {
     fn begin_close(&mut self, now: Duration) {
         self.closing.get_or_insert(now + LINGER);
     }
-
-    fn write_client(&mut self) {
-        if let Err(error) = write(&mut self.client, &mut self.session, Side::Client) {
-            self.lose_client(&error);
-        }
-    }
-}
-
-fn write<F: Filter>(channel: &mut Channel, session: &mut Session<F>, side: Side) -> io::Result<()> {
-    let output = session.output(side);
-    while !output.is_empty() {
-        match channel.write(output.bytes())? {
-            0 => break,
-            count => output.advance(count),
-        }
-    }
-    channel.flush()
 }

@@ -4,9 +4,8 @@
 //! Read first: [`Switch::run`], one loop on one thread.
 
 pub mod agent;
-mod pins;
 
-pub use pins::{control, mount, remove, save, saved};
+pub use platform::pins::{control, mount, remove, save, saved};
 
 use std::{
     hash::{BuildHasher, RandomState},

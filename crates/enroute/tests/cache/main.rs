@@ -65,6 +65,7 @@ mod tls_handshakes_left_open_harm_no_client;
 mod tls_hits_are_served_and_writes_are_seen;
 mod tls_is_passed_through_unread;
 mod tls_server_names_select_the_origin;
+mod top_shows_what_services_do_now;
 mod users_without_pttl_are_asked_for_it_once;
 mod valid_requests_before_a_malformed_one_are_answered;
 mod web_pages_drive_no_redis_listener;

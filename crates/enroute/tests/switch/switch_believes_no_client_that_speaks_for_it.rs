@@ -56,7 +56,7 @@ fn what_is_read_is_what_was_written_last() {
     rack.start("d", PROGRAM, &["switch", "agent", "--listen", &listen, "--switch", SWITCH]);
     rack.attach(&ATTACHED);
     let write = |end: &str, value: &[u8]| {
-        rack.within(end, || drop(netcache(&socket(SERVER), Op::Put, value)))
+        rack.within(end, || drop(netcache(&socket(SERVER), Op::Put, value)));
     };
     write("c", b"old");
     is_told(&rack, b"old");

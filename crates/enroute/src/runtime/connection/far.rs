@@ -9,7 +9,7 @@ use cache::{
 };
 use endpoint::seldom;
 
-use super::{ClientState, Connection, Link, write};
+use super::{ClientState, Connection, Link, output::write};
 use crate::runtime::{connector::Wish, worker::Worker};
 
 impl<F: Filter> Connection<F> {

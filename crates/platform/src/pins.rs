@@ -1,4 +1,4 @@
-//! State that outlives the controller: maps and links in a BPF file system, and the load parameters
+//! State of a data plane that outlives its controller: maps and links in a BPF file system, and the load parameters
 //! in a file.
 
 use std::{
@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use rustix::{fs::statfs, mount::MountFlags};
 use serde::{Serialize, de::DeserializeOwned};
 
-use platform::lock::{Lock, Refused};
+use crate::lock::{Lock, Refused};
 
 const BPF_FS_MAGIC: i64 = 0xcafe_4a11;
 

@@ -16,7 +16,7 @@ use tokio::{net::TcpStream, time::timeout};
 use super::CONNECTION_TIMEOUT;
 
 /// Longest answer.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Posts `body` as JSON to `path` at `host_port`; returns status and body of the answer.
 ///
@@ -31,6 +31,25 @@ pub async fn post(
         .header(HOST, host_port)
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(serde_json::to_vec(body)?)))?;
+    exchange(host_port, request).await
+}
+
+/// Gets `path`; returns status and body of the answer.
+///
+/// # Errors
+/// There is no answer within 10 s.
+pub async fn get(
+    host_port: &str,
+    path: &str,
+) -> Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>> {
+    let request = Request::get(path).header(HOST, host_port).body(Full::default())?;
+    exchange(host_port, request).await
+}
+
+async fn exchange(
+    host_port: &str,
+    request: Request<Full<Bytes>>,
+) -> Result<(StatusCode, Bytes), Box<dyn Error + Send + Sync>> {
     let exchange = async {
         let stream = TcpStream::connect(host_port).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
