@@ -108,9 +108,15 @@ if [ "${1:-}" = --in ]; then
     for name in $(compgen -e | grep -E '(_proxy|_PROXY|CA_BUNDLE|CAINFO|CA_CERTS)$|^(PIP_CERT|SSL_CERT_FILE|GOPROXY)$'); do
         variables+=("$name=${!name}")
     done
+    # Not chroot: a process that enters a mount namespace made in the root would get the root of this
+    # machine.
+    mkdir "$root/mnt/outside"
+    cd "$root"
+    pivot_root . mnt/outside
+    umount --lazy /mnt/outside && rmdir /mnt/outside
     exec env -i HOME=/root LANG=C.UTF-8 ${variables[@]+"${variables[@]}"} \
         PATH=/opt/rust/bin:/opt/go/bin:/opt/node/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-        chroot "$root" bash -euo pipefail -c "cd /root/enroute; $(declare -f newcomer); newcomer $*"
+        bash -euo pipefail -c "cd /root/enroute; $(declare -f newcomer); newcomer $*"
 fi
 
 [ "$(id -u)" = 0 ] || { say "expected root: mounts and chroot need it"; exit 1; }
