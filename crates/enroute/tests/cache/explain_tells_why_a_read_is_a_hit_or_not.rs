@@ -101,7 +101,7 @@ fn explain_says_what_it_expects() {
         (vec!["--admin", &at_text, "GET", "k"], "expected the address of one listener: 127.0.0.1:"),
         (vec!["--admin", &at_text, "--listen", &closed, "GET", "k"], "the address of one listener"),
         (vec!["--admin", &at_text, "--listen", &redis, "SET", "k", "v"], "a command that reads"),
-        (vec!["--admin", &closed, "GET", "k"], "start the cache with --admin"),
+        (vec!["--admin", &closed, "GET", "k"], "start the process with --admin"),
     ] {
         let (done, text) = explain(&arguments);
         assert!(!done && text.contains(expected), "{arguments:?}: {text}");
