@@ -42,7 +42,8 @@ func until(history History, instant int64) History {
 // shortest omits from an illegal history of one key all operations without which it stays illegal.
 //
 // Only two kinds of omission keep the result valid for the whole history: a read, and all
-// operations on one value together. (Omitting only a write would make the reads of its value illegal.)
+// operations on one value together. (Omitting only a write would make the reads of its value
+// illegal.)
 func shortest(history History, timeout time.Duration) History {
 	byValue := withoutGroups(history, timeout, func(operation Operation, _ int) string {
 		return string(operation.Value)

@@ -1,5 +1,5 @@
-//! State of a data plane that outlives its controller: maps and links in a BPF file system, and the load parameters
-//! in a file.
+//! State of a data plane that outlives its controller: maps and links in a BPF file system, and the
+//! load parameters in a file.
 
 use std::{
     fs, io,
