@@ -200,6 +200,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             (None, Protocol::Memcache(_)) => {
                 "memcached has no feed: the bound is `ttl`; UDP is not served"
             }
+            (None, Protocol::DynamoDb(_)) => "a DynamoDB listener forwards, and stores nothing",
             (None, _) => "no feed: the bound is `ttl`",
         };
         eprintln!(
