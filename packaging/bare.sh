@@ -108,8 +108,8 @@ if [ "${1:-}" = --in ]; then
     for name in $(compgen -e | grep -E '(_proxy|_PROXY|CA_BUNDLE|CAINFO|CA_CERTS)$|^(PIP_CERT|SSL_CERT_FILE|GOPROXY)$'); do
         variables+=("$name=${!name}")
     done
-    # Not chroot: a process that enters a mount namespace made in the root would get the root of this
-    # machine.
+    # Not chroot: a process that enters a mount namespace made in the root would get the root of
+    # this machine.
     mkdir "$root/mnt/outside"
     cd "$root"
     pivot_root . mnt/outside

@@ -36,8 +36,8 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("store", 13_600),
     ("switch", 5_400),
     ("testbed", 10_800),
-    // HTTP/1.1 (`http1`) and DynamoDB (`dynamodb`) are the last of its codecs.
     ("top", 400),
+    // HTTP/1.1 (`http1`) and DynamoDB (`dynamodb`) are the last of its codecs.
     ("wire", 10_000),
 ];
 

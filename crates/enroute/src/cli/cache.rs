@@ -197,9 +197,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let bound = listener.staleness_bound();
         let why = match (&listener.feed, &listener.protocol) {
             (Some(_), _) => "feed; while it is down, nothing is cached",
-            (None, Protocol::Memcache(_)) => {
-                "memcached has no feed: the bound is `ttl`; UDP is not served"
-            }
+            (None, Protocol::Memcache(_)) => "no feed: the bound is `ttl`; UDP is not served",
             (None, Protocol::DynamoDb(_)) => "a DynamoDB listener forwards, and stores nothing",
             (None, _) => "no feed: the bound is `ttl`",
         };

@@ -78,7 +78,7 @@ mg b v";
 fn memcached_answers_are_the_same_through_the_cache() {
     let (Some(direct), Some(behind)) = (Memcached::start(), Memcached::start()) else { return };
     let cache = Cache::start("memcached", behind.address(), "[storage]\nttl = \"60s\"\n");
-    let bound = cache.log_line("memcached has no feed");
+    let bound = cache.log_line("UDP is not served");
     assert!(bound.contains("at most 60s"), "{bound}");
     let connect = |address: SocketAddr| [Raw::connect(address), Raw::connect(address)];
     let (mut direct, mut cached) = (connect(direct.address()), connect(cache.address()));
