@@ -165,9 +165,7 @@ impl<F: Filter> Session<F> {
             }
             Action::Restore => self.filter.observe(tag, whole, &mut self.standing),
             Action::Check { asked_at } => self.checked(tag, whole, asked_at, now),
-            Action::Refused { streams } => {
-                self.refused(tag.clone(), whole, streams, storage);
-            }
+            Action::Refused { streams } => self.refused(tag.clone(), whole, streams, storage),
             Action::Rewrite => {
                 let (out, standing) = (self.to_client.buffer(), &mut self.standing);
                 self.filter.rewrite(tag, whole, out, standing, now);
@@ -175,9 +173,7 @@ impl<F: Filter> Session<F> {
             }
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
-            Action::Merge(merge) => {
-                self.merge(tag, *merge, reply, storage, now);
-            }
+            Action::Merge(merge) => self.merge(tag, *merge, reply, storage, now),
             Action::State(stated) => {
                 let receiver = self.standing.receiver();
                 if let Some(receiver) = receiver.filter(|receiver| receiver.is_unrestricted())

@@ -241,10 +241,7 @@ impl Document {
                     access: resp::Access::default(),
                 }))
             }
-            Scheme::Memcached => {
-                let settings = self.memcache(origin, rules, secret);
-                Protocol::Memcache(Arc::new(settings))
-            }
+            Scheme::Memcached => Protocol::Memcache(Arc::new(self.memcache(origin, rules, secret))),
             Scheme::Dynamodb => {
                 let mut limits = wire::http1::Limits::default();
                 limits.body_bytes_max =
