@@ -3,10 +3,13 @@
 //! A request is a `POST` whose header `X-Amz-Target` names the operation and whose body is its
 //! JSON. Operations and errors: Amazon DynamoDB API Reference, version 2012-08-10.
 //!
-//! **Read first:** [`request`], then [`reply`].
+//! **Read first:** [`request`], then [`item`], [`value`] and [`reply`].
 
+pub mod item;
+mod projection;
 pub mod reply;
 pub mod request;
+pub mod value;
 
 pub use request::{Message, Passing};
 

@@ -2,6 +2,9 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
+use serde_json::Value;
+
+use super::{request::JSON, value::Text};
 use crate::{
     Error, Result,
     http1::{self, Limits, Progress, ReplyHead, body, head},
@@ -73,6 +76,86 @@ impl<'a> Reply<'a> {
     }
 }
 
+/// Errors by which the origin states that it has done nothing.
+const REFUSALS: &[&str] = &[
+    "AccessDeniedException",
+    "ConditionalCheckFailedException",
+    "ExpiredTokenException",
+    "IncompleteSignatureException",
+    "InvalidSignatureException",
+    "ItemCollectionSizeLimitExceededException",
+    "LimitExceededException",
+    "MissingAuthenticationTokenException",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ResourceInUseException",
+    "ResourceNotFoundException",
+    "SerializationException",
+    "ThrottlingException",
+    "TransactionCanceledException",
+    "TransactionConflictException",
+    "UnknownOperationException",
+    "UnrecognizedClientException",
+    "ValidationException",
+];
+
+impl Reply<'_> {
+    /// Whether it states that the origin has done nothing.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Stated<'a> {
+            #[serde(borrow, rename = "__type")]
+            kind: Text<'a>,
+        }
+        let stated = serde_json::from_slice::<Stated<'_>>(&self.body);
+        (400..500).contains(&self.head.status)
+            && stated.is_ok_and(|Stated { kind }| {
+                let name = kind.0.rsplit_once('#').map_or(&*kind.0, |(_, name)| name);
+                REFUSALS.contains(&name)
+            })
+    }
+
+    /// The checksum of its body, if it is an answer in JSON that arrived undamaged and is neither
+    /// an error nor compressed.
+    #[must_use]
+    pub fn checksum(&self) -> Option<u32> {
+        let head = &self.head.head;
+        let is_plain = self.head.status == 200
+            && self.body.starts_with(b"{")
+            && head.all("content-encoding").next().is_none()
+            && head.one("content-type") == Some(JSON);
+        let found = checksum(&self.body);
+        let stated = head.one("x-amz-crc32");
+        let is_right = stated.is_none_or(|stated| stated == found.to_string().as_bytes());
+        (is_plain && is_right).then_some(found)
+    }
+}
+
+/// An answer whose maps and sets are in one order: the origin returns them in any.
+#[must_use]
+pub fn comparable(body: &[u8]) -> Cow<'_, [u8]> {
+    fn sort(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                members.sort_keys();
+                for (name, member) in members {
+                    sort(member);
+                    if let (true, Value::Array(set)) = (SETS.contains(&&**name), member) {
+                        set.sort_by_cached_key(Value::to_string);
+                    }
+                }
+            }
+            Value::Array(values) => values.iter_mut().for_each(sort),
+            _ => {}
+        }
+    }
+    const SETS: [&str; 3] = ["SS", "NS", "BS"];
+    let Ok(mut value) = serde_json::from_slice(body) else { return Cow::Borrowed(body) };
+    sort(&mut value);
+    Cow::Owned(value.to_string().into_bytes())
+}
+
 /// Errors that the cache writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
@@ -92,7 +175,7 @@ pub fn write_error(failure: Failure, why: &str, id: RequestId, out: &mut Vec<u8>
         Failure::Malformed => ("400 Bad Request", "SerializationException"),
         Failure::Overloaded => ("503 Service Unavailable", "ServiceUnavailable"),
     };
-    let message = serde_json::Value::from(format!("enroute: {why}"));
+    let message = Value::from(format!("enroute: {why}"));
     let body = format!("{{\"__type\":\"{ERRORS}{kind}\",\"message\":{message}}}");
     let closes = failure != Failure::Unavailable;
     write(status, checksum(body.as_bytes()), body.as_bytes(), id, closes, out);

@@ -13,6 +13,8 @@ use crate::{
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// What the name of an operation begins with.
 const TARGET: &[u8] = b"DynamoDB_20120810.";
+/// The type of bodies.
+pub(super) const JSON: &[u8] = b"application/x-amz-json-1.0";
 
 /// A request.
 #[derive(Debug, Clone)]
@@ -24,6 +26,15 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
+    /// Whether it has the form in which SDKs send requests: `POST /` with a body in JSON that is
+    /// not compressed.
+    pub fn is_usual(&self) -> bool {
+        let RequestHead { method, target, head, .. } = &self.request;
+        (*method, *target) == ("POST", "/")
+            && head.one("content-type") == Some(JSON)
+            && head.all("content-encoding").next().is_none()
+    }
+
     /// The operation that its header names, `GetItem` for example; "" if it names none of DynamoDB.
     pub fn operation(&self) -> &'a str {
         let target = self.request.head.one("x-amz-target");

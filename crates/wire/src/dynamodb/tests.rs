@@ -1,3 +1,6 @@
+mod bodies;
+mod keys;
+
 use proptest::prelude::*;
 
 use super::{

@@ -2,8 +2,10 @@
 //! `dynamodb`.
 
 use wire::dynamodb::{
-    reply::{Reply, Scanner},
+    item::{self, GetItem},
+    reply::{Reply, Scanner, comparable},
     request,
+    value::{Names, write_key, write_key_of},
 };
 use wire::http1::Limits;
 
@@ -23,6 +25,7 @@ pub(crate) fn exercise(input: &[u8]) {
         for (start, end) in starts.zip(&whole) {
             if let Some(reply) = Reply::parse(&bytes[start..*end], &limits) {
                 assert!(reply.body.len() <= end - start);
+                assert!(!reply.is_refusal() || reply.checksum().is_none());
             }
         }
     }
@@ -37,7 +40,8 @@ fn requests(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Vec<usize> {
             match request::decode(&bytes[start..end], limits) {
                 Ok(Some((message, taken))) => {
                     assert!(taken > 0 && message.body.len() <= taken);
-                    let _ = (message.operation(), message.request.head.keeps_alive());
+                    let _ = (message.is_usual(), message.request.head.keeps_alive());
+                    read(message.operation(), &message.body);
                     start += taken;
                     ends.push(start);
                 }
@@ -47,6 +51,24 @@ fn requests(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Vec<usize> {
         }
     }
     ends
+}
+
+/// Reads a body as each kind of request. A key names its attributes, and an item has the key of
+/// those.
+fn read(operation: &str, body: &[u8]) {
+    let operations = ["PutItem", "UpdateItem", "BatchWriteItem", "TransactWriteItems", operation];
+    for operation in operations {
+        let _ = (item::writes(operation, body), item::only_selects(operation, body));
+    }
+    let _ = (item::table(body), comparable(body));
+    let Some(get) = GetItem::parse(body) else { return };
+    let (mut key, mut same) = (Vec::new(), Vec::new());
+    let _ = (get.wants_capacity(), get.write_projection(&mut Vec::new()));
+    if write_key(&get.table_name.0, &get.key, &mut key) {
+        let (table, names) = Names::of_key(&key).expect("a key");
+        assert_eq!(table, get.table_name.0.as_bytes());
+        assert!(write_key_of(&get.table_name.0, names, &get.key, &mut same) && key == same);
+    }
 }
 
 /// Requests end at the same places if their bodies pass as they arrive.
