@@ -27,6 +27,7 @@ pub mod memcache;
 pub mod mongo;
 pub mod netcache;
 pub mod resp;
+pub mod sigv4;
 pub mod ski;
 
 pub use error::{Error, Result};

@@ -1,13 +1,21 @@
 //! One body for two callers: the test `dynamodb_corpus_never_panics` and the fuzz target
 //! `dynamodb`.
 
+use std::time::Duration;
+
 use wire::dynamodb::{
     item::{self, GetItem},
     reply::{Reply, Scanner, comparable},
     request,
     value::{Names, write_key, write_key_of},
 };
-use wire::http1::Limits;
+use wire::{
+    http1::Limits,
+    sigv4::{Credentials, Verifier},
+};
+
+/// The access key of the seeds.
+const KEYS: &str = "aws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = secret";
 
 /// Puts bytes through everything that reads them, as requests and as replies. The first byte says
 /// where a chunk ends. Panics if a law of the codec is broken.
@@ -42,6 +50,12 @@ fn requests(bytes: &[u8], chunk_bytes: usize, limits: &Limits) -> Vec<usize> {
                     assert!(taken > 0 && message.body.len() <= taken);
                     let _ = (message.is_usual(), message.request.head.keeps_alive());
                     read(message.operation(), &message.body);
+                    let mut verifier = Verifier::default();
+                    let now = Duration::from_secs(1_369_353_600);
+                    let keys = Credentials::parse(KEYS).expect("valid");
+                    let (request, body) = (&message.request, &message.body);
+                    let verified = verifier.verify(request, body, "dynamodb", &keys, now);
+                    assert!(verified.is_err(), "no seed is signed");
                     start += taken;
                     ends.push(start);
                 }

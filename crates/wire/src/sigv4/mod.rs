@@ -1,0 +1,17 @@
+//! AWS Signature Version 4: whether a request was signed with a known secret access key.
+//!
+//! The signature covers the method, the body, and the headers that the client lists, among them
+//! `host` and each header that begins with `x-amz-`. Requests whose target is not `/`, signatures
+//! in the query, and those of version 4A are not verified. Reference: AWS General Reference,
+//! "Create a signed AWS API request".
+//!
+//! **Read first:** [`signature`], then [`credentials`].
+
+pub mod credentials;
+pub mod signature;
+
+pub use credentials::Credentials;
+pub use signature::{Refusal, Signer, Verifier};
+
+#[cfg(test)]
+mod tests;
