@@ -4,12 +4,12 @@ use std::{ops::Range, time::Duration};
 
 use smallvec::SmallVec;
 use tracing::trace;
+use wire::resp::elements::Elements;
 
 use crate::{
     filter::{Ends, Hush, Read},
     key::{Key, Namespace, Shown},
     lease::Lease,
-    manager::splice::Splice,
     principal::Principal,
     stats::NotFilled,
     storage::{Given, Storage, Write},
@@ -103,6 +103,18 @@ pub(crate) struct Fill {
     pub(crate) ttl: Duration,
     /// Hash of what is stored: the reply is compared with it, and not stored.
     pub(crate) verifies: Option<u64>,
+}
+
+/// A reply that is inserted while it arrives.
+#[derive(Debug)]
+pub(crate) enum Splice {
+    Elements {
+        cut: Elements,
+        /// Parts that were sent, or have begun to be.
+        sent: usize,
+    },
+    /// The reply is no array of parts but an error, which answers the whole request.
+    Whole,
 }
 
 /// An answer of several parts, in the requested order.

@@ -36,6 +36,7 @@ mod held;
 mod large;
 mod messages;
 mod quiet;
+mod verify;
 
 pub use config::{Config, Verify};
 pub use end::{Afterlife, Loss, Lost};

@@ -1,12 +1,15 @@
-//! Limits on sizes, on the places of event loops and scripts, and on wording. If a size exceeds its
-//! ceiling, look for a part to move to another crate; raise a ceiling only with a reason in the
-//! commit message.
+//! Limits on sizes, on the places of event loops and scripts, on imports between folders, and on
+//! wording. If a size exceeds its ceiling, look for a part to move to another crate; raise a
+//! ceiling only with a reason in the commit message.
 
 use std::{
     ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
+
+#[path = "house/folders.rs"]
+mod folders;
 
 /// Lines of a file, tests included.
 const FILE_LINES_MAX: usize = 450;

@@ -62,6 +62,7 @@ mod recovery;
 mod reuse;
 mod segment;
 mod since;
+mod staged_key;
 mod staging;
 mod sweep;
 mod table;

@@ -1,5 +1,5 @@
 //! Randomly damaged memcached requests and replies never panic, and decode the same for every
-//! chunk size. The fuzz target `memcache_stream` does the same for longer; its seeds are the corpus.
+//! chunk size. The fuzz target `memcache_stream` does so for longer; its seeds are the corpus.
 
 mod damage;
 #[path = "memcache/exercise.rs"]

@@ -72,7 +72,7 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) -> bool {
-        storage.stats().busiest.see(read, now);
+        storage.stats().busiest.see(&read.key, read.place, now);
         let sampled = self.is_sampled();
         let Some(principal) = self.standing.principal(now) else {
             self.read_unproven(read, tag, original, storage, now);

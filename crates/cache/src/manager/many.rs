@@ -37,7 +37,7 @@ impl<F: Filter> Session<F> {
         let mut probes = Vec::new();
         let mut probe_tags = SmallVec::<[F::Tag; 8]>::new();
         for &key in &read.keys {
-            storage.stats().busiest.see(&Read { key, variant, place: ("", "") }, now);
+            storage.stats().busiest.see(&key, ("", ""), now);
             let start = merge.stored.len();
             let question = Question { key, variant, principal: self.standing.principal(now) };
             let (filter, stored) = (&mut self.filter, &mut merge.stored);

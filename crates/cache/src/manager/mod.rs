@@ -9,5 +9,5 @@ mod client;
 mod many;
 mod server;
 mod settle;
-pub(crate) mod splice;
-pub(crate) mod verify;
+mod splice;
+mod verify;

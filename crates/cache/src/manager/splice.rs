@@ -6,23 +6,11 @@ use std::time::Duration;
 use wire::resp::elements::Elements;
 
 use crate::{
-    expected::{Action, Expected, Merge, Part},
+    expected::{Action, Expected, Merge, Part, Splice},
     filter::{Filter, Hush},
     session::Session,
     storage::Storage,
 };
-
-/// A reply that is inserted while it arrives.
-#[derive(Debug)]
-pub(crate) enum Splice {
-    Elements {
-        cut: Elements,
-        /// Parts that were sent, or have begun to be.
-        sent: usize,
-    },
-    /// The reply is no array of parts but an error, which answers the whole request.
-    Whole,
-}
 
 impl Merge {
     /// Sends some more of a reply.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-pub use crate::manager::verify::Verify;
+pub use super::verify::Verify;
 
 /// Limits of one session: what one client can claim of memory and time.
 #[derive(Debug, Clone)]

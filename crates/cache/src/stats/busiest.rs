@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::Counter;
-use crate::filter::Read;
+use crate::key::Key;
 
 /// One read in this number is sampled, on average.
 const SAMPLED: u64 = 32;
@@ -51,16 +51,17 @@ pub struct Busy {
 }
 
 impl Busiest {
-    /// Sees a read. Only the owner may call it.
+    /// Sees a read of `key` in a database and a collection, which are "" if the protocol has none.
+    /// Only the owner may call it.
     #[inline]
-    pub(crate) fn see(&self, read: &Read<'_>, now: Duration) {
+    pub(crate) fn see(&self, key: &Key<'_>, place: (&str, &str), now: Duration) {
         let reads = self.reads.value();
         self.reads.add(1);
         if reads == self.next.value() {
             // A random distance: reads may be periodic.
-            let random = reads.wrapping_add(read.key.hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let random = reads.wrapping_add(key.hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             self.next.add(1 + (random >> 32) % (2 * SAMPLED - 1));
-            self.table.lock().add(read, now);
+            self.table.lock().add(key, place, now);
         }
     }
 
@@ -80,7 +81,7 @@ impl Busiest {
 }
 
 impl Table {
-    fn add(&mut self, read: &Read<'_>, now: Duration) {
+    fn add(&mut self, key: &Key<'_>, place: (&str, &str), now: Duration) {
         if now.saturating_sub(self.halved_at) >= HALF_LIFE {
             self.halved_at = now;
             self.reads /= 2.0;
@@ -90,7 +91,7 @@ impl Table {
             });
         }
         self.reads += 1.0;
-        let hash = read.key.hash;
+        let hash = key.hash;
         if let Some(key) = self.keys.iter_mut().find(|key| key.hash == hash) {
             key.count += 1.0;
             return;
@@ -108,19 +109,18 @@ impl Table {
             _ => 0.0,
         };
         let count = excess + 1.0;
-        self.keys.push(Busy { hash, name: name_of(read), count, excess, share: 0.0 });
+        self.keys.push(Busy { hash, name: name_of(key, place), count, excess, share: 0.0 });
     }
 }
 
-fn name_of(read: &Read<'_>) -> SmallVec<[u8; 32]> {
+fn name_of(key: &Key<'_>, (database, collection): (&str, &str)) -> SmallVec<[u8; 32]> {
     let mut name = SmallVec::new();
-    if !read.place.1.is_empty() {
-        let (database, collection) = read.place;
+    if !collection.is_empty() {
         for part in [database, ".", collection, " "] {
             name.extend_from_slice(part.as_bytes());
         }
     }
-    name.extend_from_slice(read.key.bytes);
+    name.extend_from_slice(key.bytes);
     name.truncate(NAME_BYTES_MAX);
     name
 }
@@ -130,10 +130,7 @@ mod tests {
     use std::time::Duration;
 
     use super::Busiest;
-    use crate::{
-        filter::Read,
-        key::{Key, Namespace},
-    };
+    use crate::key::{Key, Namespace};
 
     #[test]
     fn a_key_that_is_read_often_is_found_with_its_share() {
@@ -144,8 +141,7 @@ mod tests {
             let key = if random >> 40 & 0xff < 51 { 0 } else { 1 + (random >> 40) % 10_000 };
             let bytes = key.to_string();
             let key = Key::new(Namespace::new(1, "o", b"d", b"c"), bytes.as_bytes());
-            let read = Read { key, variant: &[], place: ("d", "c") };
-            busiest.see(&read, Duration::from_micros(50 * at));
+            busiest.see(&key, ("d", "c"), Duration::from_micros(50 * at));
         }
         let keys = busiest.keys();
         let most = keys.iter().max_by(|one, other| one.share.total_cmp(&other.share));

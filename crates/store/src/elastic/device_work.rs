@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::outbox::Purpose;
 use super::paging::Returned;
-use super::staging::{self, StagedKey, Staging, State};
+use super::staged_key::StagedKey;
+use super::staging::{self, Staging, State};
 use super::{Elastic, Ticket};
 use crate::device::{Completion, DeviceCommand};
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::locating::Located;
 use super::recent::Places;
-use super::record::{BODY_BYTES, Body, Expiry};
-use super::staging::{StagedKey, State};
+use super::record::{Body, Expiry, NEVER};
+use super::staged_key::StagedKey;
+use super::staging::State;
 use super::{Elastic, Error, Fetch, Load, Record};
 
 impl Elastic {
@@ -202,15 +203,4 @@ impl Elastic {
 
 fn record(body: Body<'_>) -> Record<'_> {
     Record { value: body.value, expires_at: body.expires_at.time(), version: body.version }
-}
-
-/// The memory table does not handle expiry: expiries are in the bodies, in milliseconds.
-pub(super) const NEVER: Duration = Duration::ZERO;
-
-/// A body as the memory table keeps it.
-pub(super) fn body_bytes(body: Body<'_>) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(BODY_BYTES + body.value.len());
-    bytes.extend_from_slice(&body.head());
-    bytes.extend_from_slice(body.value);
-    bytes
 }

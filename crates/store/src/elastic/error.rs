@@ -113,6 +113,18 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Makes the error for a read at the start of `file` that failed.
+    pub(super) fn read_failed(file: FileName) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| Self::ReadFailed { file, offset: 0, reason: error.to_string() }
+    }
+
+    /// Makes the error for a write to `file` that failed.
+    pub(super) fn write_failed(file: FileName) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| Self::WriteFailed { file, reason: error.to_string() }
+    }
+}
+
 /// Formats a list of missing files.
 fn missing(files: &[FileName]) -> String {
     let names: Vec<String> = files.iter().take(NAMED_MAX).map(ToString::to_string).collect();

@@ -4,8 +4,7 @@
 //! are derived from the records, one portion after another.
 
 use super::Error;
-use super::log::kills_of;
-use super::record::{Address, Broken, Class, Kind, Record};
+use super::record::{Address, Broken, Class, Kind, Record, kills_of};
 use super::segment::{BLOCK_BYTES, Footer, Line, Trailer, read_footer};
 use crate::device::FileName;
 

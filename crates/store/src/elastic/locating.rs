@@ -1,7 +1,7 @@
 //! Location of the record of a key, as far as it is known in memory.
 
 use super::Elastic;
-use super::entries::NEVER;
+use super::record::NEVER;
 use super::staging::State;
 use super::table::{Location, Slot};
 use crate::mapping::PAGE_BYTES;

@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::parity::Parity;
-use super::record::{Address, Record};
+use super::record::Record;
 use super::segment::{BLOCK_BYTES, Footer, LINE_BYTES, Line};
 use super::since::Since;
 use super::table::Location;
@@ -399,10 +399,4 @@ impl Log {
     pub(super) fn churn(&self) -> u64 {
         self.appended + self.segments.killed()
     }
-}
-
-/// The records a `Kills` record lists, each with its key's hash.
-pub(super) fn kills_of(value: &[u8]) -> impl Iterator<Item = (u64, Address)> + '_ {
-    use super::record::u64_at;
-    value.chunks_exact(16).map(|kill| (u64_at(kill, 0), Address(u64_at(kill, 8))))
 }

@@ -127,7 +127,7 @@ impl Manifest {
     /// Writes the older copy, and syncs it.
     pub(super) fn store(&self, device: &(impl Device + ?Sized)) -> Result<(), Error> {
         let file = self.file();
-        let failed = super::recovery::write_failed(file);
+        let failed = Error::write_failed(file);
         device.write(file, 0, &self.blocks()).and_then(|()| device.sync(file)).map_err(failed)
     }
 }

@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::log;
 use super::log::Segments;
-use super::staging::StagedKey;
+use super::staged_key::StagedKey;
 use super::table::Slot;
 use crate::device::{CommandId, DeviceCommand, FileName, Operation};
 

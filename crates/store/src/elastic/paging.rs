@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 use super::Error;
 use super::outbox::{Outbox, Purpose};
 use super::since::Since;
-use super::staging::StagedKey;
+use super::staged_key::StagedKey;
 use super::table::Table;
 use crate::blocks::Blocks;
 use crate::device::{FileName, Operation};

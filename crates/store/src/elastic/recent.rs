@@ -2,9 +2,8 @@
 
 use hashbrown::HashTable;
 
-use super::entries::NEVER;
 use super::log::Log;
-use super::record::Record as LogRecord;
+use super::record::{NEVER, Record as LogRecord};
 use super::table::{Location, Slot};
 use crate::item;
 use crate::memory::Memory;

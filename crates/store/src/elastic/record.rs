@@ -73,6 +73,10 @@ pub(super) struct Body<'a> {
     pub(super) value: &'a [u8],
 }
 
+/// The time of every call to the memory table, which does not handle expiry: expiries are in the
+/// bodies, in milliseconds.
+pub(super) const NEVER: Duration = Duration::ZERO;
+
 /// Milliseconds since the Unix epoch; 0 is never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expiry(pub(super) u64);
@@ -109,6 +113,14 @@ impl<'a> Body<'a> {
         let mut bytes = [0; BODY_BYTES];
         bytes[..8].copy_from_slice(&self.version.to_le_bytes());
         bytes[8..].copy_from_slice(&self.expires_at.0.to_le_bytes());
+        bytes
+    }
+
+    /// The body as the memory table keeps it.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(BODY_BYTES + self.value.len());
+        bytes.extend_from_slice(&self.head());
+        bytes.extend_from_slice(self.value);
         bytes
     }
 }
@@ -278,6 +290,11 @@ impl Class {
     pub(super) fn bytes(self) -> usize {
         ((self.0 & 0xfff) as usize) << (self.0 >> 12) << UNIT_BYTES.ilog2()
     }
+}
+
+/// The records a `Kills` record lists, each with its key's hash.
+pub(super) fn kills_of(value: &[u8]) -> impl Iterator<Item = (u64, Address)> + '_ {
+    value.chunks_exact(16).map(|kill| (u64_at(kill, 0), Address(u64_at(kill, 8))))
 }
 
 #[cfg(test)]

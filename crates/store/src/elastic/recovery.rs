@@ -98,7 +98,7 @@ impl Elastic {
         device: &(impl Device + ?Sized),
         now: Duration,
     ) -> Result<Self, Error> {
-        let files = device.list().map_err(read_failed(FileName::Superblock))?;
+        let files = device.list().map_err(Error::read_failed(FileName::Superblock))?;
         let begun = beginning::begin(&config, device, &files)?;
         let superblock = begun.superblock;
         let mut opening = Opening {
@@ -203,12 +203,4 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         log.pass_manifest(manifest.sequence);
         Ok(())
     }
-}
-
-fn read_failed(file: FileName) -> impl FnOnce(std::io::Error) -> Error {
-    move |error| Error::ReadFailed { file, offset: 0, reason: error.to_string() }
-}
-
-pub(super) fn write_failed(file: FileName) -> impl FnOnce(std::io::Error) -> Error {
-    move |error| Error::WriteFailed { file, reason: error.to_string() }
 }

@@ -11,7 +11,6 @@
 
 use super::parity::Parity;
 use super::record::{Address, Class, Expiry, u32_at, u64_at};
-use super::recovery::write_failed;
 use crate::blocks::Blocks;
 use crate::checksum::checksum;
 use crate::device::{Device, FileName};
@@ -264,7 +263,7 @@ impl Superblock {
         let (file, mut bytes) = (FileName::Superblock, Blocks::default());
         self.write(&mut bytes);
         let stored = device.write(file, 0, &bytes).and_then(|()| device.sync(file));
-        stored.map_err(write_failed(file))
+        stored.map_err(Error::write_failed(file))
     }
 }
 

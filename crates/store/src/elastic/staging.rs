@@ -11,13 +11,13 @@ use std::io;
 
 use hashbrown::HashMap;
 
-use super::entries::NEVER;
 use super::key_hash::KeyHasher;
 use super::ledger::Ledger;
 use super::log::Log;
 use super::outbox::{Outbox, Purpose};
 use super::paging::Paging;
-use super::record::{Address, Body, Expiry, Record};
+use super::record::{Body, Expiry, NEVER, Record};
+use super::staged_key::StagedKey;
 use super::table::{Location, Slot, Table};
 use super::usage::Usage;
 use super::{Error, Ticket};
@@ -26,18 +26,6 @@ use crate::memory::Memory;
 use hashes::Hashes;
 use state::BodyBytes;
 pub(super) use state::State;
-
-/// The data that a ticket waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum StagedKey {
-    /// The entry of a key.
-    Key(Box<[u8]>),
-    /// The key of a record, for a scan. The address distinguishes it from a later record at the
-    /// same location, which may have the same hash.
-    Slot { hash: u64, location: Location, address: Address },
-    /// A page of the storage table.
-    Page(u32),
-}
 
 #[derive(Debug)]
 struct Staged {

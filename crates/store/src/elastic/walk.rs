@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use super::entries::NEVER;
-use super::record::{Body, Expiry, Record};
-use super::staging::{StagedKey, State};
+use super::record::{Body, Expiry, NEVER, Record};
+use super::staged_key::StagedKey;
+use super::staging::State;
 use super::table::{HASH_BITS, Slot};
 use super::{Elastic, RandomKey, Scan, Ticket};
 

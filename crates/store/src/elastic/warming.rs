@@ -8,13 +8,12 @@
 use std::io;
 use std::time::Duration;
 
-use super::entries::NEVER;
 use super::key_hash::KeyHasher;
 use super::ledger::Ledger;
 use super::log::Log;
 use super::outbox::{Outbox, Purpose};
 use super::paging::Paging;
-use super::record::Record;
+use super::record::{NEVER, Record};
 use super::since::Since;
 use super::table::{HASH_BITS, Slot, Table};
 use super::usage::Usage;

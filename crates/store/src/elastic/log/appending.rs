@@ -9,7 +9,7 @@ use crate::blocks::Blocks;
 use crate::elastic::Error;
 use crate::elastic::lines::add_lines;
 use crate::elastic::parity::Parity;
-use crate::elastic::record::{Address, Body, Class, Expiry, Kind, Record, UNIT_BYTES};
+use crate::elastic::record::{Address, Body, Class, Expiry, Kind, Record, UNIT_BYTES, kills_of};
 use crate::elastic::segment::{
     BLOCK_BYTES, Footer, Header, LINE_BYTES, Line, Trailer, write_footer,
 };
@@ -89,7 +89,7 @@ impl Log {
             value.extend_from_slice(&hash.to_le_bytes());
             value.extend_from_slice(&address.0.to_le_bytes());
         }
-        debug_assert_eq!(super::kills_of(&value).count(), kills.len());
+        debug_assert_eq!(kills_of(&value).count(), kills.len());
         let body = Body { version: self.version, expires_at: Expiry::NEVER, value: &value };
         let none = Address::NONE;
         let record =

@@ -5,7 +5,6 @@ use std::io::ErrorKind;
 
 use super::super::manifest::{self, Manifest, Wrong};
 use super::super::segment::{BLOCK_BYTES, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Superblock};
-use super::{read_failed, write_failed};
 use crate::device::{Device, FileName};
 use crate::elastic::{Config, Error};
 
@@ -72,7 +71,7 @@ fn read_copies(
     for &(file, bytes) in files {
         let FileName::Manifest(copy) = file else { continue };
         copies.files[usize::from(copy % 2)] = true;
-        let read = device.read(file, 0, bytes as usize).map_err(read_failed(file))?;
+        let read = device.read(file, 0, bytes as usize).map_err(Error::read_failed(file))?;
         let found = match Manifest::read(&read) {
             Ok(manifest) => {
                 let is_newer = |newest: &Manifest| newest.sequence < manifest.sequence;
@@ -106,7 +105,10 @@ fn read_superblock(
     if files.iter().any(|(name, _)| *name == file) {
         let bytes = device.read(file, 0, BLOCK_BYTES);
         let is_short = bytes.as_ref().is_err_and(|error| error.kind() == ErrorKind::UnexpectedEof);
-        return match bytes.map_err(read_failed(file)).and_then(|bytes| Superblock::read(&bytes)) {
+        return match bytes
+            .map_err(Error::read_failed(file))
+            .and_then(|bytes| Superblock::read(&bytes))
+        {
             Err(Error::Damaged { .. }) if !is_begun => Ok(None),
             Err(_) if is_short && !is_begun => Ok(None),
             read => read.map(Some),
@@ -136,7 +138,7 @@ fn make(
     let manifest = Manifest { sequence, next: 1, ..Manifest::default() };
     manifest.store(device)?;
     let file = FileName::Superblock;
-    device.create(file, BLOCK_BYTES as u64).map_err(write_failed(file))?;
+    device.create(file, BLOCK_BYTES as u64).map_err(Error::write_failed(file))?;
     superblock.store(device)?;
     let manifest = Some(manifest);
     Ok(Begun { superblock, is_former: false, manifest, sequence, damage: Vec::new() })
@@ -147,7 +149,7 @@ fn make_copies(device: &(impl Device + ?Sized), copies: &Copies) -> Result<(), E
     for copy in 0..2u8 {
         let file = FileName::Manifest(copy);
         if !copies.files[usize::from(copy)] {
-            device.create(file, manifest::FILE_BYTES).map_err(write_failed(file))?;
+            device.create(file, manifest::FILE_BYTES).map_err(Error::write_failed(file))?;
         }
     }
     Ok(())

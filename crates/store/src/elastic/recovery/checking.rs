@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{KeyHasher, Opening, Recovery, beginning, read_failed};
+use super::{KeyHasher, Opening, Recovery, beginning};
 use crate::device::{Device, FileName};
 use crate::elastic::log::Segment;
 use crate::elastic::segment::Header;
@@ -37,7 +37,7 @@ fn look_through<D: Device + ?Sized>(
     device: &Unchanged<'_, D>,
     checked: &mut Checked,
 ) -> Result<(), Error> {
-    let files = device.list().map_err(read_failed(FileName::Superblock))?;
+    let files = device.list().map_err(Error::read_failed(FileName::Superblock))?;
     let config = Config { create: false, accept_data_loss: true, ..Config::default() };
     let begun = beginning::begin(&config, device, &files)?;
     checked.identity = Some(begun.superblock.identity());

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use hashbrown::HashSet;
 
-use super::{Found, Lines, Opening, read_failed, write_failed};
+use super::{Found, Lines, Opening};
 use crate::device::{Device, FileName};
 use crate::elastic::log::Log;
 use crate::elastic::paging::PATIENCE;
@@ -97,7 +97,8 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         if !table.is_resident(page) {
             let offset = u64::from(page) * PAGE_BYTES as u64;
             let file = FileName::Spill;
-            let bytes = self.device.read(file, offset, PAGE_BYTES).map_err(read_failed(file))?;
+            let bytes =
+                self.device.read(file, offset, PAGE_BYTES).map_err(Error::read_failed(file))?;
             if !table.returned(page, &bytes, false) {
                 let found = "a page of the storage table with a wrong checksum".to_owned();
                 return Err(Error::Damaged { file, offset, found });
@@ -114,7 +115,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
 
     fn create_spill(&self) -> Result<(), Error> {
         let file = FileName::Spill;
-        self.device.create(file, 0).map_err(write_failed(file))
+        self.device.create(file, 0).map_err(Error::write_failed(file))
     }
 
     fn spill(&self, table: &mut Table, pages_max: usize) -> Result<(), Error> {
@@ -123,7 +124,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             let Some((page, bytes)) = table.send_away(PATIENCE, false) else { break };
             if let Some(bytes) = bytes {
                 let offset = u64::from(page) * PAGE_BYTES as u64;
-                self.device.write(file, offset, &bytes).map_err(write_failed(file))?;
+                self.device.write(file, offset, &bytes).map_err(Error::write_failed(file))?;
             }
         }
         Ok(())

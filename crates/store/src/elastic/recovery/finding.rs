@@ -1,6 +1,6 @@
 //! Scans every segment, and repairs the last.
 
-use super::{Found, Lines, Opening, mending, write_failed};
+use super::{Found, Lines, Opening, mending};
 use crate::blocks::Blocks;
 use crate::device::{Device, FileName};
 use crate::elastic::Error;
@@ -62,7 +62,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
 
     pub(super) fn remove(&self, number: u64) -> Result<(), Error> {
         let file = FileName::Segment(number);
-        self.device.remove(file).map_err(write_failed(file))
+        self.device.remove(file).map_err(Error::write_failed(file))
     }
 
     pub(super) fn read(&self, number: u64, offset: u64, bytes: usize) -> Result<Vec<u8>, Error> {
@@ -282,7 +282,7 @@ impl<D: Device + ?Sized> Opening<'_, D> {
         kept.fill_up(until - begin);
         let file = FileName::Segment(number);
         let wiped = self.device.write(file, begin as u64, &kept);
-        wiped.and_then(|()| self.device.sync(file)).map_err(write_failed(file))
+        wiped.and_then(|()| self.device.sync(file)).map_err(Error::write_failed(file))
     }
 
     /// Writes the missing footer and trailer of the segment that was open.
@@ -322,12 +322,12 @@ impl<D: Device + ?Sized> Opening<'_, D> {
             trailer.write(&mut last);
             let file = FileName::Segment(number);
             let write = |offset, bytes: &[u8]| {
-                self.device.write(file, offset, bytes).map_err(write_failed(file))
+                self.device.write(file, offset, bytes).map_err(Error::write_failed(file))
             };
             write(trailer.footer_offset(), &footer)?;
-            self.device.sync(file).map_err(write_failed(file))?;
+            self.device.sync(file).map_err(Error::write_failed(file))?;
             write(bytes - BLOCK_BYTES as u64, &last)?;
-            self.device.sync(file).map_err(write_failed(file))?;
+            self.device.sync(file).map_err(Error::write_failed(file))?;
             segment.bytes = bytes;
         }
         Ok(trailer)

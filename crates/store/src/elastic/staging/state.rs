@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use crate::elastic::Error;
-use crate::elastic::entries::body_bytes;
 use crate::elastic::record::{Address, Body, Expiry};
 use crate::elastic::table::Location;
 
@@ -20,7 +19,7 @@ impl BodyBytes {
     }
 
     pub(super) fn of(body: Body<'_>) -> Self {
-        let bytes = body_bytes(body);
+        let bytes = body.bytes();
         Self { range: 0..bytes.len(), bytes }
     }
 

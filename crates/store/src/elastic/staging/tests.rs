@@ -4,6 +4,7 @@ use super::*;
 use crate::device::{DeviceCommand, Operation, carry_out};
 use crate::elastic::log::Who;
 use crate::elastic::pointing::point_to;
+use crate::elastic::record::Address;
 use crate::elastic::record::Kind;
 use crate::elastic::{Config, Elastic, Sync};
 use crate::{Faults, SimulatedDevice};
