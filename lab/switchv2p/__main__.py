@@ -4,7 +4,7 @@ import csv
 import sys
 
 from lab.library import command
-from lab.switchv2p import experiment, figures, report, tables
+from lab.switchv2p import experiment, figures, report, tables, traces
 
 
 def drawn(experiments, raw, paper, directory):
@@ -37,7 +37,9 @@ PAPER = command.Paper(
     page=report.page,
     table=lambda shown: shown[2],
     conditions={
-        "traces": "the paper's if available" if experiment.SHARED.exists() else "all generated"
+        "traces": f"the authors' {', '.join(real)}" if (real := [
+            name for name in traces.ARTIFACT if traces.file(name)
+        ]) else "all generated"
     },
 )
 

@@ -9,13 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.library import command, processes, repository
+from lab.switchv2p import traces
 
 DIRECTORY = repository.EXPERIMENTS / "switchv2p"
-# The paper's own traces, if available; otherwise `enroute` generates traces from a seed.
-SHARED = repository.ROOT.parent / "shared" / "data" / "switchv2p"
-
-# Replacement for `hadoop-first20000` without its file: the same share of a generated trace.
-PREFIXES = {"hadoop-first20000": ("hadoop", 0.2)}
 
 # Prefix of the directories with results; the share of the traces follows.
 RUNS = "runs-"
@@ -35,7 +31,14 @@ class Experiment:
 
     def records(self, every):
         """The records that belong to its sweep, in the order of `every`."""
+        if self.lacks():
+            return []
         return [each for each in every if matches(self.sweep, each)]
+
+    def lacks(self):
+        """Why it cannot be run: a comparison with the authors' output needs their trace."""
+        needed = self.sweep["traces"] if self.kind == "reference" else []
+        return next((traces.missing(name, self.name) for name in needed if not traces.file(name)), None)
 
     def runs(self):
         """Number of results of the complete sweep: a scheme without caches runs once."""
@@ -59,7 +62,10 @@ def load(names, short):
     """The experiments with these names; all if there are none."""
     paths = sorted(DIRECTORY.glob("*.toml"), key=lambda path: order(path.stem))
     known = {path.stem: path for path in paths if path.stem != "paper"}
-    return [one(path, short) for path in command.chosen(names, known)]
+    loaded = [one(path, short) for path in command.chosen(names, known)]
+    if names and (lacks := next((each.lacks() for each in loaded if each.lacks()), None)):
+        raise SystemExit(f"lab: {lacks}")
+    return loaded
 
 
 def order(name):
@@ -78,10 +84,15 @@ def one(path, short):
 def run(experiment, raw):
     """Executes the runs that have no results yet. Results with the same share of a generated trace
     are in one directory, so that no run is repeated and different shares are not confused."""
+    if lacks := experiment.lacks():
+        print(f"{experiment.name}: skipped: {lacks}", flush=True)
+        return
     sweep = experiment.sweep
+    for name in sweep["traces"]:
+        traces.prepare(name, raw)
     file = raw / f"{experiment.name}.toml"
     file.write_text(toml(sweep | {
-        "traces": [trace(name, raw)[0] for name in sweep["traces"]],
+        "traces": [traces.named(name)[0] for name in sweep["traces"]],
         "share": share(sweep),
         "topologies": [place(name, raw) for name in sweep.get("topologies", ["ft8-10k"])],
     }))
@@ -103,32 +114,24 @@ def results(raw):
 
 def share(sweep):
     """The share of its traces that a sweep generates."""
-    return float(sweep.get("share", min(trace(name, Path())[1] for name in sweep["traces"])))
-
-
-def trace(name, raw):
-    """Name of a trace in the sweep file, and the share of it that is generated."""
-    shared = SHARED / f"{name}.csv.gz"
-    if shared.exists():
-        return place(shared, raw), 1.0
-    return PREFIXES.get(name, (name, 1.0))
+    return float(sweep.get("share", min(traces.named(name)[1] for name in sweep["traces"])))
 
 
 def place(name, raw):
     """Path of a file relative to the sweep file; a built-in name is returned unchanged."""
     path = DIRECTORY / name
-    return os.path.relpath(path, raw) if path.suffix in (".toml", ".gz") else str(name)
+    return os.path.relpath(path, raw) if path.suffix == ".toml" else str(name)
 
 
 def matches(sweep, record):
     """Whether this record is a run of the sweep."""
-    traces = [trace(name, Path())[0] for name in sweep["traces"]]
+    names = [Path(traces.named(name)[0]).name for name in sweep["traces"]]
     topologies = [Path(name).stem for name in sweep.get("topologies", ["ft8-10k"])]
     quirks = sweep.get("quirks", [{}])
     intervals = [0.0, *sweep.get("controller_interval_us", [150.0])]
     return (
         record["share"] == share(sweep)
-        and Path(record["trace"]).name in [Path(each).name for each in traces]
+        and Path(record["trace"]).name in names
         and record["scheme"] in sweep["schemes"]
         and Path(record["topology"]).stem in topologies
         and record["model"] in sweep["models"]

@@ -1,12 +1,17 @@
+import contextlib
+import gzip
+import io
 import itertools
 import json
 import tempfile
 import tomllib
 import unittest
 from pathlib import Path
+from unittest import mock
 from xml.etree import ElementTree
 
-from lab.switchv2p import experiment, figures, report, tables
+from lab.library import processes
+from lab.switchv2p import experiment, figures, report, tables, traces
 from lab.switchv2p.__main__ import drawn
 
 
@@ -31,9 +36,19 @@ class Fabric(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.directory = Path(temporary.name)
         self.paper = experiment.paper()
+        self.artifact = self.directory / "datasets"
+        self.artifact.mkdir()
+        patched = mock.patch.object(traces, "DIRECTORY", self.artifact)
+        self.addCleanup(patched.stop)
+        patched.start()
+
+    def store(self, name, rows):
+        with gzip.open(self.artifact / f"{name}.csv.gz", "wt") as file:
+            file.writelines(rows)
 
     def test_every_data_file_is_drawn_from_its_own_records(self):
         drawn = set()
+        self.store("hadoop", ["1,2,3,4,5\n"])
         for short in (True, False):
             for each in experiment.load([], short):
                 ours = list(runs_of(each))
@@ -50,6 +65,41 @@ class Fabric(unittest.TestCase):
                     ElementTree.fromstring(picture)
                 page = report.page(self.paper, [(each, records, (header, rows), picture)], {})
                 self.assertIn(each.title.split(":")[0], page)
+
+    def test_figures_of_the_authors_simulator_need_their_trace(self):
+        with self.assertRaisesRegex(SystemExit, "acsl-technion/SwitchV2P.*ENROUTE_TRACES"):
+            experiment.load(["reference"], True)
+        reference = next(each for each in experiment.load([], True) if each.name == "reference")
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            experiment.run(reference, self.directory)
+        self.assertIn("reference: skipped", said.getvalue())
+        generated = [record(trace="hadoop", share=0.2, scheme=name) for name in reference.sweep["schemes"]]
+        self.assertEqual(reference.records(generated), [])
+        self.store("hadoop", ["1,2,3,4,5\n"])
+        self.assertEqual(experiment.load(["reference"], True)[0].name, "reference")
+
+    def test_files_of_the_artifact_are_given_their_protocol(self):
+        rows = [f"1,2,{at},{at},5\n" for at in range(20_100)]
+        self.store("hadoop", rows)
+        self.store("video", rows[:2])
+        for name in ("hadoop-first20000", "video", "rpc", "websearch"):
+            traces.prepare(name, self.directory)
+        prepared = {path.name: gzip.decompress(path.read_bytes()).decode().splitlines(keepends=True)
+                    for path in (self.directory / "traces").iterdir()}
+        self.assertEqual(prepared, {
+            "hadoop-first20000.csv.gz": ["# protocol=tcp\n", *rows[:20_000]],
+            "video.csv.gz": ["# protocol=udp\n", *rows[:2]],
+        })
+        self.assertEqual(traces.named("video"), ("traces/video.csv.gz", 1.0))
+        self.assertEqual(traces.named("websearch"), ("websearch", 1.0))
+
+    def test_a_file_that_is_cut_off_is_named(self):
+        self.store("hadoop", ["1,2,3,4,5\n"] * 100)
+        path = self.artifact / "hadoop.csv.gz"
+        path.write_bytes(path.read_bytes()[:-9])
+        with self.assertRaisesRegex(processes.Failed, "hadoop.csv.gz"):
+            traces.prepare("hadoop", self.directory)
+        self.assertFalse((self.directory / "traces" / "hadoop.csv.gz").exists())
 
     def test_what_has_not_all_its_runs_is_shown_as_it_was(self):
         each = experiment.load(["figure-9"], True)[0]
@@ -86,7 +136,7 @@ def runs_of(each):
     """A record for each point of a sweep, as `enroute` would name it."""
     sweep = each.sweep
     for name in sweep["traces"]:
-        trace = experiment.trace(name, Path())[0]
+        trace = traces.named(name)[0]
         for topology in sweep.get("topologies", ["ft8-10k"]):
             for scheme in sweep["schemes"]:
                 caches = sweep.get("caches", ["50%"])

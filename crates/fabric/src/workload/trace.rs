@@ -3,7 +3,7 @@
 //! One row is `source VM,destination VM,start in ns,flow id,bytes`, without a header: the format of
 //! the paper's artifact. A row is a TCP flow, or in a UDP trace one datagram. A first line `#
 //! protocol=udp` marks a UDP trace; the artifact's files have no such line and are TCP unless the
-//! caller says otherwise.
+//! caller says otherwise. A flow id belongs to one flow: it decides the flow's gateway.
 
 use std::io::{self, Write};
 
@@ -78,7 +78,41 @@ impl Workload {
             let (file, got) = (file.to_owned(), "an empty trace".to_owned());
             return Err(TraceError { file, line: 1, expected, got });
         }
-        Ok(workload)
+        match workload.reused_id() {
+            None => Ok(workload),
+            Some((row, expected)) => Err(TraceError {
+                file: file.to_owned(),
+                line: Self::line_of(text, row).unwrap_or_default(),
+                expected,
+                got: format!("flow id {} again", workload.flows[row].id),
+            }),
+        }
+    }
+
+    /// The first row whose flow id belongs to another flow, and what was expected there.
+    fn reused_id(&self) -> Option<(usize, String)> {
+        let mut rows: Vec<usize> = (0..self.flows.len()).collect();
+        rows.sort_unstable_by_key(|&row| (self.flows[row].id, row));
+        let ends = |flow: &Flow| (flow.source, flow.destination);
+        let same_id = rows.chunk_by(|&one, &next| self.flows[one].id == self.flows[next].id);
+        let reused = same_id.filter_map(|rows| {
+            let (&first, others) = rows.split_first()?;
+            match self.protocol {
+                Protocol::Tcp => others.first().copied(),
+                Protocol::Udp => {
+                    let first = ends(&self.flows[first]);
+                    others.iter().copied().find(|&row| ends(&self.flows[row]) != first)
+                }
+            }
+        });
+        let expected = match self.protocol {
+            Protocol::Tcp => {
+                "a flow id of its own in each row of a TCP trace (the rows of a UDP trace are the \
+                 datagrams of flows: `--protocol udp`)"
+            }
+            Protocol::Udp => "the same two VMs in all datagrams of a flow",
+        };
+        reused.min().map(|row| (row, expected.to_owned()))
     }
 
     /// The line, counted from 1, of a row, counted from 0, in a trace that [`Workload::parse`]
@@ -199,6 +233,8 @@ mod tests {
             ("1,2,3,4,five\n", 1, "the size in bytes"),
             ("1,1,3,4,5\n", 1, "two different VMs"),
             ("# protocol=sctp\n", 1, "# protocol=tcp or # protocol=udp"),
+            ("1,2,3,4,5\n\n1,2,4,5,5\n6,7,8,4,9\n1,2,9,5,5\n", 4, "a flow id of its own"),
+            ("# protocol=udp\n1,2,3,4,5\n1,2,4,4,5\n2,1,5,4,5\n", 4, "the same two VMs"),
             ("\n\n", 1, "at least one row"),
         ];
         for (text, line, expected) in cases {
