@@ -53,6 +53,9 @@ pub struct Config {
     pub pins: BTreeSet<Slot>,
     /// Nodes that no slot moves to; their own slots stay if no other node is better.
     pub excluded: BTreeSet<SocketAddr>,
+    /// Whether agents keep copies of slots that several hosts read; else the placement alone
+    /// shortens accesses, as in the paper.
+    pub copies: bool,
     /// Dry run: moves are logged and not made.
     pub dry_run: bool,
 }
@@ -285,7 +288,10 @@ impl Placer {
     pub fn choose_copies(&self, review: &Review) -> Option<BTreeSet<Slot>> {
         let none = BTreeSet::new();
         let before = self.copied.as_ref().unwrap_or(&none);
-        let mut chosen = replicas::choose(&review.problem(), before);
+        let mut chosen = match self.config.copies {
+            true => replicas::choose(&review.problem(), before),
+            false => BTreeSet::new(),
+        };
         chosen.remove(&Slot::of(TAG.as_bytes()));
         (chosen != *before).then_some(chosen)
     }

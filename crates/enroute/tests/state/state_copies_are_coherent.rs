@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::cluster::{Linked, cluster, connection, valkey};
 use crate::support::origins::Redis;
-use crate::support::process::PATIENCE;
+use crate::support::process::{PATIENCE, Process};
 use crate::support::state::{self, Agent, placer, said};
 use redis::cmd;
 
@@ -287,15 +287,26 @@ fn what_is_read_everywhere_is_found_and_copied() {
     }
     let nodes = linked.addresses();
     let agents = [Agent::start(&nodes), Agent::start(&nodes)];
-    let placer = placer(&nodes, "placer");
     let status = || said(&nodes, &["status"]).1;
-    let until = |holds: &dyn Fn(&str) -> bool| {
+    let until = |holds: &dyn Fn(&str) -> bool, placer: &Process| {
         let started = Instant::now();
         while !holds(&status()) {
             assert!(started.elapsed() < PATIENCE, "{}\n{}", status(), placer.stderr());
             thread::sleep(Duration::from_millis(100));
         }
     };
+    // A leader that is to have no copies ends those of the leader before it.
+    choose(agents[0].address(), &slot_of(KEY, nodes[0]));
+    let plain = state::placer_with(&nodes, "plain", &["--copies", "off"]);
+    let chosen = || -> String {
+        cmd("GET")
+            .arg("{enroute}:copies")
+            .query(&mut connection(agents[0].address()))
+            .expect("a list")
+    };
+    until(&|_| chosen().is_empty(), &plain);
+    plain.terminate();
+    let placer = placer(&nodes, "placer");
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for agent in &agents {
@@ -313,7 +324,7 @@ fn what_is_read_everywhere_is_found_and_copied() {
             });
         }
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            until(&|said| said.contains("agents keep copies of: 1"));
+            until(&|said| said.contains("agents keep copies of: 1"), &placer);
         }));
         over.store(true, Relaxed);
         found.expect("the placer finds it");
@@ -324,5 +335,5 @@ fn what_is_read_everywhere_is_found_and_copied() {
         until_copied(&mut connection(agent.address()), &nodes);
     }
     // No client reads the slot any more.
-    until(&|said| said.contains("agents keep copies of: 0"));
+    until(&|said| said.contains("agents keep copies of: 0"), &placer);
 }

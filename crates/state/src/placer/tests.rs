@@ -36,6 +36,7 @@ fn placer() -> Placer {
         load_max: f64::INFINITY,
         pins: BTreeSet::new(),
         excluded: BTreeSet::new(),
+        copies: true,
         dry_run: false,
     })
 }
@@ -113,6 +114,18 @@ fn a_failed_move_is_remembered_until_another_leader_may_have_decided() {
     placer.set_leading(false);
     placer.set_leading(true);
     assert!(!explained(&mut placer) && !placer.knows_copied());
+}
+
+#[test]
+fn without_copies_those_of_an_earlier_leader_end() {
+    let (view, copied) = (view(), BTreeSet::from([slot(1)]));
+    let (mut placer, now) = informed(&view);
+    placer.config.copies = false;
+    placer.set_copied(copied);
+    let review = placer.review(&view, now);
+    assert_eq!(placer.choose_copies(&review), Some(BTreeSet::new()));
+    placer.set_copied(BTreeSet::new());
+    assert_eq!(placer.choose_copies(&review), None);
 }
 
 #[test]

@@ -84,6 +84,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "HOST:PORT")]
     exclude: Vec<String>,
 
+    /// Copies that agents keep of slots that several hosts read: `off` keeps none, so that only
+    /// placement shortens accesses
+    #[arg(long, value_name = "auto|off", default_value = "auto", value_parser = ["auto", "off"])]
+    copies: String,
+
     /// Log what would move, and move nothing
     #[arg(long)]
     dry_run: bool,
@@ -117,6 +122,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         load_max: arguments.load_max.unwrap_or(f64::INFINITY),
         pins,
         excluded: BTreeSet::new(),
+        copies: arguments.copies == "auto",
         dry_run: arguments.dry_run,
     };
     let end = EndSignal::flag()?;
