@@ -97,11 +97,11 @@ lab-switchv2p-short: deps ## The same with shorter traces and fewer cache sizes
 	cargo build --release -p enroute --features highs
 	$(PYTHON) -m lab.switchv2p --short
 
-lab-annabelladb: deps ## Repeat the AnnaBellaDB paper's figures; needs root, takes 75 minutes
+lab-annabelladb: deps ## Repeat the AnnaBellaDB paper's figures; needs root, takes two hours
 	cargo build --release -p enroute -p bench
 	$(PYTHON) -m lab.annabelladb
 
-lab-annabelladb-short: deps ## The same with functions that start and move sooner; takes 11 minutes
+lab-annabelladb-short: deps ## The same with functions that start and move sooner; takes 17 minutes
 	cargo build --release -p enroute -p bench
 	$(PYTHON) -m lab.annabelladb --short
 

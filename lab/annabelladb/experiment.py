@@ -12,16 +12,17 @@ from lab.library import command, processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "annabelladb"
 
-# The paper's baseline, and its own system.
-HASH, FOLLOWING = "hash", "following"
-PLACEMENTS = (HASH, FOLLOWING)
+# The paper's baseline, its own system, and that system with copies of what several hosts read, which
+# the paper does not have.
+HASH, ALONE, FOLLOWING = "hash", "alone", "following"
+PLACEMENTS = (HASH, ALONE, FOLLOWING)
 
 
 @dataclass(frozen=True)
 class Experiment:
     """One figure or table: the times at which functions start or move, and the kind of plot.
 
-    Each round-trip time in `rtt_us` is run with both placements. With `moves`, one function moves to
+    Each round-trip time in `rtt_us` is run with each placement. With `moves`, one function moves to
     the next of `hosts` every `apart_s`; otherwise one more function starts there.
     """
 

@@ -7,13 +7,15 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from lab.annabelladb.experiment import FOLLOWING, HASH, PLACEMENTS
+from lab.annabelladb.experiment import ALONE, FOLLOWING, HASH, PLACEMENTS
 from lab.library.style import STYLE, saved
 
-# As in the paper: the baseline is red, AnnaBellaDB green.
-COLOURS = {HASH: "#D55E00", FOLLOWING: "#009E73"}
-LABELS = {HASH: "hash-placed", FOLLOWING: "following"}
+# As in the paper: the baseline is red, AnnaBellaDB green. Copies, which it does not have, are blue.
+COLOURS = {HASH: "#D55E00", ALONE: "#009E73", FOLLOWING: "#0072B2"}
+LABELS = {HASH: "hash-placed", ALONE: "following", FOLLOWING: "following, copies"}
 GREY = "#767676"
+# Columns of the ratios to hash-placed.
+RATIOS = ("ratio", "ratio, copies")
 # Width of the sliding window, as in the paper.
 WINDOW_S = 2
 
@@ -39,12 +41,13 @@ def access_times(experiment, runs, paper):
         axes.set(title=f"{rtt / 2000:g} ms each way", ylabel="access time, mean of 2 s [ms]")
         rows += phases(experiment, runs, rtt, paper)
         axes.legend()
-    header = ["each way", "seconds", "hash-placed, ms", "following, ms", "ratio", "the paper"]
+    header = ["each way", "seconds", *(f"{LABELS[each]}, ms" for each in PLACEMENTS),
+              *RATIOS, "the paper"]
     return figure, (header, rows)
 
 
 def label(run):
-    moved = f", moved {run.moves} times" if run.placement == FOLLOWING else ""
+    moved = f", moved {run.moves} times" if run.placement != HASH else ""
     return LABELS[run.placement] + moved
 
 
@@ -66,9 +69,8 @@ def phases(experiment, runs, rtt, paper):
     for first, last, says in bounds:
         begin, end = first * experiment.apart_s, last * experiment.apart_s
         means = [mean(runs.get((rtt, placement)), begin, end) for placement in PLACEMENTS]
-        ratio = means[1] / means[0]
         yield [f"{rtt / 2000:g} ms", f"{begin:g} to {end:g}", *(f"{each:.3f}" for each in means),
-               f"{ratio:.3f}", says]
+               *(f"{each / means[0]:.3f}" for each in means[1:]), says]
 
 
 def mean(run, begin, end):
@@ -104,8 +106,8 @@ def throughput(experiment, runs, _paper):
         of = [float(ends[each][there].mean()) if each in ends else float("nan")
               for each in PLACEMENTS]
         rows.append([str(number), str(experiment.hosts[number - 1]), *(f"{each:.0f}" for each in of),
-                     f"{of[1] / of[0]:.2f}"])
-    header = ["functions", "the last on kvs", "hash-placed/s", "following/s", "ratio"]
+                     *(f"{each / of[0]:.2f}" for each in of[1:])])
+    header = ["functions", "the last on kvs", *(f"{LABELS[each]}/s" for each in PLACEMENTS), *RATIOS]
     return figure, (header, rows)
 
 

@@ -12,7 +12,7 @@ def said(words, local_ms=0.1):
     """Plausible output of `enroute-bench functions`: local state one second after each start."""
     option = dict(word.removeprefix("--").split("=", 1) for word in words)
     far_us = float(option["rtt"].removesuffix("us"))
-    follows = option["placement"] == "following"
+    follows = option["placement"] != "hash"
     accesses = []
     for function in [word for word in words if word.startswith("--function=")]:
         begin = float(function.removeprefix("--function=").split(":")[0])
@@ -41,7 +41,7 @@ class AnnaBellaDB(unittest.TestCase):
         paper, shown = experiment.paper(), []
         for each in experiment.load([], True):
             runs = self.measured(each)
-            self.assertEqual(len(runs), 2 * len(each.rtt_us), each.name)
+            self.assertEqual(len(runs), 3 * len(each.rtt_us), each.name)
             picture, table = figures.draw(each, runs, paper, self.directory)
             ElementTree.fromstring(picture)
             self.assertTrue(all(len(row) == len(table[0]) for row in table[1]), each.name)

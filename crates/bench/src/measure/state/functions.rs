@@ -31,7 +31,10 @@ pub(crate) enum Placement {
     /// State stays where the hash places it; functions connect to that node directly, like
     /// cluster-aware clients
     Hash,
-    /// State moves to the host that uses it most; functions connect to the agent on their host
+    /// State moves to the host that uses it most; functions connect to the agent on their host.
+    /// Agents keep no copies
+    Alone,
+    /// The same, and agents keep copies of what several hosts read
     Following,
 }
 
@@ -104,8 +107,8 @@ impl Scenario {
         ensure!(owner == node(HASHED_TO), "{STATE} is at {owner}");
         let address = match self.placement {
             Placement::Hash => owner,
-            Placement::Following => {
-                hosts.follow()?;
+            Placement::Alone | Placement::Following => {
+                hosts.follow(if self.placement == Placement::Alone { "off" } else { "auto" })?;
                 AGENT
             }
         };
@@ -127,7 +130,7 @@ impl Scenario {
         })?;
         let status = match self.placement {
             Placement::Hash => String::new(),
-            Placement::Following => hosts.status()?,
+            Placement::Alone | Placement::Following => hosts.status()?,
         };
         Ok(Outcome { scenario: self.clone(), accesses, status })
     }
@@ -224,6 +227,7 @@ impl fmt::Display for Placement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::Hash => "hash-placed",
+            Self::Alone => "following without copies",
             Self::Following => "following",
         })
     }

@@ -76,9 +76,9 @@ impl<'a> Hosts<'a> {
         Ok(hosts)
     }
 
-    /// An agent on each host, and a placer on the first, at their default periods. Returns when the
-    /// placer leads.
-    pub(super) fn follow(&mut self) -> anyhow::Result<()> {
+    /// An agent on each host, and a placer with this `--copies` on the first, at their default
+    /// periods. Returns when the placer leads.
+    pub(super) fn follow(&mut self, copies: &str) -> anyhow::Result<()> {
         for host in 0..Self::COUNT {
             let (name, listen) = (format!("host-{}", host + 1), AGENT.to_string());
             let mut command = self.enroute(host);
@@ -89,7 +89,7 @@ impl<'a> Hosts<'a> {
             hosts.inside(host, || std::net::TcpStream::connect(AGENT).is_ok()).unwrap_or(false)
         })?;
         let mut placer = self.enroute(0);
-        self.start("placer", placer.args(["placer", "--cluster", &node(0).to_string()]))?;
+        self.start("placer", placer.args(["placer", "--copies", copies, "--cluster", &node(0).to_string()]))?;
         self.all(|hosts, _| hosts.status().is_ok_and(|said| said.contains("agents: host-1")))
     }
 
