@@ -1,6 +1,8 @@
 //! The elastic store compared with an ordered map, from one seed, on a simulated device.
 
 mod asking;
+mod refusing;
+mod restarting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +11,8 @@ use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
 };
-use store::device::{DeviceCommand, carry_out};
+pub use refusing::Refusal;
+use store::device::DeviceCommand;
 use store::elastic::{Config, Elastic, Error, Load, Position, Sync, Ticket};
 use store::{Faults, SimulatedDevice};
 
@@ -97,6 +100,7 @@ pub struct Run {
     pub rescale_bytes: u64,
     /// The clock is stopped.
     pub frozen: bool,
+    pub refusal: Option<Refusal>,
     in_flight: Vec<DeviceCommand>,
     waiting: Vec<Waiting>,
     /// The durable state; later changes are in `since`.
@@ -152,6 +156,7 @@ impl Run {
             steps: false,
             rescale_bytes: 4 << 20,
             frozen: false,
+            refusal: None,
             in_flight: Vec::new(),
             waiting: Vec::new(),
             safe: Map::new(),
@@ -201,7 +206,7 @@ impl Run {
         }
         let at = self.random.below(self.in_flight.len() as u64) as usize;
         let command = self.in_flight.swap_remove(at);
-        let completion = carry_out(&self.device, &command);
+        let completion = self.carry_out(&command);
         if !self.device.has_crashed() {
             self.went_on += u64::from(self.store.complete(completion, self.now));
         }
@@ -373,67 +378,5 @@ impl Run {
             }
         }
         panic!("the device does not become idle");
-    }
-
-    /// Restarts the machine and the store, with further crashes during recovery, and checks that
-    /// the content is that of some moment at or after the last durable position.
-    pub fn restart(&mut self, faults: Faults, crash_in_recovery: bool) {
-        let mut crash_at = crash_in_recovery.then(|| 1 + self.random.below(12));
-        let config = config(&mut self.random);
-        loop {
-            self.device.restart(Faults { crash_at: crash_at.take(), ..Faults::default() });
-            match Elastic::open(config.clone(), &self.device, self.now) {
-                Ok(store) if !self.device.has_crashed() => break self.store = store,
-                Err(error) if !self.device.has_crashed() => panic!("{error}"),
-                _ => {}
-            }
-        }
-        self.in_flight.clear();
-        self.waiting.clear();
-        let held = self.contents();
-        let mut expected = self.safe.clone();
-        let mut found = visible(&expected, self.now) == held;
-        let mut kept = if found { Some(expected.clone()) } else { None };
-        for (_, done) in &self.since {
-            apply(&mut expected, done);
-            if visible(&expected, self.now) == held {
-                found = true;
-                kept = Some(expected.clone());
-            }
-        }
-        assert!(found, "{}", self.difference(&held));
-        self.map = kept.expect("found");
-        self.safe = self.map.clone();
-        self.since.clear();
-        self.device.set_faults(faults);
-    }
-
-    /// Goes on with the store on another device, which contains `map`.
-    pub fn continue_on(&mut self, device: &SimulatedDevice, store: Elastic, map: &Map) {
-        (self.device, self.store) = (device.clone(), store);
-        (self.map, self.safe) = (map.clone(), map.clone());
-        self.in_flight.clear();
-        self.waiting.clear();
-        self.since.clear();
-    }
-
-    fn difference(&self, held: &Map) -> String {
-        let mut text = String::from("the store holds no state it was ever promised to be in:\n");
-        for key in (0..self.keys).map(key) {
-            let name = String::from_utf8_lossy(&key);
-            let short = |entry: Option<&Entry>| {
-                entry.map(|(v, at)| (u64::from_le_bytes(v[..8].try_into().unwrap()), v.len(), *at))
-            };
-            let (a, b, c) = (held.get(&key), self.safe.get(&key), self.map.get(&key));
-            if a != b || a != c {
-                text += &format!(
-                    "{name}: held {:?} safe {:?} last {:?}\n",
-                    short(a),
-                    short(b),
-                    short(c)
-                );
-            }
-        }
-        text
     }
 }

@@ -82,12 +82,18 @@ impl Log {
             return Some((FileName::Segment(job.number), write, Purpose::Write));
         }
         if self.is_sync_due(sync, now) {
-            let open = self.open.as_ref()?;
-            let (number, offset) = (open.number, open.written);
+            let (number, offset) = self.written_last()?;
             self.synced = Since::new(now);
             return Some(self.sync_command(number, offset));
         }
         None
+    }
+
+    /// The segment written last, and the offset up to which it is written. While a write is
+    /// refused, that is not the open segment: nothing is written to it before those in front.
+    fn written_last(&self) -> Option<(u64, u64)> {
+        let refused = self.jobs.front().map(|job| (job.number, job.base));
+        refused.or_else(|| self.open.as_ref().map(|open| (open.number, open.written)))
     }
 
     fn sync_command(&mut self, number: u64, offset: u64) -> (FileName, Operation, Purpose) {
