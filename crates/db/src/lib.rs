@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod acl;
+pub mod backups;
 pub mod batch;
 pub mod budget;
 mod call;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::Context;
+use db::backups::Asked;
 use store::{
     FileDevice,
     device::FileName,
@@ -23,8 +24,6 @@ use store::{
 use super::{Shared, queue::Queue, sync::Mutex};
 use crate::admin::Backup;
 
-/// A backup is abandoned if its client has not asked for this time.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of checks whether its point is on disk.
 const DURABLE_LOOK: Duration = Duration::from_millis(1);
 /// Number of earlier backups whose segments are used again: the newest ones.
@@ -33,40 +32,26 @@ const EARLIER_MAX: usize = 4;
 /// The backup that is being made, or was made last.
 pub(super) struct Backups {
     wanted: Queue<PathBuf>,
-    current: Mutex<Option<Job>>,
-}
-
-struct Job {
-    directory: PathBuf,
-    /// When its client asked last.
-    asked: Instant,
-    outcome: Option<Result<Backup, String>>,
+    asked: Mutex<db::backups::Backups<Backup>>,
+    since: Instant,
 }
 
 impl Backups {
     pub(super) fn new() -> Self {
-        Self { wanted: Queue::new(), current: Mutex::new(None) }
+        Self {
+            wanted: Queue::new(),
+            asked: Mutex::new(db::backups::Backups::default()),
+            since: Instant::now(),
+        }
     }
 
     /// Begins a backup to `directory`, or returns what became of it.
     pub(super) fn ask(&self, directory: &Path) -> Result<Backup, String> {
-        let mut current = self.current.lock();
-        if let Some(job) = current.as_mut().filter(|job| job.directory == directory) {
-            job.asked = Instant::now();
-            let outcome = job.outcome.take();
-            if outcome.is_some() {
-                *current = None;
-            }
-            return outcome.unwrap_or_else(|| Ok(Backup::default()));
+        match self.asked.lock().ask(directory, self.since.elapsed())? {
+            Asked::New => self.wanted.push(directory.to_owned(), false),
+            Asked::UnderWay => {}
+            Asked::Ended(outcome) => return outcome,
         }
-        if let Some(job) = current.as_ref().filter(|job| job.outcome.is_none()) {
-            let shown = job.directory.display();
-            return Err(format!("a backup to {shown} is being made; try again when it has ended"));
-        }
-        let directory = directory.to_owned();
-        let asked = Instant::now();
-        *current = Some(Job { directory: directory.clone(), asked, outcome: None });
-        self.wanted.push(directory, false);
         Ok(Backup::default())
     }
 
@@ -76,7 +61,7 @@ impl Backups {
     }
 
     fn has_client(&self) -> bool {
-        self.current.lock().as_ref().is_some_and(|job| job.asked.elapsed() < CLIENT_TIMEOUT)
+        self.asked.lock().has_client(self.since.elapsed())
     }
 }
 
@@ -95,9 +80,7 @@ pub(super) fn run(shared: &Shared) {
             ),
             Err(error) => tracing::error!("no backup to {shown}: {error:#}"),
         }
-        if let Some(job) = &mut *shared.backups.current.lock() {
-            job.outcome = Some(made.map_err(|error| format!("{error:#}")));
-        }
+        shared.backups.asked.lock().end(made.map_err(|error| format!("{error:#}")));
     }
 }
 
