@@ -331,7 +331,7 @@ impl Run {
                 assert_eq!(read.version, written.version);
             }
             Err(Error::Full { .. }) => self.refused_full += 1,
-            Err(Error::Busy { .. } | Error::WriteFailed { .. }) => {}
+            Err(Error::Busy { .. } | Error::WriteFailed { .. } | Error::Closed) => {}
             Err(error) => panic!("{error}"),
         }
     }
