@@ -23,7 +23,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     // where reads are decided.
     ("cache", 15_600),
     ("content", 3_100),
-    ("db", 9_450),
+    ("db", 9_400),
     ("edge-tls", 900),
     ("endpoint", 700),
     // Help texts are a part of it; `WIRING_LINES_MAX` limits the code.
@@ -32,8 +32,8 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("intercept", 550),
     ("keyserver", 1_800),
     ("notation", 900),
-    // The terminal that `enroute top` draws in.
-    ("platform", 2_650),
+    // The terminal that `enroute top` draws in; files of secrets are replaced durably.
+    ("platform", 2_700),
     ("policy", 1_300),
     ("reactor", 1_300),
     ("state", 7_500),

@@ -13,8 +13,9 @@ use std::{
 
 use anyhow::{Context, anyhow};
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, fsync, openat, renameat, statat},
+    fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, fsync, openat, renameat, statat, unlinkat},
     io::Errno,
+    path::Arg,
 };
 
 /// An open directory.
@@ -87,16 +88,7 @@ impl Directory {
     /// # Errors
     /// It cannot be written; then the file is as it was.
     pub fn replace(&self, name: &str, new: &str, text: &str) -> anyhow::Result<()> {
-        let write = || {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-            let file = openat(&self.descriptor, new, flags, Mode::RUSR | Mode::WUSR)?;
-            let mut file = File::from(file);
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            renameat(&self.descriptor, new, &self.descriptor, name)?;
-            Ok(fsync(&self.descriptor)?)
-        };
-        write().map_err(|error: io::Error| {
+        replace(&self.descriptor, name, new, text).map_err(|error| {
             anyhow!("cannot write {}: {}", self.path.join(name).display(), why(&error))
         })
     }
@@ -124,6 +116,41 @@ impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+/// Replaces file `name` of a directory atomically and durably, by way of a file `new`. Only its
+/// owner may read and write it.
+pub(crate) fn replace(
+    directory: impl AsFd,
+    name: impl Arg,
+    new: impl Arg + Copy,
+    text: &str,
+) -> io::Result<()> {
+    // One that a crash left may have another mode, or lead elsewhere.
+    match unlinkat(&directory, new, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut file = File::from(openat(&directory, new, flags, Mode::RUSR | Mode::WUSR)?);
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    renameat(&directory, new, &directory, name)?;
+    // Without it a crash of the machine may bring the former file back.
+    Ok(fsync(&directory)?)
+}
+
+/// Makes the name of a new file durable: a sync of the file alone may not.
+///
+/// # Errors
+/// Its directory cannot be synced.
+pub fn sync_name(path: &Path) -> io::Result<()> {
+    File::open(parent(path))?.sync_all()
+}
+
+/// The directory of a file.
+pub(crate) fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."))
 }
 
 /// The system's error about something in the directory, and what to do about it.

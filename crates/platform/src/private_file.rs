@@ -14,6 +14,8 @@ use anyhow::{Context, bail};
 use rustls::pki_types::{PrivateKeyDer, pem::PemObject};
 use zeroize::Zeroizing;
 
+use crate::directory;
+
 /// What users other than the owner can do with an open file.
 struct Exposure {
     mode: u32,
@@ -111,6 +113,17 @@ pub fn read_rights(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// Replaces a file for its owner only (mode 0600), atomically and durably, by way of one beside it
+/// with the extension `new`.
+///
+/// # Errors
+/// It cannot be written; then the file is as it was.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("expected the path of a file"))?;
+    let new = Path::new(name).with_extension("new");
+    directory::replace(File::open(directory::parent(path))?, name, &new, text)
+}
+
 /// The open file is checked, not the path, which may refer to another file later.
 fn open(path: &Path) -> io::Result<(File, Exposure)> {
     let file = File::open(path)?;
@@ -123,4 +136,36 @@ fn open(path: &Path) -> io::Result<(File, Exposure)> {
     }
     let exposure = Exposure::of(&file)?;
     Ok((file, exposure))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_replaced_file_is_its_owners_alone_whatever_was_left_beside_it() {
+        let directory = std::env::temp_dir().join(format!("private-{}", std::process::id()));
+        fs::create_dir(&directory).expect("made");
+        let [users, new, other] =
+            ["users.acl", "users.new", "other"].map(|name| directory.join(name));
+        let mode = |path: &Path| fs::metadata(path).expect("there").mode() & 0o7777;
+        fs::write(&users, "older").expect("written");
+        fs::write(&new, "left by a crash").expect("written");
+        assert_ne!((mode(&users) | mode(&new)) & 0o077, 0, "others may read them");
+        replace(&users, "first").expect("replaced");
+        assert_eq!(
+            (fs::read_to_string(&users).expect("read"), mode(&users)),
+            ("first".into(), 0o600)
+        );
+        fs::write(&other, "not ours").expect("written");
+        symlink(&other, &new).expect("made");
+        replace(&users, "second").expect("replaced");
+        assert_eq!(read_rights(&users).expect("read"), "second");
+        assert!(!users.is_symlink() && !new.exists());
+        assert_eq!(fs::read_to_string(&other).expect("read"), "not ours");
+        fs::remove_dir_all(&directory).expect("removed");
+        replace(&users, "third").expect_err("there is no directory");
+    }
 }

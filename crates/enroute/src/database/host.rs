@@ -2,12 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    io::{self, Write},
-    os::{
-        fd::{AsFd, RawFd},
-        unix::fs::OpenOptionsExt,
-    },
+    io,
+    os::fd::{AsFd, RawFd},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -111,20 +107,7 @@ impl Host for ProcessHost {
 
     fn write_users(&self, text: &str) -> io::Result<bool> {
         let Some(path) = &self.users else { return Ok(false) };
-        let new = path.with_extension("new");
-        // One that a crash left may have another mode.
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file =
-            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, path)?;
-        // Without it a crash of the machine may bring the old name back.
-        let directory = path.parent().filter(|directory| *directory != Path::new(""));
-        fs::File::open(directory.unwrap_or(Path::new(".")))?.sync_all()?;
+        private_file::replace(path, text)?;
         Ok(true)
     }
 
@@ -144,6 +127,8 @@ impl Host for ProcessHost {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -13,7 +13,10 @@ use std::{
 use anyhow::{Context, bail};
 use keyserver::audit::{Chain, Entry, LINE_BYTES_MAX, Lines, whole};
 use parking_lot::Mutex;
-use platform::lock::{self, Refused};
+use platform::{
+    directory::sync_name,
+    lock::{self, Refused},
+};
 
 /// Maximum time before a written line is synced to disk. A crash of the machine (not of the
 /// program) loses the lines of up to this period.
@@ -211,6 +214,7 @@ fn open(path: &Path, mut chain: Chain) -> anyhow::Result<(Held, Chain)> {
     if length == 0 {
         file.write_all(&chain.begin_file(now()?))
             .and_then(|()| file.sync_data())
+            .and_then(|()| sync_name(path))
             .with_context(|| format!("cannot write the audit log {shown}"))?;
         return Ok((held, chain));
     }
