@@ -13,22 +13,22 @@ use crate::support::database::Database;
 use crate::support::enroute::program;
 
 const CLIENTS: usize = 4;
-const OPTIONS: [&str; 4] = ["--memory", "64MiB", "--admin", "127.0.0.1:0"];
+pub(super) const OPTIONS: [&str; 4] = ["--memory", "64MiB", "--admin", "127.0.0.1:0"];
 
-fn run(arguments: &[&str], paths: &[&Path]) -> Output {
+pub(super) fn run(arguments: &[&str], paths: &[&Path]) -> Output {
     let mut command = Command::new(program());
     command.arg("db").args(arguments).args(paths).output().expect("it runs")
 }
 
 /// Output of a command that succeeds.
-fn done(output: &Output) -> String {
+pub(super) fn done(output: &Output) -> String {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// Both outputs of one that fails.
-fn refused(output: &Output) -> String {
+pub(super) fn refused(output: &Output) -> String {
     let [out, error] = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said));
     assert!(!output.status.success(), "{out}");
     format!("{out}{error}")

@@ -9,6 +9,7 @@ mod support;
 mod database_access_rules_are_those_of_redis_server;
 mod database_answers_like_redis_server;
 mod database_backup_is_the_state_at_its_point;
+mod database_backups_may_be_interrupted;
 mod database_bounds_clients_before_login;
 mod database_clients_side_by_side_are_answered_like_redis_server;
 mod database_directory_has_one_owner;
