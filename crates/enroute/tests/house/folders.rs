@@ -19,7 +19,7 @@ fn no_two_folders_import_each_other() {
         let modules = modules(&krate.join("src"));
         for (parent, siblings) in imports(&modules) {
             let is_folder = |child: &String| {
-                let below = [&parent[..], &[child.clone()]].concat();
+                let below = [&parent[..], std::slice::from_ref(child)].concat();
                 modules
                     .keys()
                     .any(|module| module.len() > below.len() && module.starts_with(&below))
