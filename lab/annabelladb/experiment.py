@@ -12,8 +12,8 @@ from lab.library import command, processes, repository
 
 DIRECTORY = repository.EXPERIMENTS / "annabelladb"
 
-# The paper's baseline, its own system, and that system with copies of what several hosts read, which
-# the paper does not have.
+# The paper's baseline, its own system, and that system with copies of what several hosts read,
+# which the paper does not have.
 HASH, ALONE, FOLLOWING = "hash", "alone", "following"
 PLACEMENTS = (HASH, ALONE, FOLLOWING)
 
