@@ -4,7 +4,8 @@
 //! any moment, up or down. The bytes include everything: keys, values, headers, index, policy
 //! tables, unused room. Released memory returns to the system at once, in bounded steps. Items are
 //! evicted by one of six [`Replacement`] policies. [`elastic::Elastic`] keeps entries in a log on
-//! disk, and as many of them in a [`Memory`] as its budget allows.
+//! disk, and as many of them in a [`Memory`] as its budget allows. [`Miniature`] forecasts the hit
+//! ratio of a [`Memory`] of any size from a sample of the keys.
 //!
 //! **What it is not.** Not shared: one owner, `&mut self`; shards and locks belong to the binary.
 //! No clock: `now` is an argument. No threads: device operations are returned as values. No rules
@@ -32,6 +33,7 @@ mod log;
 #[allow(unsafe_code)] // The only file that maps memory.
 mod mapping;
 mod memory;
+mod miniature;
 mod replacement;
 mod retired;
 mod ring;
@@ -45,6 +47,7 @@ pub use error::Refused;
 pub use file_device::FileDevice;
 pub use item::Key;
 pub use memory::{Insert, Memory, Peek};
+pub use miniature::{Followed, Miniature};
 pub use ring::Ring;
 pub use simulated_device::{Faults, SimulatedDevice};
 pub use stats::Stats;

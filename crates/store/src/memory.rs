@@ -6,6 +6,8 @@ mod tests;
 
 use std::time::Duration;
 
+pub(crate) use room::MARGIN_BYTES;
+
 use crate::config::Config;
 use crate::error::Refused;
 use crate::index::Index;

@@ -11,7 +11,7 @@ use crate::mapping::PAGE_BYTES;
 
 /// Bytes kept free below the limit: for pages that index, segment table and compaction may start
 /// before the next insert checks.
-const MARGIN_BYTES: usize = 6 * PAGE_BYTES;
+pub(crate) const MARGIN_BYTES: usize = 6 * PAGE_BYTES;
 /// Bytes that compaction examines for every byte inserted. If an eighth of all bytes is dead,
 /// compacting a segment frees about a quarter of it, so compaction ends well before the space is
 /// needed.
