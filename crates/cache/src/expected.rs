@@ -12,7 +12,7 @@ use crate::{
     lease::Lease,
     principal::Principal,
     stats::NotFilled,
-    storage::{Given, Storage, Write},
+    storage::{Given, Storage, Write, observe::Hit},
 };
 
 /// Expected replies of the origin, oldest first.
@@ -37,6 +37,8 @@ pub(crate) struct Expected<T> {
 pub(crate) enum Action {
     /// Passed on.
     Forward,
+    /// Passed on: a read that is only observed, and would have been a hit.
+    Foreseen(Hit),
     /// Passed on, then shown to the filter.
     Observe,
     /// Changed by the filter, then passed on.
@@ -258,6 +260,7 @@ impl Action {
             }
             Self::Local(answer) => answer.len(),
             Self::Forward
+            | Self::Foreseen(_)
             | Self::Observe
             | Self::Rewrite
             | Self::Probe { .. }
@@ -298,6 +301,7 @@ impl<T> Expected<T> {
                 }
             }
             Action::Forward
+            | Action::Foreseen(_)
             | Action::Observe
             | Action::Rewrite
             | Action::Probe { .. }

@@ -51,7 +51,10 @@ use hashbrown::HashMap;
 
 use crate::key::{Key, Namespace, Sent};
 
+mod flight;
 mod write;
+
+use flight::{Flight, Writes};
 
 /// Maximum number of namespaces remembered; beyond it, idle ones are dropped, which causes misses.
 pub const NAMESPACES_MAX: usize = 16_384;
@@ -120,40 +123,6 @@ pub enum Outcome {
     Applied,
     /// The origin has done nothing.
     Refused,
-}
-
-/// Writes under way to one scope.
-#[derive(Debug, Default)]
-struct Writes {
-    sent: u32,
-    /// The number of these whose answer will never arrive.
-    lost: u32,
-}
-
-impl Writes {
-    fn are_none(&self) -> bool {
-        self.sent == 0
-    }
-
-    /// Returns the reason why the scope is closed, if it is.
-    fn closed(&self) -> Option<Closed> {
-        match (self.sent, self.lost) {
-            (0, _) => None,
-            (_, 0) => Some(Closed::WritePending),
-            _ => Some(Closed::Quarantine),
-        }
-    }
-}
-
-/// Leases, writes and waiters of one key.
-#[derive(Debug, Default)]
-struct Flight {
-    leases: u32,
-    writes: Writes,
-    /// Event of the newest lease; a reader waits only for a lease that is still good.
-    leased_at: u64,
-    revoked_at: u64,
-    waiters: Vec<Ticket>,
 }
 
 /// One collection.
@@ -232,9 +201,7 @@ impl Leases {
         territory.leases += 1;
         let flight = self.flights.entry(key.hash).or_default();
         let refused = flight.writes.closed().or_else(|| {
-            let good = flight.leased_at >= flight.revoked_at.max(collection_revoked_at);
-            let room = flight.waiters.len() < WAITERS_MAX;
-            let ticket = ticket.filter(|_| flight.leases > 0 && good && room)?;
+            let ticket = ticket.filter(|_| flight.is_worth_a_wait(collection_revoked_at))?;
             flight.waiters.push(ticket);
             Some(Closed::FillPending)
         });
@@ -268,6 +235,15 @@ impl Leases {
                 full.then_some(Closed::NamespaceLimit).or_else(written)
             }
         }
+    }
+
+    /// Whether a read of `key` with a ticket would wait for another ([`Self::take`]).
+    #[must_use]
+    pub fn is_worth_a_wait(&self, key: Key<'_>) -> bool {
+        let territory = self.territories.get(&key.namespace.collection);
+        let revoked_at = territory.map_or(0, |territory| territory.revoked_at);
+        self.closed(key).is_none()
+            && self.flights.get(&key.hash).is_some_and(|flight| flight.is_worth_a_wait(revoked_at))
     }
 
     /// Whether a read of `key` is under way whose reply may be stored.

@@ -6,9 +6,11 @@ use crate::key::Scope;
 
 pub mod busiest;
 pub mod latency;
+mod line;
 
 use busiest::Busiest;
 use latency::Latencies;
+pub use line::line;
 
 /// A counter with one writer and any number of readers.
 ///
@@ -80,11 +82,13 @@ pub enum WhyNot {
     PassThrough,
     /// Was a hit, and was asked at the origin too, to compare the two.
     Verified,
+    /// Reads are only observed: nothing is stored.
+    Observed,
 }
 
 impl WhyNot {
     /// Every reason, in the order of [`Stats::why_not`].
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::NotStored,
         Self::WritePending,
         Self::Quarantine,
@@ -108,6 +112,7 @@ impl WhyNot {
         Self::Expiry,
         Self::PassThrough,
         Self::Verified,
+        Self::Observed,
     ];
 
     /// The reason's name in metrics and logs.
@@ -137,6 +142,7 @@ impl WhyNot {
             Self::Expiry => "expiry",
             Self::PassThrough => "pass-through",
             Self::Verified => "verified",
+            Self::Observed => "observed",
         }
     }
 }
@@ -164,11 +170,13 @@ pub enum NotFilled {
     Refused,
     /// The origin has not reported the rights of the connection.
     Unproven,
+    /// Reads are only observed: nothing is stored.
+    Observed,
 }
 
 impl NotFilled {
     /// Every reason, in the order of [`Stats::not_filled`].
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Revoked,
         Self::ErrorReply,
         Self::TooLarge,
@@ -178,6 +186,7 @@ impl NotFilled {
         Self::Expiry,
         Self::Refused,
         Self::Unproven,
+        Self::Observed,
     ];
 
     /// The reason's name in metrics and logs.
@@ -193,6 +202,7 @@ impl NotFilled {
             Self::Expiry => "expiry",
             Self::Refused => "refused",
             Self::Unproven => "unproven",
+            Self::Observed => "observed",
         }
     }
 }

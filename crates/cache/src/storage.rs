@@ -1,4 +1,4 @@
-//! Storage: its interface for the Managers, and its implementation in memory.
+//! Storage: its interface for the Managers ([`Storage`]), and its implementation in memory.
 //!
 //! Storage holds two things that must change together: the stored answers and the leases
 //! ([`crate::lease`]). One [`MemoryStorage`] is one shard with one owner; [`shards`]
@@ -6,7 +6,7 @@
 
 pub mod shards;
 
-use std::{mem, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 use hashbrown::HashSet;
 use smallvec::SmallVec;
@@ -14,7 +14,6 @@ use smallvec::SmallVec;
 use crate::{
     key::{Key, Scope, Sent},
     lease::{Character, Closed, Lease, Leases, Outcome, Ticket},
-    principal::Principal,
     stats::{NotFilled, Stats},
     variants,
 };
@@ -22,11 +21,16 @@ use crate::{
 mod generation;
 mod hot;
 mod inspection;
+mod interface;
+pub mod observe;
+mod observing;
 
 use generation::Generation;
 use hot::HotKeys;
 pub use hot::Population;
 pub use inspection::{Inspection, Stored};
+pub use interface::{Answer, Given, Grant, Question, Refusal, Storage, Write};
+use observe::{Foreseen, Observed, Observer};
 
 /// Locks of the shards; a test replaces this module by a model of threads.
 mod sync {
@@ -44,6 +48,8 @@ pub struct Config {
     pub quarantine: Duration,
     /// Length of the period over which reads are counted for [`Population::Hot`].
     pub hot_period: Duration,
+    /// Store nothing, and foresee what would have been answered ([`observe`]).
+    pub observe: bool,
 }
 
 impl Default for Config {
@@ -53,160 +59,9 @@ impl Default for Config {
             population: Population::OnMiss,
             quarantine: Duration::from_secs(30),
             hot_period: Duration::from_secs(10),
+            observe: false,
         }
     }
-}
-
-/// A read and its principal.
-#[derive(Debug, Clone, Copy)]
-pub struct Question<'a> {
-    /// The key.
-    pub key: Key<'a>,
-    /// Selects one of its answers.
-    pub variant: &'a [u8],
-    /// The principal; without one nothing is answered from storage, and the reply may be stored
-    /// once its principal is known.
-    pub principal: Option<&'a Principal>,
-}
-
-/// A reply of the origin and its principal.
-#[derive(Debug, Clone, Copy)]
-pub struct Given<'a> {
-    /// The key.
-    pub key: Key<'a>,
-    /// Selects one of its answers.
-    pub variant: &'a [u8],
-    /// The principal that the origin sent it to.
-    pub principal: &'a Principal,
-    /// The answer, as it is to be stored.
-    pub answer: &'a [u8],
-    /// Time at which the origin was asked.
-    pub asked_at: Duration,
-    /// When it must no longer be served: its age, or the key's own expiry at the origin.
-    pub expires_at: Option<Duration>,
-}
-
-/// Result of a read from storage.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// Served; the stored answer was handed to the caller's closure.
-    Hit,
-    /// Another read of the key is in progress; the ticket is woken when it ends.
-    Pending(Ticket),
-    /// Not stored. With a lease, the reply may be stored.
-    Miss(Result<Grant, Refusal>),
-}
-
-/// A lease, and whether the origin must be asked what kind of namespace this is before it is used.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// The right to fill.
-    pub lease: Lease,
-    /// Known character of the namespace.
-    pub character: Character,
-}
-
-/// Reasons why a missing key may not be filled by this read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// A scope is closed.
-    Closed(Closed),
-    /// Not read often enough yet ([`Population::Hot`]).
-    NotHot,
-}
-
-/// A write that was sent and not yet settled.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a write that is not settled or lost keeps its scope closed for ever"]
-pub struct Write {
-    /// Scope that the write can touch.
-    pub scope: Sent,
-    /// The shard's event number when it was sent.
-    sent_at: u64,
-    /// Whether no other write to the key was under way when it was sent.
-    alone: bool,
-}
-
-impl Write {
-    /// The same write at another shard: one that touches more than a key is sent to all of them,
-    /// and settled or lost at all of them.
-    pub fn at_another_shard(&self) -> Self {
-        Self { alone: false, ..*self }
-    }
-}
-
-/// Storage operations that the managers use. A fill needs the lease of its miss, and a write closes
-/// its scope before it is sent ([`crate::lease`]).
-pub trait Storage {
-    /// Answers a read, handing the stored answer to `hit`.
-    fn read(
-        &mut self,
-        question: Question<'_>,
-        ticket: Option<Ticket>,
-        now: Duration,
-        hit: impl FnOnce(&[u8]),
-    ) -> Answer;
-
-    /// Whether [`Self::prefetch`] is worth its cost: storage is larger than the caches of
-    /// processors.
-    fn prefetches(&self) -> bool {
-        false
-    }
-
-    /// Prefetches the memory that reads of keys with these hashes will use, so that their cache
-    /// misses overlap. A hint: it changes no answer.
-    fn prefetch(&self, _hashes: &[u64]) {}
-
-    /// Stores what the origin gave, unless a write came since the lease was taken.
-    ///
-    /// # Errors
-    /// Why it was not stored.
-    fn fill(&mut self, lease: Lease, given: Given<'_>, now: Duration) -> Result<(), NotFilled>;
-
-    /// Returns a lease whose reply cannot be stored.
-    fn release(&mut self, lease: Lease);
-
-    /// Takes a lease of a key that is stored, to compare it with the origin; none if a write to it
-    /// is under way.
-    fn lease(&mut self, key: Key<'_>) -> Option<Lease>;
-
-    /// Returns a lease, and hands the stored answer to `see` if no write has come since the lease
-    /// was taken. Returns the number of writes to other keys of the shard since then.
-    fn compare(
-        &mut self,
-        lease: Lease,
-        question: Question<'_>,
-        now: Duration,
-        see: impl FnOnce(&[u8]),
-    ) -> u64;
-
-    /// Records what the origin said about the namespace the lease was taken in.
-    fn learn(&mut self, lease: &Lease, character: Character);
-
-    /// Closes the scope of a write and suspends its entries. Call it before the write is sent.
-    fn write_sent(&mut self, scope: Sent) -> Write;
-
-    /// Notes the outcome of an answered write: drops the entries in its scope, or serves them
-    /// again.
-    fn write_settled(&mut self, write: Write, outcome: Outcome);
-
-    /// Notes a write at the origin that this cache did not forward: drops the entries that it can
-    /// have touched and revokes the leases there. Closes no scope.
-    fn written_elsewhere(&mut self, scope: Scope<'_>) {
-        let write = self.write_sent(scope.into());
-        self.write_settled(write, Outcome::Applied);
-    }
-
-    /// Stores the value of an applied write that contains the whole value of its key, if the
-    /// population mode allows it and no other write was under way.
-    fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration);
-
-    /// Notes that a write will never be answered: drops the entries in its scope, which stays
-    /// closed for the quarantine.
-    fn write_lost(&mut self, write: Write, now: Duration);
-
-    /// Counters of this handle.
-    fn stats(&self) -> &Stats;
 }
 
 /// One shard of storage, in memory.
@@ -215,6 +70,8 @@ pub struct MemoryStorage {
     memory: store::Memory,
     leases: Leases,
     hot: Option<HotKeys>,
+    /// Shared by all shards.
+    observer: Option<Arc<Observer>>,
     scratch: Vec<u8>,
     stats: Stats,
 }
@@ -223,10 +80,16 @@ impl MemoryStorage {
     /// An empty shard.
     #[must_use]
     pub fn new(config: Config, seed: u64) -> Self {
+        let observer = Observer::of(&config);
+        Self::observed_by(observer, config, seed)
+    }
+
+    fn observed_by(observer: Option<Arc<Observer>>, config: Config, seed: u64) -> Self {
         Self {
             memory: store::Memory::new(config.memory, seed),
             leases: Leases::default(),
             hot: HotKeys::new(&config),
+            observer,
             scratch: Vec::new(),
             stats: Stats::default(),
             config,
@@ -239,6 +102,9 @@ impl MemoryStorage {
         self.leases.advance(now);
         if let Some(hot) = &mut self.hot {
             hot.advance(now);
+        }
+        if let Some(observer) = &self.observer {
+            observer.advance(now);
         }
         self.memory.step(STEP_WORK, now)
     }
@@ -253,6 +119,9 @@ impl MemoryStorage {
         let origins: HashSet<u64> = self.leases.origins().collect();
         origins.into_iter().for_each(|origin| self.written_elsewhere(Scope::Origin(origin)));
         self.memory.clear();
+        if let Some(observer) = &self.observer {
+            observer.clear();
+        }
     }
 
     /// Statistics of the shard's memory.
@@ -298,10 +167,16 @@ impl MemoryStorage {
     fn drop_key(&mut self, scope: Sent) {
         if let Sent::Key { hash, .. } = scope {
             self.memory.remove_hash(hash);
+            if let Some(observer) = &self.observer {
+                observer.remove(hash);
+            }
         }
     }
 
     fn store(&mut self, generation: u64, given: Given<'_>, now: Duration) -> Result<(), NotFilled> {
+        if let Some(observer) = &self.observer {
+            return observer.fill(generation, given, now);
+        }
         let Given { key, principal, expires_at, .. } = given;
         let variant: SmallVec<[u8; 64]> =
             principal.mark().iter().chain(given.variant).copied().collect();
@@ -359,6 +234,9 @@ impl Storage for MemoryStorage {
                 hit(answer);
                 return Answer::Hit;
             }
+        }
+        if self.observer.is_some() {
+            return Answer::Miss(Err(Refusal::Observed));
         }
         if let Some(hot) = &mut self.hot
             && !hot.count(key.hash)
@@ -438,6 +316,14 @@ impl Storage for MemoryStorage {
     fn write_lost(&mut self, write: Write, now: Duration) {
         self.drop_key(write.scope);
         self.leases.write_lost(write.scope, now + self.config.quarantine);
+    }
+
+    fn observer(&self) -> Option<&Observer> {
+        self.observer.as_deref()
+    }
+
+    fn observe(&mut self, observed: &Observed<'_>, now: Duration) -> Foreseen {
+        self.foresee(observed, now)
     }
 
     fn stats(&self) -> &Stats {

@@ -20,8 +20,8 @@ const FUNCTION_LINES_MAX: usize = 76;
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_800),
     // Four protocols: the last is DynamoDB (`filter/dynamodb`). Latencies and hot keys are counted
-    // where reads are decided.
-    ("cache", 15_600),
+    // where reads are decided. `storage/observe` forecasts what caching would answer.
+    ("cache", 16_800),
     ("content", 3_100),
     ("db", 9_400),
     ("edge-tls", 900),
@@ -33,7 +33,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("keyserver", 1_800),
     ("notation", 900),
     // The terminal that `enroute top` draws in; files of secrets are replaced durably.
-    ("platform", 2_700),
+    ("platform", 2_730),
     ("policy", 1_300),
     ("reactor", 1_300),
     ("state", 7_500),

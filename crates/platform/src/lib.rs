@@ -20,6 +20,7 @@
 //! | [`harden`] | keeps secrets in the memory of the process |
 //! | [`lock`] | a file that one process at a time may hold |
 //! | [`memory`] | memory budget of the process; data in transit ([`memory::transit`]) |
+//! | [`open_files`] | number of files that the process may have open |
 //! | [`pins`] | state of a data plane in a BPF file system, and its parameters in a file |
 //! | [`place`] | where a server is that may move |
 //! | [`private_file`] | files with secrets, refused where other users can read them |
@@ -44,6 +45,7 @@ pub mod governed;
 pub mod harden;
 pub mod lock;
 pub mod memory;
+pub mod open_files;
 pub mod pins;
 pub mod place;
 pub mod private_file;

@@ -60,6 +60,7 @@ fn cache(change: &Change<'_>) -> Rows {
             ),
         ),
     ];
+    rows.extend(forecast(change.now).map(|forecast| ("forecast", forecast)));
     let listeners = change.now["listeners"].as_array();
     rows.extend(listeners.into_iter().flatten().map(|listener| {
         let text = |name: &str| listener[name].as_str().unwrap_or_default().to_owned();
@@ -74,6 +75,18 @@ fn cache(change: &Change<'_>) -> Rows {
         ("bound", listener)
     }));
     rows
+}
+
+/// What caching would have answered since the start, if the cache only observes.
+fn forecast(stats: &Value) -> Option<String> {
+    let sizes = stats.pointer("/forecast/sizes")?.as_array()?;
+    // The size of the configuration is in the middle.
+    let around = sizes.iter().skip((sizes.len() / 2).saturating_sub(1)).take(3);
+    let ratio = |size: &Value| {
+        let [memory, ratio] = ["memory_bytes", "hit_ratio"].map(|name| size[name].as_f64());
+        Some(format!("{} with {}", percent(ratio?), bytes(memory?)))
+    };
+    Some(format!("hit ratio {}", around.filter_map(ratio).collect::<Vec<_>>().join(", ")))
 }
 
 fn hot_keys(stats: &Value) -> impl Iterator<Item = (&str, f64)> {

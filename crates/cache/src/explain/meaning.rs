@@ -32,6 +32,7 @@ pub(super) fn of(reason: WhyNot, fed: bool) -> &'static str {
         WhyNot::Unproven => "the origin has not reported the rights of the connection",
         WhyNot::Expiry => "the user may not run PTTL",
         WhyNot::Verified => "it was asked at the origin too, to compare the two (`verify`)",
+        WhyNot::Observed => "reads are only observed, and nothing is stored (`observe`)",
         WhyNot::PassThrough => "the TLS of the connection ends at the origin",
     }
 }

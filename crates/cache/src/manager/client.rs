@@ -118,6 +118,9 @@ impl<F: Filter> Session<F> {
                 self.parked = Some(now + self.config.coalesce_wait_max);
                 return false;
             }
+            Answer::Miss(Err(Refusal::Observed)) => {
+                self.observe(read, tag, original, ticket.is_some(), storage, now);
+            }
             Answer::Miss(granted) => {
                 let reason = granted
                     .as_ref()
@@ -205,6 +208,7 @@ impl<F: Filter> Session<F> {
                 grant = Some(granted);
             }
         }
+        let grant = self.granted(read, grant, (original, &mut None), storage, now);
         let fillable = self.prepare(read, grant, storage);
         self.fetch(read, fillable, tag, original, now);
     }
@@ -320,7 +324,7 @@ impl<F: Filter> Session<F> {
     }
 
     /// Expects the reply to the request that [`Filter::delimit`] has written, if any.
-    fn expect_end(&mut self, tag: Option<F::Tag>) {
+    pub(super) fn expect_end(&mut self, tag: Option<F::Tag>) {
         if let Some(tag) = tag {
             let end = Expected::new(tag, Action::Fence { known: true });
             self.expected.push_back(Expected { partial: self.passing, ..end });
@@ -355,6 +359,7 @@ impl From<Refusal> for WhyNot {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::NotHot => Self::NotHot,
+            Refusal::Observed => Self::Observed,
             Refusal::Closed(Closed::WritePending) => Self::WritePending,
             Refusal::Closed(Closed::Quarantine) => Self::Quarantine,
             // Another session fills it; for this read it is a miss.

@@ -31,6 +31,7 @@ impl<F: Filter> Session<F> {
             self.forward(original);
             return self.expect_read(tag, Action::Forward, now);
         };
+        let mut command = None;
         let mut merge = Merge::new(read.keys.len());
         let mut hits = 0;
         let mut missing = SmallVec::<[&[u8]; 8]>::new();
@@ -53,6 +54,7 @@ impl<F: Filter> Session<F> {
             };
             missing.push(key.bytes);
             let single = Read { key, variant, place: ("", "") };
+            let grant = self.granted(&single, grant, (original, &mut command), storage, now);
             let fillable = self.prepare(&single, grant, storage);
             let lease = fillable.and_then(|Fillable { lease, probe, probe_tag, .. }| {
                 let Some(probe_tag) = probe_tag else {

@@ -7,6 +7,7 @@
 mod check;
 mod client;
 mod many;
+mod observe;
 mod server;
 mod settle;
 mod splice;

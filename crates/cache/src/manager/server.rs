@@ -157,6 +157,11 @@ impl<F: Filter> Session<F> {
             | Action::Confirmed(_)
             | Action::Local(_)
             | Action::Stream => {}
+            Action::Foreseen(hit) => {
+                if let Some((observer, asked_at)) = storage.observer().zip(asked_at) {
+                    observer.took(hit, now.saturating_sub(asked_at));
+                }
+            }
             Action::Hush(hush) => return self.hush(hush, tag, whole),
             Action::Observe => {
                 self.filter.observe(tag, whole, &mut self.standing);
@@ -341,9 +346,11 @@ impl<T> Expected<T> {
         let plain = self.writes.is_empty() && self.ends == Ends::Nothing;
         let (passes, capture) = match &self.action {
             Action::Forward if !plain => (true, Capture::Head),
-            Action::Forward | Action::Confirmed(_) | Action::Stream | Action::Local(_) => {
-                (true, Capture::Never)
-            }
+            Action::Forward
+            | Action::Foreseen(_)
+            | Action::Confirmed(_)
+            | Action::Stream
+            | Action::Local(_) => (true, Capture::Never),
             Action::Fill(_) | Action::State(_) => (true, Capture::IfSmall),
             Action::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
             Action::Merge(_) => (false, Capture::Splice),

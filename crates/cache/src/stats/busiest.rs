@@ -4,13 +4,13 @@
 //! replaces the key with the lowest count and continues from that count, which is the most by which
 //! its own can be too high. Counts halve every [`HALF_LIFE`].
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::Counter;
-use crate::key::Key;
+use crate::key::{Key, Shown};
 
 /// One read in this number is sampled, on average.
 const SAMPLED: u64 = 32;
@@ -19,6 +19,9 @@ const KEYS_MAX: usize = 32;
 /// Longest part of a key's name that is kept.
 const NAME_BYTES_MAX: usize = 96;
 const HALF_LIFE: Duration = Duration::from_secs(5);
+/// Maximum number of keys that are shown, and the smallest share of one.
+const SHOWN_MAX: usize = 10;
+const SHARE_MIN: f64 = 0.005;
 
 /// The keys that one worker is asked for most.
 #[derive(Debug, Default)]
@@ -39,15 +42,15 @@ struct Table {
 
 /// A key that is read often.
 #[derive(Debug, Clone)]
-pub struct Busy {
+struct Busy {
     hash: u64,
     /// Its name, cut after 96 bytes; before it the collection, if the protocol has collections.
-    pub name: SmallVec<[u8; 32]>,
+    name: SmallVec<[u8; 32]>,
     count: f64,
     /// The most by which `count` is too high.
     excess: f64,
     /// Share of the reads, at least.
-    pub share: f64,
+    share: f64,
 }
 
 impl Busiest {
@@ -66,18 +69,36 @@ impl Busiest {
     }
 
     /// The keys with their shares of the reads, in no order.
-    #[must_use]
-    pub fn keys(&self) -> Vec<Busy> {
+    fn keys(&self) -> Vec<Busy> {
         let table = self.table.lock();
         let share = |key: &Busy| (key.count - key.excess) / table.reads.max(1.0);
         table.keys.iter().map(|key| Busy { share: share(key), ..key.clone() }).collect()
     }
 
     /// Number of reads that the shares refer to.
-    #[must_use]
-    pub fn weight(&self) -> f64 {
+    fn weight(&self) -> f64 {
         self.table.lock().reads
     }
+}
+
+/// The keys that all workers are asked for most, escaped, with their shares of the reads, most
+/// first; at most ten.
+#[must_use]
+pub fn most_read<'a>(workers: impl Iterator<Item = &'a Busiest>) -> Vec<(String, f64)> {
+    let mut reads = 0.0;
+    let mut shares = BTreeMap::<_, f64>::new();
+    for busiest in workers {
+        let weight = busiest.weight();
+        reads += weight;
+        for key in busiest.keys() {
+            *shares.entry(key.name).or_default() += key.share * weight;
+        }
+    }
+    let shares = shares.into_iter().map(|(name, share)| (name, share / reads));
+    let mut keys: Vec<_> = shares.filter(|(_, share)| *share >= SHARE_MIN).collect();
+    keys.sort_by(|one, other| other.1.total_cmp(&one.1));
+    keys.truncate(SHOWN_MAX);
+    keys.into_iter().map(|(name, share)| (Shown(&name).to_string(), share)).collect()
 }
 
 impl Table {

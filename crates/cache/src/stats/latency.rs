@@ -69,7 +69,15 @@ impl Spread {
         all.map(|(bucket, count)| (upper_ns(bucket) as f64 / 1e9, *count)).collect()
     }
 
-    /// The same in buckets that are the same whatever was counted, two for each doubling.
+    /// The median and the 99th percentile, in seconds; `None` without requests.
+    #[must_use]
+    pub fn percentiles(&self) -> [Option<f64>; 2] {
+        let buckets = self.buckets();
+        let weights: Vec<_> = buckets.iter().map(|&(upper, count)| (upper, count as f64)).collect();
+        [0.5, 0.99].map(|share| quantile(&weights, share))
+    }
+
+    /// [`Self::buckets`] that are the same whatever was counted, two for each doubling.
     #[must_use]
     pub fn coarse_buckets(&self) -> Vec<(f64, u64)> {
         let coarse = self.counts.chunks(PER_DOUBLING / 2).enumerate();

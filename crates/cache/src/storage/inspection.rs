@@ -42,10 +42,11 @@ impl MemoryStorage {
     /// What is held under `key` now.
     #[must_use]
     pub fn inspect(&self, key: Key<'_>, now: Duration) -> Inspection {
-        let cold = self.hot.as_ref().is_some_and(|hot| !hot.would_be(key.hash));
+        let cold = self.hot.as_ref().filter(|hot| !hot.would_be(key.hash));
+        let cold = cold.map(|_| Refusal::NotHot);
         let closed = self.leases.closed(key).map(Refusal::Closed);
         let mut inspection = Inspection {
-            refusal: closed.or(cold.then_some(Refusal::NotHot)),
+            refusal: self.observer.as_ref().map(|_| Refusal::Observed).or(closed).or(cold),
             filling: self.leases.is_filling(key),
             stored: Vec::new(),
             leaves_at: None,

@@ -17,12 +17,16 @@ use crate::{
     key::{Key, Sent},
     lease::{Character, Lease, Outcome, Ticket},
     stats::{NotFilled, Stats},
-    storage::{Answer, Config, Given, MemoryStorage, Question, Storage, Write},
+    storage::{
+        Answer, Config, Given, MemoryStorage, Question, Storage, Write,
+        observe::{Foreseen, Observed, Observer},
+    },
 };
 
 /// All of storage.
 pub struct Shards {
     shards: Box<[Mutex<MemoryStorage>]>,
+    observer: Option<Arc<Observer>>,
     /// Configured limits.
     limits: Mutex<StorageLimits>,
     quarantine: Duration,
@@ -69,15 +73,18 @@ impl Shards {
         let large = memory.items_max >= ITEMS_FOR_SHARDS && memory.bytes_max >= BYTES_FOR_SHARDS;
         let count = if large { SHARDS_MAX } else { 1 };
         let limits = StorageLimits { items_max: memory.items_max, bytes_max: memory.bytes_max };
+        let observer = Observer::of(config);
         let shard = |index: usize| {
             let mut each = config.clone();
             let share = limits.share(index, count);
             (each.memory.items_max, each.memory.bytes_max) = (share.items_max, share.bytes_max);
-            Mutex::new(MemoryStorage::new(each, seed ^ index as u64))
+            let observer = observer.clone();
+            Mutex::new(MemoryStorage::observed_by(observer, each, seed ^ index as u64))
         };
         let quarantine = config.quarantine;
         Self {
             shards: (0..count).map(shard).collect(),
+            observer,
             limits: Mutex::new(limits),
             quarantine,
             granted_bytes: AtomicUsize::new(usize::MAX),
@@ -142,6 +149,11 @@ impl Shards {
         for shard in &self.shards {
             shard.lock().clear();
         }
+    }
+
+    /// What observes reads, if they are only observed.
+    pub fn observer(&self) -> Option<&Observer> {
+        self.observer.as_deref()
     }
 
     /// Memory statistics, summed over all shards.
@@ -266,6 +278,14 @@ impl Storage for Handle {
 
     fn write_lost(&mut self, write: Write, now: Duration) {
         self.for_each_of(write, |shard, write| shard.write_lost(write, now));
+    }
+
+    fn observer(&self) -> Option<&Observer> {
+        self.shards.observer()
+    }
+
+    fn observe(&mut self, observed: &Observed<'_>, now: Duration) -> Foreseen {
+        self.with(observed.question.key.hash, |shard| shard.observe(observed, now))
     }
 
     fn stats(&self) -> &Stats {

@@ -142,8 +142,16 @@ impl<S: Speech> Connections<S> {
 }
 
 /// Steps that may use the output of the step before.
-const GO_WITH_THE_STEP_BEFORE: [&str; 7] =
-    ["to-origin", "to-client", "config", "stats", "waits", "breaks", "origin-connected"];
+const GO_WITH_THE_STEP_BEFORE: [&str; 8] = [
+    "to-origin",
+    "to-client",
+    "config",
+    "stats",
+    "foreseen",
+    "waits",
+    "breaks",
+    "origin-connected",
+];
 
 impl<S: Speech> Play<S> {
     fn step(&mut self, step: &str) {
@@ -173,6 +181,7 @@ impl<S: Speech> Play<S> {
                 self.pass(Duration::from_secs(seconds.parse().expect("time +5s")));
             }
             "stats" => self.stats(rest),
+            "foreseen" => self.foreseen(rest),
             "proceeds" => self.proceeds(number),
             "breaks" => self.breaks(rest),
             "origin-lost" => self.loses_origin(number, Loss::Broken, rest),
@@ -354,6 +363,18 @@ impl<S: Speech> Play<S> {
         let expected: BTreeMap<String, u64> = expected.filter(|(_, count)| *count > 0).collect();
         assert_eq!(since, expected, "{}", self.place);
         self.counted = now;
+    }
+
+    /// Compares the reads of a command and a prefix, and those that caching would have answered.
+    fn foreseen(&self, expected: &str) {
+        let words: Vec<_> = expected.split_whitespace().collect();
+        let [command, prefix, reads, hits] = words[..] else { panic!("{}", self.place) };
+        let forecast = self.storage.observer().expect("observe=on").forecast(0);
+        let prefix = prefix.trim_start_matches('-').as_bytes();
+        let mut groups = forecast.groups.iter();
+        let group = groups.find(|group| group.command == command && *group.prefix == *prefix);
+        let found = group.map(|group| (group.reads.to_string(), group.hits.to_string()));
+        assert_eq!(found, Some((reads.to_owned(), hits.to_owned())), "{}", self.place);
     }
 
     fn end(&mut self) {

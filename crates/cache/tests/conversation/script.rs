@@ -34,7 +34,8 @@ impl Config {
             Some("on-write") => Population::OnWrite,
             Some(other) => panic!("population={other}"),
         };
-        let mut config = storage::Config { population, ..storage::Config::default() };
+        let observe = self.word("observe") == Some("on");
+        let mut config = storage::Config { population, observe, ..storage::Config::default() };
         if let Some(bytes) = self.number("value-bytes-max") {
             config.memory.value_bytes_max = bytes;
         }

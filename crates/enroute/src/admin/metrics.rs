@@ -1,5 +1,7 @@
 //! The statistics of the cache as metrics.
 
+use cache::key::Shown;
+use cache::storage::observe::{Forecast, Group};
 use endpoint::{Exposition, Samples, Value};
 
 use super::{
@@ -23,6 +25,9 @@ pub fn exposition(statistics: &Statistics) -> String {
     text.counter("refused_logins", help).value(statistics.refused_logins);
     storage(&mut text, &statistics.storage);
     listeners(&mut text, &statistics.listeners);
+    if let Some(of) = &statistics.forecast {
+        forecast(&mut text, of);
+    }
     if let Some(bytes) = statistics.process.resident_bytes {
         text.gauge("resident_memory_bytes", "Resident memory of the process.").value(bytes);
     }
@@ -111,4 +116,24 @@ fn listeners(text: &mut Exposition, listeners: &[Listener]) {
     each(text.gauge("staleness_bound_seconds", help), |listener| {
         listener.staleness_bound_seconds.into()
     });
+}
+
+fn forecast(text: &mut Exposition, forecast: &Forecast) {
+    let help = "Share of all reads that storage of this size would have answered.";
+    let mut ratios = text.gauge("forecast_hit_ratio", help);
+    for size in &forecast.sizes {
+        let memory = size.memory_bytes.to_string();
+        ratios.labelled(&[("memory_bytes", &memory)], size.hit_ratio);
+    }
+    for (name, help, value) in [
+        ("forecast_reads", "Observed reads by key.", (|of| of.reads) as fn(&Group) -> f64),
+        ("forecast_hits", "Those that storage would have answered.", |of| of.hits),
+        ("forecast_hit_bytes", "Bytes of these answers.", |of| of.bytes),
+    ] {
+        let mut samples = text.gauge(name, help);
+        for group in &forecast.groups {
+            let prefix = Shown(&group.prefix).to_string();
+            samples.labelled(&[("command", group.command), ("prefix", &prefix)], value(group));
+        }
+    }
 }

@@ -5,19 +5,16 @@ use cache::{
     key::Shown,
     stats::{
         self, Counter, NotFilled, WhyNot,
-        latency::{Latencies, Spread, quantile},
+        busiest::most_read,
+        latency::{Latencies, Spread},
     },
+    storage::observe::Forecast,
 };
-use std::collections::BTreeMap;
-
 use platform::memory::resident_bytes;
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::{Value, json};
 
 use crate::runtime::{Cause, Shared, StorageLimits};
-
-/// Number of keys that are shown at most, and the smallest share of one.
-const HOT_KEYS_MAX: usize = 10;
-const HOT_SHARE_MIN: f64 = 0.005;
 
 /// Counters since the start, and current sizes. All sizes are bytes.
 #[derive(Debug, Clone, Serialize)]
@@ -40,6 +37,9 @@ pub struct Statistics {
     pub storage: Storage,
     /// Every listener, in the order of the configuration.
     pub listeners: Vec<Listener>,
+    /// What caching would have answered; absent unless reads are only observed.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "forecast")]
+    pub forecast: Option<Forecast>,
     /// The process.
     pub process: Process,
 }
@@ -226,7 +226,10 @@ impl Statistics {
                 why_not: ByReason(why_not.into()),
                 hit_latency: all.latency(|stats| &stats.hit_latency),
                 miss_latency: all.latency(|stats| &stats.miss_latency),
-                hot_keys: all.hot_keys(),
+                hot_keys: most_read(shared.stats.iter().map(|stats| &stats.busiest))
+                    .into_iter()
+                    .map(|(key, share)| HotKey { key, share })
+                    .collect(),
             },
             fills: Fills {
                 filled: all.of(|stats| &stats.fills),
@@ -255,6 +258,7 @@ impl Statistics {
                 removals: memory.removals,
             },
             listeners: shared.listeners.iter().map(|listener| Listener::of(listener)).collect(),
+            forecast: shared.forecast(),
             process: Process { resident_bytes: resident_bytes() },
         }
     }
@@ -289,16 +293,9 @@ impl From<&Cause> for QuarantineCause {
 
 impl From<Spread> for Latency {
     fn from(spread: Spread) -> Self {
-        let buckets = spread.buckets();
-        let weights: Vec<_> = buckets.iter().map(|&(upper, count)| (upper, count as f64)).collect();
-        Self {
-            count: spread.count(),
-            sum: spread.seconds,
-            p50: quantile(&weights, 0.5),
-            p99: quantile(&weights, 0.99),
-            coarse_buckets: spread.coarse_buckets(),
-            buckets,
-        }
+        let [p50, p99] = spread.percentiles();
+        let (count, sum, buckets) = (spread.count(), spread.seconds, spread.buckets());
+        Self { count, sum, p50, p99, coarse_buckets: spread.coarse_buckets(), buckets }
     }
 }
 
@@ -315,24 +312,31 @@ impl Sum<'_> {
         self.0.stats.iter().for_each(|stats| latencies(stats).add_to(&mut sum));
         sum.into()
     }
+}
 
-    fn hot_keys(&self) -> Vec<HotKey> {
-        let mut reads = 0.0;
-        let mut shares = BTreeMap::<_, f64>::new();
-        for busiest in self.0.stats.iter().map(|stats| &stats.busiest) {
-            let weight = busiest.weight();
-            reads += weight;
-            for key in busiest.keys() {
-                *shares.entry(key.name).or_default() += key.share * weight;
-            }
-        }
-        let mut keys: Vec<_> = shares
-            .into_iter()
-            .map(|(name, share)| HotKey { key: Shown(&name).to_string(), share: share / reads })
-            .filter(|key| key.share >= HOT_SHARE_MIN)
-            .collect();
-        keys.sort_by(|one, other| other.share.total_cmp(&one.share));
-        keys.truncate(HOT_KEYS_MAX);
-        keys
-    }
+fn forecast<S: Serializer>(of: &Option<Forecast>, to: S) -> Result<S::Ok, S::Error> {
+    let Some(forecast) = of else { return to.serialize_none() };
+    let sizes = forecast.sizes.iter().map(|size| {
+        json!({
+            "memory_bytes": size.memory_bytes, "items_max": size.items_max,
+            "hit_ratio": size.hit_ratio, "held_bytes": size.held_bytes,
+            "held_items": size.held_items,
+        })
+    });
+    let groups = forecast.groups.iter().map(|group| {
+        let [p50, p99] = group.latency.percentiles();
+        json!({
+            "command": group.command, "prefix": Shown(&group.prefix).to_string(),
+            "reads": group.reads, "hits": group.hits, "bytes": group.bytes, "p50": p50, "p99": p99,
+        })
+    });
+    json!({
+        "reads": forecast.reads, "reads_by_key": forecast.reads_by_key,
+        "keys_sampled": forecast.keys_sampled, "bytes": forecast.bytes,
+        "hit_ratio": forecast.configured().hit_ratio,
+        "enough_memory_bytes": forecast.curve().enough_bytes(),
+        "latency": Latency::from(forecast.latency.clone()),
+        "sizes": sizes.collect::<Value>(), "groups": groups.collect::<Value>(),
+    })
+    .serialize(to)
 }

@@ -3,9 +3,9 @@
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
 use anyhow::bail;
-use cache::stats::{NotFilled, WhyNot};
+use cache::stats::line;
 use clap::{Args, builder::RangedU64ValueParser};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use platform::open_files;
 
 mod tls;
 
@@ -35,6 +35,10 @@ EXAMPLES:
 
   One hit in a hundred is asked at the origin too, and compared with what is stored:
     enroute cache --listen redis://127.0.0.1:6380 --origin redis://db.example:6379 --verify 1%
+
+  What would caching gain? Serves nothing from storage; prints a forecast every minute:
+    enroute cache --listen redis://127.0.0.1:6380 --origin redis://db.example:6379 --observe \
+      --statistics 1min
 
   Several listeners and all options, from a configuration file; check the file first:
     enroute config check enroute.toml
@@ -125,6 +129,11 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SHARE")]
     verify: Option<Share>,
 
+    /// Observe only: forward everything, store nothing, and forecast what caching would answer, by
+    /// memory size, command and key prefix; printed at the end and with --statistics
+    #[arg(long)]
+    observe: bool,
+
     /// Number of worker threads, 1 to 1024 [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = super::threads())]
     workers: Option<usize>,
@@ -170,6 +179,7 @@ impl Arguments {
         storage.replacement = self.replacement.or(storage.replacement);
         storage.population = self.population.or(storage.population);
         storage.verify = self.verify.or(storage.verify);
+        storage.observe |= self.observe;
         document.admin = match (self.admin, document.admin) {
             (Some(listen), written) => {
                 let names = written.map(|written| written.names).unwrap_or_default();
@@ -188,12 +198,16 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = arguments.document()?;
     let end = EndSignal::listen()?;
-    raise_open_files();
+    open_files::raise();
     let admin = Admin::listen(document.admin.as_ref())?;
     let runtime = Runtime::start(document.setup()?)?;
     for listener in &runtime.shared().listeners {
         let tls = if listener.origin.tls().is_some() { " (TLS)" } else { "" };
         eprintln!("{} -> {}{tls}", listener.url(), listener.origin);
+        if runtime.shared().shards.observer().is_some() {
+            eprintln!("{}: reads are only observed: nothing is stored", listener.url());
+            continue;
+        }
         let bound = listener.staleness_bound();
         let why = match (&listener.feed, &listener.protocol) {
             (Some(_), _) => "feed; while it is down, nothing is cached",
@@ -222,69 +236,21 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     runtime.stop();
     // Last, so that monitoring sees the drain.
     drop(admin);
-    if period.is_some() {
+    if period.is_some() || shared.shards.observer().is_some() {
         print_statistics(&shared);
     }
     Ok(())
 }
 
-/// Lets the process open as many files as the system allows: each client takes two, and the initial
-/// soft limit is low.
-pub(super) fn raise_open_files() {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    if let Err(error) = raised {
-        tracing::warn!(
-            "cannot raise the limit of open files to its maximum: {error}; set LimitNOFILE or \
-             `ulimit -n`"
-        );
-    }
-}
-
-/// One line: hits, misses by reason, stored items.
+/// One line: hits, misses by reason, stored items; then the forecast, if reads are only observed.
 #[allow(clippy::print_stdout, reason = "statistics were asked for on standard output")]
 fn print_statistics(shared: &Shared) {
-    let sum = |count: &dyn Fn(&cache::stats::Stats) -> u64| -> u64 {
-        shared.stats.iter().map(|stats| count(stats)).sum()
-    };
-    let hits = sum(&|stats| stats.hits.value());
-    let misses = sum(&cache::stats::Stats::misses);
-    let memory = shared.shards.memory();
-    let ratio = hits as f64 / ((hits + misses).max(1)) as f64;
-    let mut line = format!(
-        "hits={hits} misses={misses} hit-ratio={ratio:.3} items={} bytes={} connections={}",
-        memory.items,
-        memory.accounted_bytes,
-        shared.connections()
-    );
-    for reason in WhyNot::ALL {
-        let count = sum(&|stats| stats.why_not[reason as usize].value());
-        if count > 0 {
-            line.push_str(&format!(" why-not.{}={count}", reason.name()));
-        }
+    let causes = shared.listeners.iter().flat_map(|listener| listener.origin.quarantine_causes());
+    let causes = causes.map(|Cause { client, command, writes, .. }| {
+        format!("quarantined-by.{command}@{client}={writes}")
+    });
+    println!("{}", line(&shared.stats, &shared.shards.memory(), shared.connections(), causes));
+    if let Some(forecast) = shared.forecast() {
+        print!("{forecast}");
     }
-    for listener in &shared.listeners {
-        for cause in listener.origin.quarantine_causes() {
-            let Cause { client, command, writes, .. } = cause;
-            line.push_str(&format!(" quarantined-by.{command}@{client}={writes}"));
-        }
-    }
-    for reason in NotFilled::ALL {
-        let count = sum(&|stats| stats.not_filled[reason as usize].value());
-        if count > 0 {
-            line.push_str(&format!(" not-filled.{}={count}", reason.name()));
-        }
-    }
-    for (name, count) in [
-        ("verified", sum(&|stats| stats.verified.value())),
-        ("differed", sum(&|stats| stats.differed.value())),
-        ("writes-lost", sum(&|stats| stats.writes_lost.value())),
-        ("refused-frames", sum(&|stats| stats.refused_frames.value())),
-        ("refused-logins", sum(&|stats| stats.refused_logins.value())),
-    ] {
-        if count > 0 {
-            line.push_str(&format!(" {name}={count}"));
-        }
-    }
-    println!("{line}");
 }

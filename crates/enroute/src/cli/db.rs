@@ -23,7 +23,6 @@ use platform::{private_file, tls};
 
 use super::{
     admin::Admin,
-    cache::raise_open_files,
     signal::{EndSignal, on_hangup},
 };
 use crate::{
@@ -316,7 +315,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Some(Command::Orchestrator(asked)) => return orchestrator::run(asked),
     }
     let end = EndSignal::listen()?;
-    raise_open_files();
+    platform::open_files::raise();
     let document = arguments.admin.map(|listen| AdminDocument { listen, names: Vec::new() });
     let admin = Admin::listen(document.as_ref())?;
     let mut database = Database::start(arguments.setup()?)?;

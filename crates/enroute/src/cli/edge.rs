@@ -69,7 +69,7 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
     use crate::edge::Edge;
 
     let end = EndSignal::listen()?;
-    cache::raise_open_files();
+    platform::open_files::raise();
     let admin = Admin::listen(document.admin.as_ref())?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let drain = document.drain_timeout.map(crate::config::Time::duration);

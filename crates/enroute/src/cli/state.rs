@@ -115,7 +115,7 @@ struct Relocation {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // A connection for each node at the least.
-    super::cache::raise_open_files();
+    platform::open_files::raise();
     match &arguments.command {
         Command::Agent(arguments) => agent::run(arguments),
         Command::Placer(arguments) => placer::run(arguments),

@@ -22,7 +22,7 @@ impl Document {
         names.retain(|name| !["storage", "limits", "listeners"].contains(&name.as_str()));
         names.extend(differing!("[storage] ", &self.storage, &other.storage, StorageDocument:
             capacity memory value_max ttl authorization_lease replacement population
-            hot_threshold hot_period quarantine verify));
+            hot_threshold hot_period quarantine verify observe));
         names.extend(differing!("[limits] ", &self.limits, &other.limits, LimitsDocument:
             connections_max pipeline_max buffered_bytes_max frame_bytes_max coalesce_wait_max
             connect_timeout));

@@ -79,6 +79,8 @@ pub struct StorageDocument {
     pub quarantine: Option<Time>,
     /// Share of the hits that are asked at the origin too, and compared; default: none.
     pub verify: Option<Share>,
+    /// Forward everything, store nothing, and forecast what caching would answer.
+    pub observe: bool,
 }
 
 /// Limits for one client.

@@ -100,6 +100,7 @@ impl Document {
             population,
             quarantine: written.quarantine.map_or(default.quarantine, Time::duration),
             hot_period: written.hot_period.map_or(default.hot_period, Time::duration),
+            observe: written.observe,
         }
     }
 

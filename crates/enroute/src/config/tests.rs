@@ -29,6 +29,7 @@ fn the_guide_shows_every_option() {
         hot_period,
         quarantine,
         verify,
+        observe,
     } = storage;
     let LimitsDocument {
         connections_max,
@@ -41,7 +42,7 @@ fn the_guide_shows_every_option() {
     assert!(workers.is_some() && drain_timeout.is_some() && admin.is_some());
     assert!(capacity.is_some() && memory.is_some() && value_max.is_some() && ttl.is_some());
     assert!(replacement.is_some() && population.is_some() && quarantine.is_some());
-    assert!(verify.is_some());
+    assert!(verify.is_some() && !observe);
     assert!(authorization_lease.is_some() && hot_threshold.is_some() && hot_period.is_some());
     assert!(connections_max.is_some() && pipeline_max.is_some() && buffered_bytes_max.is_some());
     assert!(frame_bytes_max.is_some() && coalesce_wait_max.is_some() && connect_timeout.is_some());
@@ -72,6 +73,7 @@ fn the_guide_shows_every_option() {
         ca.is_some() && cert.is_some() && key.is_some() && name.is_some()
     }));
     let defaults = [
+        "observe = false",
         "pass_through = true",
         "transparent = false",
         "scripts = \"everything\"",

@@ -91,6 +91,12 @@ impl Shared {
         self.stats.get(self.post.len())
     }
 
+    /// What caching would have answered, if reads are only observed.
+    pub fn forecast(&self) -> Option<storage::observe::Forecast> {
+        let reads = || self.stats.iter().map(|stats| stats.misses()).sum();
+        self.shards.observer().map(|observer| observer.forecast(reads()))
+    }
+
     /// Connections being served.
     pub fn connections(&self) -> usize {
         self.listeners.iter().map(|listener| listener.connections()).sum()
