@@ -31,6 +31,7 @@ mod number;
 mod outcome;
 pub mod output;
 pub mod parameters;
+pub mod rdb;
 mod reply;
 pub mod row;
 pub mod server;
