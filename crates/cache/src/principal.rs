@@ -9,6 +9,9 @@
 //! Writes are held back until a connection is known to be logged in (see [`crate::session`]); if it
 //! is not, the request passes and touches no shared state.
 //!
+//! DynamoDB has no such check: each request proves its access key by a signature, which its filter
+//! verifies, and which makes the principal until the next request.
+//!
 //! Decision: `docs/decisions/0116-authorization.md`.
 
 use std::{fmt, time::Duration};
@@ -31,7 +34,8 @@ pub enum Proof<'a> {
         /// right depends on which other keys the same command reads.
         combines: bool,
     },
-    /// The connection is logged in under this name, and the origin does not report the rights.
+    /// The connection is logged in under this name, or the request signed with this access key, and
+    /// the origin does not report the rights.
     Name(&'a [u8]),
 }
 

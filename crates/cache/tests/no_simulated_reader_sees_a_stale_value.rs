@@ -6,6 +6,8 @@
 
 #[path = "conversation/bson.rs"]
 mod bson;
+#[path = "simulation/dynamodb.rs"]
+mod dynamodb;
 #[path = "simulation/memcached.rs"]
 mod memcached;
 #[path = "simulation/mongodb.rs"]
@@ -42,6 +44,11 @@ fn mongodb() {
 #[test]
 fn memcached() {
     run::<memcached::Memcached>();
+}
+
+#[test]
+fn dynamodb() {
+    run::<dynamodb::DynamoDb>();
 }
 
 #[test]

@@ -22,6 +22,7 @@ const NUMBERS: &[(&str, &str, &str, &str)] = &[
     (BOUNDS, "they are asked every second |", "crates/cache/src/monitor.rs", "poll_interval: Duration::from_secs(1),"),
     (BOUNDS, "before MongoDB 4.4 are asked each second |", "crates/cache/src/monitor.rs", "poll_interval: Duration::from_secs(1),"),
     (BOUNDS, "the cache subtracts two |", "crates/cache/src/filter/memcache/flush.rs", "CLOCK: Duration = Duration::from_secs(2);"),
+    (BOUNDS, "the reply is not stored within 2 s of a write", "crates/cache/src/filter/dynamodb/tables.rs", "SETTLES: Duration = Duration::from_secs(2);"),
     (CONFIGURATION, "the limit is 16 KiB instead of 1 MiB", "crates/cache/src/session/config.rs", "stranger_held_bytes_max: 16 << 10,"),
     // Key server.
     (BOUNDS, "those of the last second | lines are written before the answer", "crates/enroute/src/keyserver/audit.rs", "SYNC_EVERY: Duration = Duration::from_secs(1);"),

@@ -19,9 +19,10 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_800),
-    // Four protocols: the last is DynamoDB (`filter/dynamodb`). Latencies and hot keys are counted
-    // where reads are decided. `storage/observe` forecasts what caching would answer.
-    ("cache", 16_800),
+    // Four protocols: the last is DynamoDB (`filter/dynamodb`), with an item cache. Latencies and
+    // hot keys are counted where reads are decided. `storage/observe` forecasts what caching would
+    // answer.
+    ("cache", 17_250),
     ("content", 3_100),
     // The last is the codec of RDB files (`rdb`).
     ("db", 9_950),

@@ -31,8 +31,7 @@ pub use described::Described;
 pub use greeting::{Form, Greetings};
 pub use reply::{Cut, Hush, Kept, Probed, Reply};
 
-/// Maximum number of bytes of a write's reply that are kept; a reply that proves a refusal is
-/// shorter.
+/// Bytes of a write's reply that are kept; a reply that proves a refusal is shorter.
 pub const VERDICT_BYTES: usize = 4 << 10;
 
 /// Buffer for data that a filter constructs from a request: canonical keys, variants.
@@ -143,15 +142,16 @@ pub struct Read<'a> {
     pub key: Key<'a>,
     /// Selects one of the key's answers: the command, its options, the user.
     pub variant: &'a [u8],
-    /// Database and collection by name, for a probe.
+    /// Database and collection by name, for a probe; a table alone, or nothing.
     pub place: (&'a str, &'a str),
 }
 
 impl Read<'_> {
-    /// What the patterns of rules are matched with: `database.collection`, or the key.
+    /// What the patterns of rules are matched with: `database.collection`, the table, or the key.
     pub(crate) fn subject(&self) -> Cow<'_, [u8]> {
         match self.place {
             ("", "") => Cow::Borrowed(self.key.bytes),
+            (table, "") => Cow::Borrowed(table.as_bytes()),
             (database, collection) => Cow::Owned(format!("{database}.{collection}").into_bytes()),
         }
     }
@@ -428,8 +428,8 @@ pub trait Filter: Described {
         reply: &'a [u8],
     ) -> Option<Vec<&'a [u8]>>;
 
-    /// Returns, for a reply that begins with `beginning`, the number of answers in it and the
-    /// number of bytes before the first; `None` if it does not contain several answers.
+    /// Returns the number of answers in a reply that begins with `beginning`, and of bytes before
+    /// the first; `None` if it does not contain several answers.
     fn elements(&self, _tag: &Self::Tag, _beginning: &[u8]) -> Option<(usize, usize)> {
         None
     }

@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use cache::{
     Session, Side,
-    filter::{Filter, memcache, mongo, resp},
+    filter::{Filter, dynamodb, memcache, mongo, resp},
     lease::Ticket,
     session,
     storage::{self, MemoryStorage},
@@ -31,6 +31,12 @@ pub(crate) fn exercise(input: &[u8]) {
             let mut storage = storage();
             let settings = memcache_settings();
             hold(memcache::Memcache::new(Arc::new(settings)), conversation, &mut storage);
+            rest(&mut storage);
+        }
+        Some((3, conversation)) => {
+            let mut storage = storage();
+            let settings = dynamodb_settings();
+            hold(dynamodb::DynamoDb::new(Arc::new(settings)), conversation, &mut storage);
             rest(&mut storage);
         }
         Some((_, conversation)) => {
@@ -163,6 +169,18 @@ fn resp_settings() -> resp::Settings {
 fn memcache_settings() -> memcache::Settings {
     let limits = wire::memcache::Limits { line_bytes_max: 300, value_bytes_max: 4_000 };
     memcache::Settings { limits, ..memcache::Settings::default() }
+}
+
+fn dynamodb_settings() -> dynamodb::Settings {
+    const KEYS: &str = "[a]\naws_access_key_id = A\naws_secret_access_key = secret of A\n\
+                        [b]\naws_access_key_id = B\naws_secret_access_key = secret of B\n";
+    dynamodb::Settings {
+        limits: wire::http1::Limits { head_bytes_max: 1_000, body_bytes_max: 4_000 },
+        credentials: Arc::new(wire::sigv4::Credentials::parse(KEYS).expect("valid")),
+        // When the requests of the corpus were signed.
+        clock: Duration::from_secs(1_440_938_160),
+        ..dynamodb::Settings::default()
+    }
 }
 
 fn mongo_settings() -> mongo::Settings {

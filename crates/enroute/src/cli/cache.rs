@@ -106,7 +106,7 @@ pub(super) struct Arguments {
     population: Option<Population>,
 
     /// Store only keys that match: `database.collection` for MongoDB, the key for Redis and
-    /// memcached; `*` and `?` are wildcards. Repeatable [default: all]
+    /// memcached, the table for DynamoDB; `*` and `?` are wildcards. Repeatable [default: all]
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
 
@@ -119,6 +119,12 @@ pub(super) struct Arguments {
     /// password can be set only in --config
     #[arg(long, requires = "listen")]
     feed: bool,
+
+    /// File of the access keys of DynamoDB clients, in the form of ~/.aws/credentials: only
+    /// requests that one of them has signed are answered from storage. No other user may read it
+    /// [default: the key in AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, if set]
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    credentials_file: Option<PathBuf>,
 
     #[command(flatten)]
     tls: tls::Arguments,
@@ -161,6 +167,7 @@ impl Arguments {
                     include: self.include.clone(),
                     exclude: self.exclude.clone(),
                     feed: self.feed.then(FeedDocument::default),
+                    credentials_file: self.credentials_file.clone(),
                     tls: self.tls.clients(),
                     origin_tls: self.tls.origin(),
                     ..ListenerDocument::new(listen.clone(), origin.clone())
@@ -212,7 +219,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let why = match (&listener.feed, &listener.protocol) {
             (Some(_), _) => "feed; while it is down, nothing is cached",
             (None, Protocol::Memcache(_)) => "no feed: the bound is `ttl`; UDP is not served",
-            (None, Protocol::DynamoDb(_)) => "a DynamoDB listener forwards, and stores nothing",
+            (None, Protocol::DynamoDb(settings)) => settings.bound_by(),
             (None, _) => "no feed: the bound is `ttl`",
         };
         eprintln!(

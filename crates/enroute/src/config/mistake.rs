@@ -158,6 +158,10 @@ impl ListenerDocument {
                 "feed",
                 "`feed` cannot be combined with `cluster`: a feed covers one node only",
             ),
+            Scheme::Mongodb | Scheme::Redis if self.credentials_file.is_some() => mistake(
+                "credentials_file",
+                "`credentials_file` is for DynamoDB listeners only; remove it",
+            ),
             Scheme::Redis if !self.unique_fields.is_empty() => {
                 mistake("unique_fields", "`unique_fields` is for MongoDB listeners only; remove it")
             }
@@ -210,6 +214,7 @@ impl ListenerDocument {
             ("unique_fields", !self.unique_fields.is_empty()),
             ("scripts", self.scripts != Scripts::default()),
             ("unknown_expiry", self.unknown_expiry != UnknownExpiry::default()),
+            ("credentials_file", is_plain && self.credentials_file.is_some()),
         ];
         options.into_iter().find_map(|(option, is_set)| is_set.then_some(option))
     }

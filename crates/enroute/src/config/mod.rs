@@ -128,7 +128,7 @@ pub struct ListenerDocument {
     /// is the original destination of each diverted client (see `enroute intercept`).
     pub origin: Address,
     /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
-    /// patterns for Redis and memcached.
+    /// patterns for Redis and memcached, table patterns for DynamoDB.
     #[serde(default)]
     pub include: Vec<String>,
     /// Never store what matches one of these.
@@ -163,6 +163,9 @@ pub struct ListenerDocument {
     pub feed: Option<FeedDocument>,
     /// Redis: login at the Sentinels of an origin `redis+sentinel://…`; default: none is needed.
     pub sentinel: Option<FeedDocument>,
+    /// DynamoDB: file of the access keys whose requests may be answered from storage, in the form
+    /// of `~/.aws/credentials`; default: that of the environment, if any.
+    pub credentials_file: Option<PathBuf>,
     /// Clients connect with TLS; default: without.
     pub tls: Option<TlsDocument>,
     /// TLS to an origin whose address requires it: expected certificates, and the client
@@ -202,6 +205,7 @@ impl ListenerDocument {
             unknown_expiry: UnknownExpiry::default(),
             feed: None,
             sentinel: None,
+            credentials_file: None,
             tls: None,
             origin_tls: None,
         }

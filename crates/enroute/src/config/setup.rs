@@ -3,6 +3,7 @@
 use std::{
     hash::{BuildHasher, RandomState},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -18,8 +19,9 @@ use cache::{
     storage, topology,
 };
 use notation::{Deployment, FoundBy, Sentinels};
-use platform::wall_clock;
+use platform::{private_file, wall_clock};
 use socket2::SockRef;
+use wire::sigv4::Credentials;
 
 use super::{
     Bytes, Document, FeedDocument, ListenerDocument, Population, Scheme, Share, Time, cluster,
@@ -38,7 +40,7 @@ impl Document {
     /// # Errors
     /// An address cannot be used.
     pub fn setup(&self) -> anyhow::Result<Setup> {
-        let secret = RandomState::new().hash_one(0u8);
+        let common = (RandomState::new().hash_one(0u8), &Arc::default());
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = self.bind()?;
         let addresses = Arc::new(cluster::addresses(&self.listeners, &sockets)?);
@@ -54,7 +56,7 @@ impl Document {
                 .iter()
                 .zip(sockets.into_iter().zip(members))
                 .map(|(listener, (socket, members))| {
-                    self.listener(listener, socket, (&addresses, members), secret)
+                    self.listener(listener, socket, (&addresses, members), common)
                 })
                 .collect::<anyhow::Result<_>>()?,
         })
@@ -159,7 +161,7 @@ impl Document {
         written: &ListenerDocument,
         socket: TcpListener,
         nodes: (&Arc<resp::Addresses>, mongo::Advertised),
-        secret: u64,
+        common: (u64, &Arc<dynamodb::Tables>),
     ) -> anyhow::Result<(TcpListener, Listener)> {
         let bound = socket.local_addr()?;
         let timeout = self.limits.connect_timeout.map_or(CONNECT_TIMEOUT, Time::duration);
@@ -172,7 +174,7 @@ impl Document {
             Some(_) => Origin::sought(name, timeout),
         };
         let listener = Listener::new(
-            self.protocol(written, bound, nodes, secret),
+            self.protocol(written, bound, nodes, common)?,
             origin.with_tls(written.client_tls()?),
             self.session(),
             self.connections_max(),
@@ -189,8 +191,8 @@ impl Document {
         written: &ListenerDocument,
         bound: SocketAddr,
         (addresses, members): (&Arc<resp::Addresses>, mongo::Advertised),
-        secret: u64,
-    ) -> Protocol {
+        (secret, tables): (u64, &Arc<dynamodb::Tables>),
+    ) -> anyhow::Result<Protocol> {
         let rules = Arc::new(LiveRules::from(self.rules(written)));
         let origin = written.cluster.as_ref().map_or_else(
             || written.origin.host_port.clone(),
@@ -198,85 +200,68 @@ impl Document {
         );
         written.warn_of_wildcard(bound);
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
-        match written.listen.scheme {
-            Scheme::Mongodb => {
-                let mut limits = wire::mongo::frame::Limits::default();
-                limits.frame_bytes_max = frame_bytes_max.unwrap_or(limits.frame_bytes_max);
-                limits.inflated_bytes_max = frame_bytes_max.unwrap_or(limits.inflated_bytes_max);
-                Protocol::Mongo(Arc::new(mongo::Settings {
-                    origin,
-                    secret,
-                    limits,
-                    namespaces: rules,
-                    unique_fields: written
-                        .unique_fields
-                        .iter()
-                        .map(|field| field.0.clone())
-                        .collect(),
-                    advertise: (!written.is_transparent()).then_some(members),
-                    greetings: Arc::default(),
-                    transactions: Arc::default(),
-                    access: Arc::default(),
-                }))
-            }
-            Scheme::Redis => {
-                let mut limits = wire::resp::Limits::default();
-                limits.request_bytes_max = frame_bytes_max.unwrap_or(limits.request_bytes_max);
-                limits.reply_bytes_max = frame_bytes_max.unwrap_or(limits.reply_bytes_max);
-                Protocol::Resp(Arc::new(resp::Settings {
-                    origin,
-                    secret,
-                    limits,
-                    keys: rules,
-                    scripts: written.scripts.into(),
-                    on_write: self.storage().population == storage::Population::OnWrite,
-                    unknown_expiry: written.unknown_expiry.into(),
-                    feed: written.feed.is_some(),
-                    databases: resp::Databases::default(),
-                    greetings: Arc::default(),
-                    addresses: if written.is_transparent() {
-                        Arc::default()
-                    } else {
-                        Arc::clone(addresses)
-                    },
-                    access: resp::Access::default(),
-                }))
-            }
-            Scheme::Memcached => Protocol::Memcache(Arc::new(self.memcache(origin, rules, secret))),
-            Scheme::Dynamodb => {
-                let mut limits = wire::http1::Limits::default();
-                limits.body_bytes_max =
-                    frame_bytes_max.map_or(limits.body_bytes_max, |bytes| bytes as u64);
-                Protocol::DynamoDb(Arc::new(dynamodb::Settings {
-                    origin,
-                    secret,
-                    limits,
-                    keys: rules,
-                    clock: wall_clock::now(),
-                    ..dynamodb::Settings::default()
-                }))
-            }
-        }
-    }
-
-    fn memcache(&self, origin: String, keys: Arc<LiveRules>, secret: u64) -> memcache::Settings {
-        let mut limits = wire::memcache::Limits::default();
-        let value_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
-        limits.value_bytes_max = value_bytes_max.unwrap_or(limits.value_bytes_max);
-        memcache::Settings {
-            origin,
-            secret,
-            limits,
-            keys,
-            on_write: self.storage().population == storage::Population::OnWrite,
-            clock: wall_clock::now(),
-            flushes: memcache::Flushes::default(),
-            wins: memcache::Wins::default(),
-        }
+        let on_write = self.storage().population == storage::Population::OnWrite;
+        Ok(match written.listen.scheme {
+            Scheme::Mongodb => Protocol::Mongo(Arc::new(mongo::Settings {
+                origin,
+                secret,
+                limits: wire::mongo::frame::Limits::of_frames(frame_bytes_max),
+                namespaces: rules,
+                unique_fields: written.unique_fields.iter().map(|field| field.0.clone()).collect(),
+                advertise: (!written.is_transparent()).then_some(members),
+                ..mongo::Settings::default()
+            })),
+            Scheme::Redis => Protocol::Resp(Arc::new(resp::Settings {
+                origin,
+                secret,
+                limits: wire::resp::Limits::of_messages(frame_bytes_max),
+                keys: rules,
+                scripts: written.scripts.into(),
+                on_write,
+                unknown_expiry: written.unknown_expiry.into(),
+                feed: written.feed.is_some(),
+                addresses: if written.is_transparent() {
+                    Arc::default()
+                } else {
+                    Arc::clone(addresses)
+                },
+                ..resp::Settings::default()
+            })),
+            Scheme::Memcached => Protocol::Memcache(Arc::new(memcache::Settings {
+                origin,
+                secret,
+                limits: wire::memcache::Limits::of_values(frame_bytes_max),
+                keys: rules,
+                on_write,
+                clock: wall_clock::now(),
+                ..memcache::Settings::default()
+            })),
+            Scheme::Dynamodb => Protocol::DynamoDb(Arc::new(dynamodb::Settings {
+                origin,
+                secret,
+                limits: wire::http1::Limits::of_body(frame_bytes_max),
+                keys: rules,
+                credentials: Arc::new(written.credentials()?),
+                tables: Arc::clone(tables),
+                clock: wall_clock::now(),
+                ..dynamodb::Settings::default()
+            })),
+        })
     }
 }
 
 impl ListenerDocument {
+    /// The access keys of DynamoDB clients: of the file, and of the environment.
+    fn credentials(&self) -> anyhow::Result<Credentials> {
+        let path = self.credentials_file.as_deref();
+        let read = |path| private_file::read_secret_text(path, "credentials file");
+        let text = path.map(read).transpose()?.unwrap_or_default();
+        let all = Credentials::parse(&text)
+            .and_then(|all| all.with_environment(|name| std::env::var(name).ok()));
+        let place = path.unwrap_or(Path::new("the environment")).display();
+        all.with_context(|| format!("cannot use the credentials in {place}"))
+    }
+
     /// What finds the server of its origin, unless the address states it.
     fn monitor(&self, node_login: Option<sentinel::Login>) -> anyhow::Result<Option<Monitored>> {
         Ok(match self.origin.found_by.clone() {

@@ -60,6 +60,7 @@ fn the_guide_shows_every_option() {
         let ListenerDocument { listen: _, origin: _, feed, .. } = listener;
         matches!(feed, Some(FeedDocument { user: Some(_), password_file: Some(_) }))
     }));
+    assert!(any(|listener| listener.credentials_file.is_some()));
     assert!(any(|listener| {
         let Some(TlsDocument { cert, key, ca, names, pass_through: _ }) = &listener.tls else {
             return false;

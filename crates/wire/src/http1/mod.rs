@@ -20,6 +20,16 @@ pub struct Limits {
     pub body_bytes_max: u64,
 }
 
+impl Limits {
+    /// The default limits, with another one for bodies if it is given.
+    #[must_use]
+    pub fn of_body(bytes_max: Option<usize>) -> Self {
+        let default = Self::default();
+        let body_bytes_max = bytes_max.map_or(default.body_bytes_max, |bytes| bytes as u64);
+        Self { body_bytes_max, ..default }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self { head_bytes_max: 16 << 10, body_bytes_max: 64 << 20 }

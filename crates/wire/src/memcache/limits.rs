@@ -11,6 +11,15 @@ pub struct Limits {
     pub value_bytes_max: usize,
 }
 
+impl Limits {
+    /// The default limits, with another one for values if it is given.
+    #[must_use]
+    pub fn of_values(bytes_max: Option<usize>) -> Self {
+        let default = Self::default();
+        Self { value_bytes_max: bytes_max.unwrap_or(default.value_bytes_max), ..default }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self { line_bytes_max: 64 << 10, value_bytes_max: 1 << 30 }

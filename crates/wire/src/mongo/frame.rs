@@ -36,6 +36,15 @@ pub struct Limits {
     pub inflated_bytes_max: usize,
 }
 
+impl Limits {
+    /// The default limits, with another one for frames if it is given.
+    #[must_use]
+    pub fn of_frames(bytes_max: Option<usize>) -> Self {
+        let default = Self::default();
+        bytes_max.map_or(default, |max| Self { frame_bytes_max: max, inflated_bytes_max: max })
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self { frame_bytes_max: 48_000_000, inflated_bytes_max: 48_000_000 }

@@ -32,6 +32,17 @@ const ARGUMENTS_BEFORE_LOGIN_MAX: usize = 10;
 const BULK_BYTES_BEFORE_LOGIN_MAX: usize = 16 * 1024;
 
 impl Limits {
+    /// The default limits, with another one for requests and replies if it is given.
+    #[must_use]
+    pub fn of_messages(bytes_max: Option<usize>) -> Self {
+        let default = Self::default();
+        Self {
+            request_bytes_max: bytes_max.unwrap_or(default.request_bytes_max),
+            reply_bytes_max: bytes_max.unwrap_or(default.reply_bytes_max),
+            ..default
+        }
+    }
+
     /// Limits for a client that has not logged in: those of Redis for such clients, but at most
     /// those of `self`. The largest request takes 161 KiB.
     #[must_use]

@@ -73,19 +73,21 @@ impl Credentials {
         Ok(all)
     }
 
-    /// Adds the key that the environment states in `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
-    /// `AWS_SESSION_TOKEN`, if any. `variable` returns the value of one.
+    /// The same with the key that the environment states in `AWS_ACCESS_KEY_ID`,
+    /// `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, if any. `variable` returns the value of
+    /// one.
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub fn add_environment(
-        &mut self,
+    pub fn with_environment(
+        mut self,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<(), Mistake> {
+    ) -> Result<Self, Mistake> {
         let values = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
             .map(|name| variable(name).filter(|value| !value.is_empty()));
         let [access_key, secret, token] = values.each_ref().map(Option::as_deref);
-        self.take(Profile { name: "(environment)", access_key, secret, token })
+        self.take(Profile { name: "(environment)", access_key, secret, token })?;
+        Ok(self)
     }
 
     /// Number of access keys.

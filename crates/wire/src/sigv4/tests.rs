@@ -201,7 +201,7 @@ fn a_file_of_credentials_has_profiles() {
                 [role]\nrole_arn = arn\n  nested\n[session]\naws_access_key_id=B\n\
                 aws_secret_access_key=c\naws_session_token=t\n[copy]\naws_secret_access_key = a = b\n\
                 aws_access_key_id = A\n";
-    let mut credentials = Credentials::parse(text).expect("valid");
+    let credentials = Credentials::parse(text).expect("valid");
     assert_eq!(credentials.count(), 2);
     assert_eq!(credentials.of("A").expect("A").secret, "a = b");
     assert_eq!(credentials.of("B").expect("B").token.as_deref(), Some("t"));
@@ -212,13 +212,13 @@ fn a_file_of_credentials_has_profiles() {
             found.map(|(_, value)| (*value).to_owned())
         }
     };
-    assert_eq!(credentials.add_environment(of(&[("AWS_SECRET_ACCESS_KEY", "")])), Ok(()));
-    assert_eq!(credentials.count(), 2);
     let half = of(&[("AWS_ACCESS_KEY_ID", "C")]);
-    assert!(matches!(credentials.add_environment(half), Err(Mistake::Half(_))));
+    let parsed = || Credentials::parse(text).expect("valid");
+    assert!(matches!(parsed().with_environment(half), Err(Mistake::Half(_))));
     let both = of(&[("AWS_ACCESS_KEY_ID", "C"), ("AWS_SECRET_ACCESS_KEY", "d")]);
-    assert_eq!(credentials.add_environment(both), Ok(()));
-    assert_eq!(credentials.count(), 3);
+    assert_eq!(parsed().with_environment(both).expect("valid").count(), 3);
+    let empty = of(&[("AWS_SECRET_ACCESS_KEY", "")]);
+    assert_eq!(parsed().with_environment(empty).expect("valid").count(), 2);
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use wire::dynamodb::Message;
 
-use super::DynamoDb;
+use super::{DynamoDb, operation};
 use crate::filter::Described;
 
 impl Described for DynamoDb {
     type Message<'a> = Message<'a>;
 
-    fn command(&self, _: &Message<'_>) -> &'static str {
-        ""
+    fn command(&self, message: &Message<'_>) -> &'static str {
+        operation::of(message).0
     }
 }

@@ -1,36 +1,51 @@
 //! DynamoDB support of the cache. What is cached: `docs/protocols/dynamodb.md`.
+//!
+//! Nothing is asked of the origin about a client: each request carries a signature, which is
+//! verified here before its answer may leave storage. One request is outstanding at a time, so the
+//! principal of the last request is that of the next reply.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
     detect::{self, Protocol},
     dynamodb::{
         Message, Passing,
-        reply::{Failure, Scanner, write_error},
+        reply::{self, Failure, Scanner, write_error},
         request,
+        value::Names,
     },
     resp::request::Passed,
+    sigv4::Verifier,
 };
 
 use crate::{
-    filter::{Cut, Filter, Flow, Kept, OVERLOADED, Probed, Read, Reply, Request, Scratch, Verdict},
+    filter::{Cut, Filter, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
     key::{Namespace, Scope},
     lease::Character,
     principal::{Finding, Standing},
-    rules::LiveRules,
+    rules::{LiveRules, Seen},
     stats::NotFilled,
 };
 
+mod client;
 mod described;
+mod operation;
 mod settings;
+mod tables;
 
 pub use settings::Settings;
+pub use tables::Tables;
 
 /// The filter of one DynamoDB connection.
 #[derive(Debug)]
 pub struct DynamoDb {
     settings: Arc<Settings>,
+    rules: Seen,
+    namespace: Namespace,
+    verifier: Verifier,
+    /// When the last request was read.
+    asked_at: Duration,
     /// The first bytes of the client are not those of another protocol.
     recognised: bool,
     /// The rest of a request that is too long to be held.
@@ -51,13 +66,16 @@ impl DynamoDb {
     /// Creates the filter of a new connection.
     #[must_use]
     pub fn new(settings: Arc<Settings>) -> Self {
-        Self { settings, recognised: false, passing: None, scanner: Scanner::default() }
-    }
-
-    fn name_flow<'m>(&self, message: &Message<'_>) -> Request<'m, Tag> {
-        let tag = if message.request.method == "HEAD" { Tag::Head } else { Tag::Other };
-        let reply = if message.request.head.keeps_alive() { Reply::Plain } else { Reply::Last };
-        Request { reply, ..Request::new(Flow::Coordination, tag) }
+        Self {
+            rules: Seen::of(&settings.keys),
+            namespace: Namespace::new(settings.secret, &settings.origin, b"", b""),
+            settings,
+            verifier: Verifier::default(),
+            asked_at: Duration::ZERO,
+            recognised: false,
+            passing: None,
+            scanner: Scanner::default(),
+        }
     }
 }
 
@@ -80,14 +98,14 @@ impl Filter for DynamoDb {
     fn begin<'m>(
         &mut self,
         bytes: &'m [u8],
-        _: &'m mut Scratch,
-        _: &mut Standing,
-        _: Duration,
+        scratch: &'m mut Scratch,
+        standing: &mut Standing,
+        now: Duration,
     ) -> Result<Option<(Request<'m, Tag>, usize)>> {
         let begun = request::begin(bytes, &self.settings.limits)?;
         let Some((message, taken, passing)) = begun else { return Ok(None) };
         self.passing = Some(passing);
-        Ok(Some((self.name_flow(&message), taken)))
+        Ok(Some((self.name_flow(&message, false, scratch, standing, now), taken)))
     }
 
     fn pass(&mut self, bytes: &[u8]) -> Result<Passed> {
@@ -106,11 +124,12 @@ impl Filter for DynamoDb {
     fn request<'m>(
         &mut self,
         message: &'m Message<'_>,
-        _: &'m mut Scratch,
-        _: &mut Standing,
-        _: Duration,
+        scratch: &'m mut Scratch,
+        standing: &mut Standing,
+        now: Duration,
     ) -> Result<Request<'m, Tag>> {
-        Ok(self.name_flow(message))
+        self.rules.refresh(&self.settings.keys);
+        Ok(self.name_flow(message, true, scratch, standing, now))
     }
 
     fn rules(&self) -> &LiveRules {
@@ -128,20 +147,47 @@ impl Filter for DynamoDb {
         })
     }
 
-    fn admit(&self, _: &Tag, _: &[u8], _: &[u8], _: &mut Vec<u8>) -> Result<(), NotFilled> {
-        Err(NotFilled::Incomplete)
+    /// An entry is the checksum of its body, little-endian, and the body.
+    fn admit(
+        &self,
+        _: &Tag,
+        key: &[u8],
+        reply: &[u8],
+        packed: &mut Vec<u8>,
+    ) -> Result<(), NotFilled> {
+        let reply = reply::Reply::parse(reply, &self.settings.limits);
+        let reply = reply.ok_or(NotFilled::Incomplete)?;
+        let checksum = reply.checksum().ok_or(NotFilled::ErrorReply)?;
+        let (table, names) = Names::of_key(key).ok_or(NotFilled::OtherKey)?;
+        if !self.settings.tables.learn(self.table(table), names) {
+            return Err(NotFilled::OtherKey);
+        }
+        packed.extend_from_slice(&checksum.to_le_bytes());
+        packed.extend_from_slice(&reply.body);
+        Ok(())
     }
 
-    fn answer(&mut self, _: &Tag, _: &[u8], _: &[u8], _: &mut Vec<u8>) {}
+    fn answer(&mut self, _: &Tag, _: &[u8], packed: &[u8], out: &mut Vec<u8>) {
+        let Some((checksum, body)) = packed.split_first_chunk() else { return };
+        let id = self.settings.request_id();
+        reply::write("200 OK", u32::from_le_bytes(*checksum), body, id, false, out);
+    }
 
-    /// Every reply states all that must be known.
+    fn comparable<'p>(&self, _: &[u8], packed: &'p [u8]) -> Cow<'p, [u8]> {
+        reply::comparable(packed.get(size_of::<u32>()..).unwrap_or_default())
+    }
+
+    /// Every reply states all that must be known, unless a write has just been sent.
     fn probe(
         &mut self,
-        _: &Read<'_>,
+        read: &Read<'_>,
         _: Character,
         _: &mut Vec<u8>,
     ) -> Result<Option<Tag>, NotFilled> {
-        Ok(None)
+        match self.settings.tables.are_settling(read.key, self.asked_at) {
+            true => Err(NotFilled::Revoked),
+            false => Ok(None),
+        }
     }
 
     fn probed(&mut self, _: &[u8], _: Kept<'_>, _: Duration) -> Result<Probed, NotFilled> {
@@ -152,8 +198,12 @@ impl Filter for DynamoDb {
         false
     }
 
-    fn verdict(&mut self, _: &Tag, _: &[u8]) -> Verdict {
-        Verdict::Applied
+    fn verdict(&mut self, _: &Tag, reply: &[u8]) -> Verdict {
+        let reply = reply::Reply::parse(reply, &self.settings.limits);
+        match reply.is_some_and(|reply| reply.is_refusal()) {
+            true => Verdict::Refused,
+            false => Verdict::Applied,
+        }
     }
 
     fn keep_answering(&self, _: &mut Vec<u8>) {
@@ -174,7 +224,7 @@ impl Filter for DynamoDb {
     }
 
     fn everything(&self) -> Scope<'static> {
-        Namespace::new(self.settings.secret, &self.settings.origin, b"", b"").whole_origin()
+        self.namespace.whole_origin()
     }
 
     fn observe(&mut self, _: &Tag, _: &[u8], _: &mut Standing) {}

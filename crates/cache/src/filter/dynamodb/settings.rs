@@ -8,9 +8,10 @@ use std::{
     time::Duration,
 };
 
-use wire::{dynamodb::reply::RequestId, http1::Limits};
+use wire::{dynamodb::reply::RequestId, http1::Limits, sigv4::Credentials};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
+use super::Tables;
 use crate::rules::LiveRules;
 
 /// Settings shared by all connections to one origin.
@@ -24,6 +25,10 @@ pub struct Settings {
     pub limits: Limits,
     /// The tables that may be stored, and for how long.
     pub keys: Arc<LiveRules>,
+    /// Access keys whose requests may be answered from storage; without one nothing is stored.
+    pub credentials: Arc<Credentials>,
+    /// What is known of tables, in all listeners of the process.
+    pub tables: Arc<Tables>,
     /// The time of day, since 1970, at time zero of this process.
     pub clock: Duration,
     /// Number of replies that the cache has written.
@@ -39,8 +44,19 @@ impl Settings {
             secret: self.secret,
             limits: self.limits.clone(),
             keys: Arc::clone(&self.keys),
+            credentials: Arc::clone(&self.credentials),
+            tables: Arc::clone(&self.tables),
             clock: self.clock,
             replies: AtomicU64::default(),
+        }
+    }
+
+    /// What bounds the time for which a write that bypasses the cache is not seen.
+    #[must_use]
+    pub fn bound_by(&self) -> &'static str {
+        match self.credentials.count() {
+            0 => "no access key is known, so nothing is stored; see `credentials_file`",
+            _ => "no feed: the bound is `ttl`",
         }
     }
 

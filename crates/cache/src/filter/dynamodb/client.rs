@@ -1,0 +1,208 @@
+//! Client Filter: the flow of each DynamoDB operation.
+
+use std::{ops::Range, time::Duration};
+
+use smallvec::SmallVec;
+use wire::dynamodb::{
+    Message,
+    item::{self, GetItem, Which, Written},
+    value::{Names, is_table, write_key, write_key_of},
+};
+
+use super::{
+    DynamoDb, Tag,
+    operation::{self, Effect},
+};
+use crate::{
+    filter::{Flow, Read, Reply, Request, Scratch, Write},
+    key::{Key, Namespace, Scope},
+    principal::{Finding, Login, Proof, Standing},
+    stats::WhyNot,
+};
+
+/// Maximum number of items of a write; one with more counts as a write to everything.
+const ITEMS_MAX: usize = 256;
+/// Longest name of a region, in bytes. No variant begins with a larger byte.
+const REGION_BYTES_MAX: usize = 64;
+
+/// What a write touches; places are those of a key in the scratch space.
+enum Touched {
+    Key(Namespace, Range<usize>),
+    Table(Namespace),
+}
+
+impl DynamoDb {
+    /// Determines the flow of `message`; `whole` says whether its body is there.
+    pub(super) fn name_flow<'m>(
+        &mut self,
+        message: &Message<'_>,
+        whole: bool,
+        scratch: &'m mut Scratch,
+        standing: &mut Standing,
+        now: Duration,
+    ) -> Request<'m, Tag> {
+        self.asked_at = now;
+        let tag = if message.request.method == "HEAD" { Tag::Head } else { Tag::Other };
+        let keeps_alive = message.request.head.keeps_alive();
+        let reply = if keeps_alive { Reply::Plain } else { Reply::Last };
+        let is_usual = whole && message.is_usual();
+        let (name, effect) = operation::of(message);
+        if effect != Effect::Get && whole && standing.login() != Login::Accepted {
+            // A client that is known may send longer requests.
+            self.identify(message, standing, now);
+        }
+        let flow = match effect {
+            Effect::Get if is_usual && keeps_alive => self.get(message, scratch, standing, now),
+            Effect::Get => Flow::Bypass(WhyNot::Option),
+            Effect::Reads => Flow::Bypass(WhyNot::Command),
+            Effect::Describes => Flow::Coordination,
+            Effect::Executes if is_usual && item::only_selects(name, &message.body) => {
+                Flow::Bypass(WhyNot::Command)
+            }
+            Effect::Writes if is_usual => self.write(name, &message.body, scratch, now),
+            Effect::WritesTable if is_usual => {
+                let table = item::table(&message.body).filter(|table| is_table(&table.0));
+                let scope = table.map_or(self.namespace.whole_origin(), |table| {
+                    Scope::Collection(self.table(table.0.as_bytes()))
+                });
+                self.write_to(name, SmallVec::from_iter([scope]), now)
+            }
+            Effect::Executes | Effect::Writes | Effect::WritesTable | Effect::Unknown => {
+                let scope = self.namespace.whole_origin();
+                self.write_to(name, SmallVec::from_iter([scope]), now)
+            }
+        };
+        Request { reply, ..Request::new(flow, tag) }
+    }
+
+    /// A read of one item.
+    fn get<'m>(
+        &mut self,
+        message: &Message<'_>,
+        scratch: &'m mut Scratch,
+        standing: &mut Standing,
+        now: Duration,
+    ) -> Flow<'m> {
+        let Some(region) = self.identify(message, standing, now) else {
+            return Flow::Bypass(WhyNot::Unproven);
+        };
+        let Some(get) = GetItem::parse(&message.body) else {
+            return Flow::Bypass(WhyNot::Option);
+        };
+        if get.consistent_read == Some(true) {
+            return Flow::Bypass(WhyNot::ReadConcern);
+        }
+        if get.wants_capacity() {
+            return Flow::Bypass(WhyNot::Option);
+        }
+        let table = &get.table_name.0;
+        if !write_key(table, &get.key, scratch) {
+            return Flow::Bypass(WhyNot::NotByKey);
+        }
+        if !self.rules.allow(table.as_bytes()) {
+            return Flow::Bypass(WhyNot::Excluded);
+        }
+        let key_bytes = scratch.len();
+        // DynamoDB Local has tables of its own for each region.
+        scratch.push(region.len() as u8);
+        scratch.extend_from_slice(region.as_bytes());
+        if get.write_projection(scratch).is_none() {
+            return Flow::Bypass(WhyNot::Expression);
+        }
+        let namespace = self.table(table.as_bytes());
+        let name_bytes = table.len();
+        let (key, variant) = scratch.split_at_checked(key_bytes).unwrap_or_default();
+        let name = key.get(1..=name_bytes).and_then(|name| std::str::from_utf8(name).ok());
+        let place = (name.unwrap_or_default(), "");
+        Flow::Read(Read { key: Key::new(namespace, key), variant, place })
+    }
+
+    /// Verifies the signature of a whole request. Returns the region that it is for; none if it is
+    /// not that of a known access key.
+    fn identify<'h>(
+        &mut self,
+        message: &Message<'h>,
+        standing: &mut Standing,
+        now: Duration,
+    ) -> Option<&'h str> {
+        let credentials = &self.settings.credentials;
+        if credentials.count() == 0 {
+            return None;
+        }
+        let time = self.settings.clock + now;
+        let Message { request, body } = message;
+        let signer = self.verifier.verify(request, body, "dynamodb", credentials, time);
+        let signer = signer.ok().filter(|signer| signer.region.len() <= REGION_BYTES_MAX);
+        match signer {
+            Some(signer) => {
+                let name = Proof::Name(signer.access_key.as_bytes());
+                standing.settle(Finding::Proven(name), now);
+                Some(signer.region)
+            }
+            None => {
+                standing.begin_again(Login::Unknown);
+                None
+            }
+        }
+    }
+
+    /// A write of the items that `body` names.
+    fn write<'m>(
+        &self,
+        name: &'static str,
+        body: &[u8],
+        scratch: &'m mut Scratch,
+        now: Duration,
+    ) -> Flow<'m> {
+        let written = item::writes(name, body).unwrap_or_default();
+        let is_named = |written: &Written<'_>| is_table(&written.table.0);
+        if !(1..=ITEMS_MAX).contains(&written.len()) || !written.iter().all(is_named) {
+            let everything = self.namespace.whole_origin();
+            return self.write_to(name, SmallVec::from_iter([everything]), now);
+        }
+        let touched: SmallVec<[Touched; 1]> =
+            written.iter().map(|one| self.touch(one, scratch)).collect();
+        let scratch: &'m Scratch = scratch;
+        let scopes = touched.into_iter().map(|touched| match touched {
+            Touched::Table(table) => Scope::Collection(table),
+            Touched::Key(table, place) => {
+                Scope::Key(Key::new(table, scratch.get(place).unwrap_or_default()))
+            }
+        });
+        self.write_to(name, scopes.collect(), now)
+    }
+
+    fn touch(&self, written: &Written<'_>, scratch: &mut Scratch) -> Touched {
+        let name = &written.table.0;
+        let table = self.table(name.as_bytes());
+        let start = scratch.len();
+        let is_key = match &written.item {
+            Which::Key(key) => write_key(name, key, scratch),
+            Which::Item(item) => {
+                let found = |names: Names<'_>| write_key_of(name, names, item, scratch);
+                self.settings.tables.see(table, found).unwrap_or_default()
+            }
+        };
+        match is_key {
+            true => Touched::Key(table, start..scratch.len()),
+            false => Touched::Table(table),
+        }
+    }
+
+    fn write_to<'m>(
+        &self,
+        name: &'static str,
+        scopes: SmallVec<[Scope<'m>; 1]>,
+        now: Duration,
+    ) -> Flow<'m> {
+        for &scope in &scopes {
+            self.settings.tables.wrote(scope, now);
+        }
+        Flow::Write(Write { name, ..Write::to_all(scopes) })
+    }
+
+    /// The namespace of the items of a table.
+    pub(super) fn table(&self, name: &[u8]) -> Namespace {
+        Namespace::new(self.settings.secret, &self.settings.origin, b"", name)
+    }
+}

@@ -1,0 +1,82 @@
+//! Requests as DynamoDB's clients sign them: written without the code that verifies signatures.
+
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use wire::sigv4::Credentials;
+
+/// When requests are signed, and the time of day at time zero of the cache: 2015-08-30 12:36:00.
+pub(crate) const CLOCK: Duration = Duration::from_secs(1_440_938_160);
+const TIME: &str = "20150830T123600Z";
+/// 20 minutes before.
+const EARLY: &str = "20150830T121600Z";
+
+/// The access keys that the cache knows: A, B, and the temporary T.
+pub(crate) fn credentials() -> Credentials {
+    const FILE: &str = "[a]\naws_access_key_id = A\naws_secret_access_key = secret of A\n\
+                        [b]\naws_access_key_id = B\naws_secret_access_key = secret of B\n\
+                        [t]\naws_access_key_id = T\naws_secret_access_key = secret of T\n\
+                        aws_session_token = token\n";
+    Credentials::parse(FILE).expect("valid")
+}
+
+/// A request, signed by the access key `signer`; other names are those of
+/// `conversation/dynamodb.rs`.
+pub(crate) fn request(signer: &str, operation: &str, body: &str) -> Vec<u8> {
+    let time = if signer == "late" { EARLY } else { TIME };
+    let mut headers = vec![
+        ("content-type", "application/x-amz-json-1.0".to_owned()),
+        ("host", "dynamodb.example".to_owned()),
+        ("x-amz-date", time.to_owned()),
+    ];
+    if signer == "T" {
+        headers.push(("x-amz-security-token", "token".to_owned()));
+    }
+    headers.push(("x-amz-target", format!("DynamoDB_20120810.{operation}")));
+    if signer != "unsigned" {
+        headers.push(("authorization", signature(signer, time, &headers, body)));
+    }
+    if signer == "close" {
+        headers.push(("connection", "close".to_owned()));
+    }
+    headers.push(("content-length", body.len().to_string()));
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("POST / HTTP/1.1\r\n{headers}\r\n{body}").into_bytes()
+}
+
+/// The header that signs `headers`, which are in order, and `body`.
+fn signature(signer: &str, time: &str, headers: &[(&str, String)], body: &str) -> String {
+    let access_key = match signer {
+        "B" | "T" | "other" => signer,
+        _ => "A",
+    };
+    let secret = match signer {
+        "forged" => "a guess".to_owned(),
+        _ => format!("secret of {access_key}"),
+    };
+    let hash = |bytes: &[u8]| hex(&Sha256::digest(bytes));
+    let mac = |key: &[u8], text: &str| {
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any length");
+        mac.update(text.as_bytes());
+        mac.finalize().into_bytes().to_vec()
+    };
+    let lines: String = headers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+    let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
+    let signed = names.join(";");
+    let canonical = format!("POST\n/\n\n{lines}\n{signed}\n{}", hash(body.as_bytes()));
+    let scope = format!("{}/eu-central-1/dynamodb/aws4_request", &time[..8]);
+    let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hash(canonical.as_bytes()));
+    let parts = scope.split('/');
+    let key = parts.fold(format!("AWS4{secret}").into_bytes(), |key, part| mac(&key, part));
+    let signature = hex(&mac(&key, &text));
+    format!(
+        "AWS4-HMAC-SHA256 Credential={access_key}/{scope}, SignedHeaders={signed}, \
+         Signature={signature}"
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,217 @@
+//! A minimal DynamoDB: six items of one table, three access keys, of which the cache knows two.
+
+use std::sync::Arc;
+
+use cache::filter::dynamodb::{DynamoDb as Filter, Settings};
+use wire::{
+    dynamodb::{
+        item::{GetItem, Which, Written, writes},
+        reply::{Reply, Scanner, checksum},
+        request,
+        value::{Attributes, Value as Attribute, number},
+    },
+    http1::Limits,
+};
+
+use crate::{
+    origin::{KEYS, KeyNumber, Origin, Value},
+    protocol::{Ask, Asking, Protocol, rules},
+    random::Random,
+};
+
+#[path = "../dynamodb/signed.rs"]
+mod signed;
+
+pub(crate) struct DynamoDb;
+
+#[derive(Debug, Default)]
+pub(crate) struct Client;
+
+#[derive(Debug, Default)]
+pub(crate) struct Server;
+
+/// Who signs; the place is the form of the answer to a read.
+const SIGNERS: [&str; 3] = ["A", "B", "other"];
+
+impl Protocol for DynamoDb {
+    type Filter = Filter;
+    type Client = Client;
+    type Server = Server;
+
+    fn filter(_: &mut Random) -> Filter {
+        Filter::new(Arc::new(Settings {
+            keys: rules(),
+            credentials: Arc::new(signed::credentials()),
+            clock: signed::CLOCK,
+            ..Settings::default()
+        }))
+    }
+
+    fn ask(_: &mut Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask> {
+        let choice = asking.choose(22, 8, 4);
+        let (value, other) = (asking.value(), asking.value());
+        let random = &mut *asking.random;
+        let (first, second) = (random.below(KEYS), random.below(KEYS));
+        let form = [0, 0, 0, 1, 2][random.below(5)];
+        let (key, next) = (key_of(first, random), key_of(second, random));
+        let item = |key: &str, value: u32| format!("{{{key},\"v\":{{\"N\":\"{value}\"}}}}");
+        let (operation, body) = match choice {
+            0..22 => {
+                let consistent = random.one_in(10);
+                let options = format!("\"ConsistentRead\":{consistent}");
+                let body = format!("{{\"TableName\":\"t\",\"Key\":{{{key}}},{options}}}");
+                out.extend(signed::request(SIGNERS[form], "GetItem", &body));
+                return vec![Ask::Read { keys: vec![first], form }];
+            }
+            22..25 => {
+                let filler = if random.one_in(20) { "x".repeat(17_000) } else { String::new() };
+                let item = item(&key, value);
+                let more = format!("\"ClientRequestToken\":\"{filler}\"");
+                ("PutItem", format!("{{\"TableName\":\"t\",\"Item\":{item},{more}}}"))
+            }
+            25 => ("DeleteItem", format!("{{\"TableName\":\"t\",\"Key\":{{{key}}}}}")),
+            26 | 27 => {
+                // Its value is in the place of an expression.
+                let set = format!("\"UpdateExpression\":\"{value}\"");
+                ("UpdateItem", format!("{{\"TableName\":\"t\",\"Key\":{{{key}}},{set}}}"))
+            }
+            28 => {
+                let put = format!("{{\"PutRequest\":{{\"Item\":{}}}}}", item(&key, value));
+                let delete = format!("{{\"DeleteRequest\":{{\"Key\":{{{next}}}}}}}");
+                ("BatchWriteItem", format!("{{\"RequestItems\":{{\"t\":[{put},{delete}]}}}}"))
+            }
+            29 => {
+                let part = |item| format!("{{\"Put\":{{\"TableName\":\"t\",\"Item\":{item}}}}}");
+                let parts = [part(item(&key, value)), part(item(&next, other))];
+                ("TransactWriteItems", format!("{{\"TransactItems\":[{}]}}", parts.join(",")))
+            }
+            30 => ("DeleteTable", "{\"TableName\":\"t\"}".to_owned()),
+            _ => ("ExecuteStatement", format!("{{\"Statement\":\"DELETE {first}\"}}")),
+        };
+        out.extend(signed::request(SIGNERS[form], operation, &body));
+        vec![Ask::Other]
+    }
+
+    fn reply(_: &mut Client, bytes: &mut Vec<u8>, reply: &mut Vec<u8>) -> bool {
+        let progress = Scanner::default().advance(bytes, false, &Limits::default());
+        let progress = progress.expect("well-formed");
+        if progress.complete {
+            reply.clear();
+            reply.extend(bytes.drain(..progress.consumed));
+        }
+        progress.complete
+    }
+
+    fn is_answer(
+        _: &Client,
+        form: usize,
+        _: &[KeyNumber],
+        values: &[Vec<Value>],
+        reply: &[u8],
+    ) -> Option<bool> {
+        let reply = Reply::parse(reply, &Limits::default()).expect("a reply");
+        let right = |value: &Value| answer(SIGNERS[form], *value).as_bytes() == &*reply.body;
+        (reply.head.status == 200).then(|| values[0].iter().any(right))
+    }
+
+    fn serve(
+        _: &mut Server,
+        bytes: &mut Vec<u8>,
+        origin: &mut Origin,
+        random: &mut Random,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let all = std::mem::take(bytes);
+        let decoded = request::decode(&all, &Limits::default()).expect("well-formed");
+        let Some((message, length)) = decoded else {
+            *bytes = all;
+            return false;
+        };
+        bytes.extend_from_slice(&all[length..]);
+        let (operation, body) = (message.operation(), &*message.body);
+        if let Some(get) = GetItem::parse(body).filter(|_| operation == "GetItem") {
+            let signed = message.request.head.one("authorization").expect("signed");
+            let signed = std::str::from_utf8(signed).expect("text");
+            let signer = SIGNERS.into_iter().find(|name| signed.contains(&format!("={name}/")));
+            let value = origin.value(number_of(&get.key));
+            write("200 OK", &answer(signer.expect("one of them"), value), random, out);
+            return true;
+        }
+        match random.below(12) {
+            0 => {
+                const ERROR: &str = "{\"__type\":\"a#ConditionalCheckFailedException\"}";
+                write("400 Bad Request", ERROR, random, out);
+            }
+            // An error that does not tell whether the write was executed.
+            which @ 1..3 => {
+                if which == 1 {
+                    run(operation, body, origin);
+                }
+                write("500 Error", "{\"__type\":\"a#InternalServerError\"}", random, out);
+            }
+            _ => {
+                run(operation, body, origin);
+                write("200 OK", "{}", random, out);
+            }
+        }
+        true
+    }
+}
+
+/// Executes a write.
+fn run(operation: &str, body: &[u8], origin: &mut Origin) {
+    let text = std::str::from_utf8(body).expect("text");
+    let value_of = |item: &Attributes<'_>| match item.one(b"v") {
+        Some(Attribute::Number(value)) => Some(value.0.parse().expect("a number")),
+        _ => None,
+    };
+    match operation {
+        "DeleteTable" => (0..KEYS).for_each(|key| origin.put(key, None, None)),
+        "ExecuteStatement" => {
+            let (_, number) = text.split_once("DELETE ").expect("a statement");
+            origin.put(number[..1].parse().expect("a number"), None, None);
+        }
+        _ => {
+            for Written { item, .. } in writes(operation, body).expect("valid") {
+                match item {
+                    Which::Item(item) => origin.put(number_of(&item), value_of(&item), None),
+                    Which::Key(key) if operation == "UpdateItem" => {
+                        let (_, value) = text.split_once("Expression\":\"").expect("a value");
+                        let value = value.split('"').next().expect("a value");
+                        origin.put(number_of(&key), Some(value.parse().expect("a value")), None);
+                    }
+                    Which::Key(key) => origin.put(number_of(&key), None, None),
+                }
+            }
+        }
+    }
+}
+
+fn key_of(key: KeyNumber, random: &mut Random) -> String {
+    let spelling = ["", ".0", "0e-1"][random.below(3)];
+    format!("\"id\":{{\"N\":\"{key}{spelling}\"}}")
+}
+
+fn number_of(key: &Attributes<'_>) -> KeyNumber {
+    let Some(Attribute::Number(text)) = key.one(b"id") else { panic!("a number") };
+    let canonical = number(&text.0).expect("a number");
+    canonical.split('e').next().expect("digits").parse().expect("a key")
+}
+
+/// The answer to a read by `signer`: it tells which access key has asked.
+fn answer(signer: &str, value: Value) -> String {
+    let value = value.map_or(String::new(), |value| format!("\"v\":{value}"));
+    format!("{{\"{signer}\":{{{value}}}}}")
+}
+
+fn write(status: &str, body: &str, random: &mut Random, out: &mut Vec<u8>) {
+    let mut more = String::new();
+    if random.one_in(2) {
+        more = format!("x-amz-crc32:{}\r\n", checksum(body.as_bytes()));
+    }
+    let kind = "Content-Type:application/x-amz-json-1.0\r\n";
+    let length = body.len();
+    out.extend(
+        format!("HTTP/1.1 {status}\r\n{kind}{more}Content-Length:{length}\r\n\r\n{body}").bytes(),
+    );
+}
