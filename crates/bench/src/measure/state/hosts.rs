@@ -89,7 +89,10 @@ impl<'a> Hosts<'a> {
             hosts.inside(host, || std::net::TcpStream::connect(AGENT).is_ok()).unwrap_or(false)
         })?;
         let mut placer = self.enroute(0);
-        self.start("placer", placer.args(["placer", "--copies", copies, "--cluster", &node(0).to_string()]))?;
+        self.start(
+            "placer",
+            placer.args(["placer", "--copies", copies, "--cluster", &node(0).to_string()]),
+        )?;
         self.all(|hosts, _| hosts.status().is_ok_and(|said| said.contains("agents: host-1")))
     }
 
