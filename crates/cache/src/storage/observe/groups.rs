@@ -60,7 +60,8 @@ impl Groups {
         let hash = [start, end].iter().fold(0, |seed, part| xxh3_64_with_seed(part, seed));
         let group = xxh3_64_with_seed(command.as_bytes(), hash);
         if !self.groups.contains_key(&group) {
-            let dot: &[u8] = if database.is_empty() { b"" } else { b"." };
+            let parts = !database.is_empty() && !collection.is_empty();
+            let dot: &[u8] = if parts { b"." } else { b"" };
             let prefix = [start, dot, end].concat().into_boxed_slice();
             self.add(group, Counted { command, prefix, ..Counted::default() });
         }
@@ -172,5 +173,6 @@ mod tests {
             String::from_utf8(found.expect("just counted").prefix.into_vec()).expect("names")
         };
         assert_eq!(by_place("shop", "items"), "shop.items");
+        assert_eq!(by_place("orders", ""), "orders");
     }
 }
