@@ -4,12 +4,14 @@
 //! 12, of Redis 2.6 to 8. Strings may be compressed or stored as numbers. A value of another type
 //! is refused by name, with its key: a part of a snapshot is not what its user asked for.
 //!
-//! Neither opens a file: both take and give bytes. A reader allocates nothing by a length that a
-//! file states: a string is taken when it is there.
+//! Neither opens a file: both take and give bytes. [`shards`] exports all entries of a database
+//! that no process serves, and imports them. A reader allocates nothing by a length that a file
+//! states: a string is taken when it is there.
 
 mod checksum;
 mod compression;
 mod reader;
+pub mod shards;
 #[cfg(test)]
 mod tests;
 mod writer;
