@@ -339,16 +339,20 @@ impl Reader {
 
 fn header(cursor: &mut Cursor<'_>) -> Read<Element> {
     const BYTES: usize = MAGIC.len() + 4;
-    let begun = &cursor.bytes[..cursor.bytes.len().min(BYTES)];
-    let foreign = || Error::Foreign { found: String::from_utf8_lossy(begun).into_owned() };
-    let common = begun.len().min(MAGIC.len());
-    if begun[..common] != MAGIC[..common] {
-        return Err(foreign());
+    let foreign = |begun: &[u8]| {
+        let found = String::from_utf8_lossy(begun).into_owned();
+        Error::Foreign { found }
+    };
+    // Up to the first wrong byte, so that the error is the same however the bytes arrive.
+    let wrong = cursor.bytes.iter().zip(MAGIC).position(|(found, expected)| found != expected);
+    if let Some(wrong) = wrong {
+        return Err(foreign(&cursor.bytes[..=wrong]));
     }
     let header = more!(cursor.take(BYTES));
     let digits = std::str::from_utf8(&header[MAGIC.len()..]).ok();
     let digits = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
-    let found = digits.and_then(|digits| digits.parse().ok()).ok_or_else(foreign)?;
+    let found = digits.and_then(|digits| digits.parse().ok());
+    let found = found.ok_or_else(|| foreign(header))?;
     if !VERSIONS.contains(&found) {
         return Err(Error::Version { found });
     }
