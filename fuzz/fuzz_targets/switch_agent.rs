@@ -4,7 +4,7 @@
 //! Each record of the input is a sender, a length, and a datagram of this length.
 #![no_main]
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use libfuzzer_sys::fuzz_target;
 use switch::agent::{Agent, Config, Memory, Store};
@@ -18,6 +18,8 @@ const SECRET: u64 = 0x51d0_9f3b_22c6_8e17;
 const SERVED_UNTIL: Duration = Duration::from_secs(6);
 /// Maximum number of datagrams for one request: the reply, and those to the switch.
 const ANSWERS_MAX: usize = 3;
+/// The same, for all writes that were held for the key.
+const ANSWERS_OF_A_KEY_MAX: usize = ANSWERS_MAX * (CONFIG.held_max + 1);
 const CONFIG: Config = Config {
     lease: Duration::from_secs(5),
     margin: Duration::from_millis(500),
@@ -40,6 +42,8 @@ struct World {
     version: u64,
     valid_version: u64,
     value: Option<Vec<u8>>,
+    /// Sequence numbers of the agent's questions to the controller.
+    questions: BTreeSet<u32>,
 }
 
 impl World {
@@ -47,35 +51,45 @@ impl World {
         let now = Duration::from_secs(1);
         let agent = Agent::new(CONFIG, at(1), at(0), SECRET, now);
         let (version, valid_version) = (ADMITTED, ADMITTED);
-        let mut world =
-            Self { agent, store: Memory::default(), now, version, valid_version, value: None };
+        let (store, value, questions) = (Memory::default(), None, BTreeSet::new());
+        let mut world = Self { agent, store, now, version, valid_version, value, questions };
         for (op, version) in [(Op::Lease, SECRET), (Op::Fetch, ADMITTED), (Op::Installed, ADMITTED)]
         {
-            world.tell(1, &Message { version, ..Message::new(op, 0, KEY) });
+            let sequence = world.questions.first().copied().unwrap_or_default();
+            world.tell(1, &Message { version, ..Message::new(op, sequence, KEY) });
         }
         world
     }
 
     fn tell(&mut self, from: u16, message: &Message<'_>) {
         self.agent.receive(at(from), message, &mut self.store, self.now);
-        self.hear();
+        self.hear(ANSWERS_OF_A_KEY_MAX);
     }
 
-    /// Whether `version` is far from the agent's versions, which are secret. The fuzzer observes
-    /// comparisons and can therefore find them.
-    fn is_not_ours(&self, version: u64) -> bool {
+    /// Whether the version is far from the agent's versions, and the sequence number not that of a
+    /// question, both of which are secret. The fuzzer observes comparisons and can therefore find
+    /// them.
+    fn is_not_ours(&self, message: &Message<'_>) -> bool {
+        let Message { version, sequence, .. } = *message;
+        let answers = matches!(message.op, Op::Installed | Op::Abandoned);
         let near = |ours: u64| {
             version.wrapping_sub(ours).min(ours.wrapping_sub(version)) <= 2 * CONFIG.tags_ahead_max
         };
-        !near(self.version) && !near(SECRET)
+        !near(self.version)
+            && !near(SECRET)
+            && !(answers && self.questions.contains(&sequence))
     }
 
-    /// Delivers the output of the agent. The switch replies immediately.
-    fn hear(&mut self) {
+    /// Delivers the output of the agent, at most this number of datagrams. The switch replies
+    /// immediately.
+    fn hear(&mut self, most: usize) {
         let mut sent = 0;
         while let Some((to, bytes)) = self.agent.poll_output() {
             sent += 1;
             let said = Message::decode(&bytes).expect("our own");
+            if said.op == Op::Fetched {
+                self.questions.insert(said.sequence);
+            }
             if to != at(0) || said.key != KEY {
                 continue;
             }
@@ -95,8 +109,7 @@ impl World {
             }
             self.agent.receive(at(0), &ack, &mut self.store, self.now);
         }
-        // Includes those for all writes that were held for the key.
-        assert!(sent <= ANSWERS_MAX * (CONFIG.held_max + 1), "{sent} datagrams at once");
+        assert!(sent <= most, "{sent} datagrams at once");
         let is_served = self.version == self.valid_version && self.now < SERVED_UNTIL;
         assert!(
             !is_served || self.value == self.store.read(&KEY),
@@ -112,13 +125,14 @@ fuzz_target!(|bytes: &[u8]| {
         let (datagram, behind) = more.split_at(more.len().min(usize::from(*length)));
         rest = behind;
         let message = Message::decode(datagram).ok();
-        if let Some(message) = message.filter(|message| world.is_not_ours(message.version)) {
+        if let Some(message) = message.filter(|message| world.is_not_ours(message)) {
             world.tell(u16::from(from % 4), &message);
         }
         if *from & 0x80 != 0 {
             world.now += CONFIG.resend_max;
             world.agent.handle_timeout(&mut world.store, world.now);
-            world.hear();
+            // Each key may ask again.
+            world.hear(ANSWERS_OF_A_KEY_MAX + CONFIG.cached_max);
         }
     }
 });

@@ -29,6 +29,8 @@ struct World {
     valid_version: u64,
     value: Option<Vec<u8>>,
     sent: usize,
+    /// Sequence number of the last value sent to the controller.
+    question: u32,
 }
 
 impl World {
@@ -37,13 +39,13 @@ impl World {
         let agent = Agent::new(Config::default(), at(CONTROLLER), at(SWITCH), 1, NOW);
         let (version, valid_version) = (ADMITTED, ADMITTED);
         let (store, value) = (Memory::default(), Some(b"old".to_vec()));
-        let mut world = Self { agent, store, version, valid_version, value, sent: 0 };
+        let mut world = Self { agent, store, version, valid_version, value, sent: 0, question: 0 };
         world.store.write(KEY, Some(b"old"), at(CLIENT), 1);
         world.tell(CONTROLLER, &Message { version: 1, ..Message::new(Op::Lease, 1, KEY) });
         world.tell(CONTROLLER, &Message { version: ADMITTED, ..Message::new(Op::Fetch, 0, KEY) });
         world.tell(
             CONTROLLER,
-            &Message { version: ADMITTED, ..Message::new(Op::Installed, 0, KEY) },
+            &Message { version: ADMITTED, ..Message::new(Op::Installed, world.question, KEY) },
         );
         world.sent = 0;
         world
@@ -58,6 +60,10 @@ impl World {
             self.agent.receive(at(from), &message, &mut self.store, NOW);
             while let Some((to, bytes)) = self.agent.poll_output() {
                 self.sent += 1;
+                let said = Message::decode(&bytes).expect("our own");
+                if said.op == Op::Fetched {
+                    self.question = said.sequence;
+                }
                 if to == at(SWITCH) && self.sent < 1_000 {
                     network.extend(self.at_switch(&bytes).map(|answer| (SWITCH, answer)));
                 }
@@ -161,11 +167,32 @@ fn a_forged_question_leaves_the_key_as_it_was() {
     for version in [0, 1, 1 << 62, u64::MAX] {
         world.tell(CONTROLLER, &Message { version, ..Message::new(Op::Fetch, 0, KEY) });
         // The controller did not send it.
-        world.tell(CONTROLLER, &Message { version, ..Message::new(Op::Abandoned, 0, KEY) });
+        let abandoned = Message::new(Op::Abandoned, world.question, KEY);
+        world.tell(CONTROLLER, &Message { version, ..abandoned });
     }
     // A write that bypassed the switch, which must still be told.
     world.tell(HOSTILE, &Message { value: b"new", ..Message::new(Op::Put, 1, KEY) });
     assert!(world.is_coherent(), "the switch serves {:?}", world.value);
+}
+
+/// The forger chose the version of the question, so the version of the answer proves nothing.
+#[test]
+fn a_forged_question_with_a_forged_answer_leaves_the_key_as_it_was() {
+    for version in [1, 1 << 62] {
+        for sequence in [0, 1, 2] {
+            let mut world = World::new();
+            let forged = |op| Message { version, ..Message::new(op, sequence, KEY) };
+            world.tell(CONTROLLER, &forged(Op::Fetch));
+            world.tell(CONTROLLER, &forged(Op::Installed));
+            let put = Message {
+                version: version + 1,
+                value: b"new",
+                ..Message::new(Op::PutCached, 1, KEY)
+            };
+            world.tell(HOSTILE, &put);
+            assert!(world.is_coherent(), "{version:#x}: the switch serves {:?}", world.value);
+        }
+    }
 }
 
 #[test]

@@ -106,6 +106,8 @@ fn messages_of_a_sender_that_may_send_none() {
     holds(hostile);
     holds(Budgets { evictions: 1, inserts: 2, ..hostile });
     holds(Budgets { writes: 0, restarts: 1, ..hostile });
+    // A question, its answer, and a write.
+    holds(Budgets { writes: 0, forgeries: 3, ..hostile });
     // The rule for interfaces keeps foreign values from being served; unguessable versions keep the
     // switch coherent even without the rule.
     let takes_all = Broken { takes_all: true, ..Broken::default() };

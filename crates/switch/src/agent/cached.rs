@@ -21,9 +21,9 @@ pub(super) struct Write {
 pub(super) enum Waiting {
     #[default]
     Nothing,
-    /// The value was sent; a reply on its installation is awaited. The version is the one before;
-    /// 0: there was none.
-    Installed { before: u64 },
+    /// The value was sent with this sequence number; a reply on its installation is awaited. The
+    /// version is the one before; 0: there was none.
+    Installed { before: u64, sequence: u32 },
     /// The value was sent; whether the switch stored it is unknown.
     Ack,
     /// A tag was requested, with this sequence number.

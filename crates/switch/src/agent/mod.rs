@@ -12,8 +12,8 @@
 //! under a lease, so that an unreachable switch blocks writes no longer than that.
 //!
 //! A host that can send datagrams here, from any address, cannot break this unless it can read the
-//! messages between agent, switch and controller: versions begin at a random number, so that a
-//! matching tag or answer comes from the switch (decision 130).
+//! messages between agent, switch and controller: versions and the numbers of questions are
+//! random, so that a matching tag or answer comes from the switch or the controller (decision 130).
 //!
 //! `tests/every_interleaving_is_coherent.rs` explores this code itself.
 
@@ -262,10 +262,16 @@ impl Agent {
     }
 
     fn ask_for_tag(&mut self, key: Key, store: &impl Store, now: Duration) {
+        let sequence = self.draw();
+        self.wait(key, Waiting::Tag(sequence), store, now);
+    }
+
+    /// The sequence number of the next question.
+    fn draw(&mut self) -> u32 {
         let mut random = SplitMix64::seed_from_u64(self.secret);
-        let tag = (random.next_u64() >> 32) as u32;
+        let sequence = (random.next_u64() >> 32) as u32;
         self.secret = u64::from_le_bytes(random.state());
-        self.wait(key, Waiting::Tag(tag), store, now);
+        sequence
     }
 
     fn waits_no_more(&mut self, key: Key) {
@@ -278,18 +284,18 @@ impl Agent {
     fn send(&mut self, key: Key, store: &impl Store, now: Duration) {
         let Some(cached) = self.cached.get_mut(&key) else { return };
         let (flags, version) = (cached.flags, cached.version);
-        let (op, to) = match cached.waiting {
+        let (op, to, sequence) = match cached.waiting {
             Waiting::Nothing => return,
-            Waiting::Installed { .. } => (Op::Fetched, self.controller),
-            Waiting::Ack => (Op::Update, self.data_plane),
-            Waiting::Tag(_) => (Op::Invalidate, self.data_plane),
+            Waiting::Installed { sequence, .. } => (Op::Fetched, self.controller, sequence),
+            Waiting::Ack => (Op::Update, self.data_plane, 0),
+            Waiting::Tag(sequence) => (Op::Invalidate, self.data_plane, sequence),
         };
         self.due.remove(&(cached.again, key));
         cached.pause = (cached.pause * 2).clamp(self.config.resend, self.config.resend_max);
         cached.again = now + cached.pause;
         cached.tries += 1;
         self.due.insert((cached.again, key));
-        if let Waiting::Tag(sequence) = cached.waiting {
+        if op == Op::Invalidate {
             let ask = Message { flags, version, ..Message::new(op, sequence, key) };
             self.output.push_back((to, ask.bytes()));
             return;
@@ -298,7 +304,7 @@ impl Agent {
         let value = store.read(&key);
         let flags = flags.with(Flags::FOUND, value.is_some());
         let value = value.unwrap_or_default();
-        let message = Message { flags, version, value: &value, ..Message::new(op, 0, key) };
+        let message = Message { flags, version, value: &value, ..Message::new(op, sequence, key) };
         self.output.push_back((to, message.bytes()));
     }
 
@@ -351,14 +357,16 @@ impl Agent {
         if cached.waiting == Waiting::Nothing {
             cached.version = ask.version;
             cached.flags = Flags(ask.flags.0 & Flags::LONG_KEY.0);
-            self.wait(key, Waiting::Installed { before }, store, now);
+            let sequence = self.draw();
+            self.wait(key, Waiting::Installed { before, sequence }, store, now);
         }
     }
 
     fn settled(&mut self, key: Key, told: &Message<'_>, store: &mut impl Store, now: Duration) {
         let Some(cached) = self.cached.get_mut(&key) else { return };
-        let Waiting::Installed { before } = cached.waiting else { return };
-        if cached.version != told.version {
+        let Waiting::Installed { before, sequence } = cached.waiting else { return };
+        // Who forges the request chooses its version, but does not know the question that followed.
+        if (cached.version, sequence) != (told.version, told.sequence) {
             return;
         }
         if told.op == Op::Installed {

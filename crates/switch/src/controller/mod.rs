@@ -338,7 +338,7 @@ impl Controller {
                 _ => Op::Abandoned,
             }
         };
-        let told = Message { version, ..Message::new(op, 0, message.key) };
+        let told = Message { version, ..Message::new(op, message.sequence, message.key) };
         self.ready.push_back(Command::Send(from, told.bytes()));
     }
 

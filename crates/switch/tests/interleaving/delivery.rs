@@ -81,7 +81,7 @@ impl State {
                 }
                 let is_there = self.entry.as_ref().is_some_and(|entry| entry.admitted == version);
                 let op = if is_there { Op::Installed } else { Op::Abandoned };
-                let told = Message { version, ..Message::new(op, 0, KEY) };
+                let told = Message { version, ..Message::new(op, message.sequence, KEY) };
                 self.send(End::Controller, End::Agent, &told);
             }
             Op::Leased if message.sequence == ASKED => {

@@ -7,8 +7,9 @@ use super::{Broken, End, KEY, Packet, State};
 
 /// The attacker's own address.
 const HOSTILE: End = End::Client(99);
-/// Versions that the attacker guesses. The real ones are random, and it cannot read the network.
-const GUESSES: [u64; 2] = [1, 1 << 62];
+/// Versions that the attacker chooses, one of them that of a write after another. The real ones are
+/// random, and it cannot read the network.
+const GUESSES: [u64; 3] = [1, 2, 1 << 62];
 const SEQUENCE: u32 = 1;
 
 /// Where a forged message enters the network.
