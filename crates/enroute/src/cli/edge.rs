@@ -63,7 +63,6 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
 
     use super::{
         admin::Admin,
-        cache,
         signal::{EndSignal, on_hangup},
     };
     use crate::edge::Edge;
