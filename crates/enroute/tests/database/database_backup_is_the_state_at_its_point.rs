@@ -11,8 +11,10 @@ use std::thread;
 
 use crate::support::database::Database;
 use crate::support::enroute::program;
+use crate::support::state::Ends;
 
 const CLIENTS: usize = 4;
+const ATTEMPTS: usize = 20;
 pub(super) const OPTIONS: [&str; 4] = ["--memory", "64MiB", "--admin", "127.0.0.1:0"];
 
 pub(super) fn run(arguments: &[&str], paths: &[&Path]) -> Output {
@@ -44,6 +46,28 @@ fn back_up(database: &Database, directory: &Path) -> [u64; 2] {
         words[at - 2].parse().expect("a number")
     };
     [before("linked,"), before("copied")]
+}
+
+/// Makes a backup while clients write; returns what they had counted before and after it. Segments
+/// that are not yet sealed and durable are copied, so it is repeated until some are linked.
+fn back_up_with_links(
+    database: &Database,
+    directory: &Path,
+    read: &dyn Fn() -> Vec<u64>,
+    wait_for: &dyn Fn(u64),
+) -> (Vec<u64>, Vec<u64>) {
+    for _ in 0..ATTEMPTS {
+        let before = read();
+        let [linked, copied] = back_up(database, directory);
+        assert!(copied > 0, "the last segment is never linked");
+        let after = read();
+        wait_for(after[0] + 500);
+        if linked > 0 {
+            return (before, after);
+        }
+        fs::remove_dir_all(directory).expect("removed");
+    }
+    panic!("nothing was linked in {ATTEMPTS} attempts");
 }
 
 /// Stores one key after another, with the number of the last one, until the end.
@@ -118,14 +142,10 @@ fn it_is_restored_after_a_kill() {
             }
         };
         wait_for(2000);
-        for (round, backup) in backups.iter().enumerate() {
-            let before = read();
-            let [linked, copied] = back_up(&database, backup);
-            assert!(linked > 0 && copied > 0, "{linked} linked, {copied} copied");
-            between.push((before, read()));
-            wait_for(read()[0] + 500 * (round as u64 + 1));
+        let _ends = Ends(&end);
+        for backup in &backups {
+            between.push(back_up_with_links(&database, backup, &read, &wait_for));
         }
-        end.store(true, SeqCst);
     });
     let serves = refused(&run(&["check"], &[&database.data()]));
     let process = format!("is in use by process {} (enroute db", database.process().id());
