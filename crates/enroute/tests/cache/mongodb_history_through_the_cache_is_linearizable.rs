@@ -12,10 +12,10 @@ use crate::support::enroute::{Cache, broken_program, program};
 use crate::support::history::{self, KILLS, Operation, Recorder, Verdict};
 use crate::support::mongodb_history::{KEYS, record, until_answered};
 use crate::support::origins::Mongo;
-use crate::support::process::free_address;
+use crate::support::process::{free_address, start_again};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use testbed::link::{Relay, RelayConfig};
+use testbed::link::RelayConfig;
 
 /// One in this many breaks of the path also kills the origin.
 const KILLED_OF: u32 = 4;
@@ -92,7 +92,7 @@ fn make_trouble(
     };
     let (mut breaks, mut killed) = (0, 0);
     while !over.load(Ordering::Relaxed) {
-        let relay = Relay::start(config.clone()).expect("the same relay");
+        let relay = start_again(config);
         sleep(1_000, &mut random);
         let delay = Duration::from_micros(random.random_range(0..2_000));
         relay.set_delay(delay, delay);

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use crate::support::enroute::Cache;
 use crate::support::message;
 use crate::support::origins::Mongo;
-use crate::support::process::free_address;
+use crate::support::process::{free_address, start_again};
 use bson::{Document, doc};
 use mongodb::error::ErrorKind;
 use mongodb::options::{ClientOptions, ReadConcern};
@@ -58,7 +58,7 @@ fn clients_go_on(start: fn() -> Option<Mongo>) {
     }
     assert!(cache.hits() >= hits + 3.0);
 
-    let relay = Relay::start(config).expect("the same relay");
+    let relay = start_again(&config);
     for users in [&old, &users(cache.address())] {
         assert_eq!(find(users, "missing").expect("answered"), None);
         let filter = doc! { "_id": "42" };

@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 /// Longer than any start or end on a busy machine: only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -235,6 +236,17 @@ pub fn free_address() -> SocketAddr {
             return address;
         }
     }
+}
+
+/// Starts a relay again at the address it had. A process that another test has just created keeps
+/// the listener of before until it has executed its program.
+pub fn start_again(config: &RelayConfig) -> RelayHandle {
+    let mut relay = None;
+    until("the address of the relay is free", || {
+        relay = Relay::start(config.clone()).ok();
+        relay.is_some()
+    });
+    relay.expect("it runs")
 }
 
 struct Output {
