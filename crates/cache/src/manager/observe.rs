@@ -12,9 +12,16 @@ use crate::{
     stats::WhyNot,
     storage::{
         Grant, Question, Storage,
-        observe::{Foreseen, Observed, Seen},
+        observe::{Foreseen, Hit, Observed, Seen},
     },
 };
+
+/// Notes the time that the origin took for a read that would have been a hit.
+pub(super) fn took<S: Storage>(storage: &S, hit: Hit, asked_at: Option<Duration>, now: Duration) {
+    if let Some((observer, asked_at)) = storage.observer().zip(asked_at) {
+        observer.took(hit, now.saturating_sub(asked_at));
+    }
+}
 
 impl<F: Filter> Session<F> {
     /// Forwards a read of one key, and counts what caching would have answered.

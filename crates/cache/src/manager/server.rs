@@ -5,6 +5,7 @@ use std::{mem, time::Duration};
 use smallvec::SmallVec;
 use tracing::{debug, trace};
 
+use super::observe;
 use crate::{
     Error,
     expected::{Action, Expected, Fill},
@@ -157,11 +158,7 @@ impl<F: Filter> Session<F> {
             | Action::Confirmed(_)
             | Action::Local(_)
             | Action::Stream => {}
-            Action::Foreseen(hit) => {
-                if let Some((observer, asked_at)) = storage.observer().zip(asked_at) {
-                    observer.took(hit, now.saturating_sub(asked_at));
-                }
-            }
+            Action::Foreseen(hit) => observe::took(storage, hit, asked_at, now),
             Action::Hush(hush) => return self.hush(hush, tag, whole),
             Action::Observe => {
                 self.filter.observe(tag, whole, &mut self.standing);
