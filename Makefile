@@ -29,7 +29,8 @@ test: deps lint ## Run every check that a change must pass
 	else echo 'SKIPPED: tests of the checker; go is not on PATH'; [ "$(CI)" != true ]; fi
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py' && \
 	$(PYTHON) -m unittest discover -s lab/tests -t . && \
-	$(PYTHON) -m unittest conformance.test_comparison examples.test_examples; \
+	$(PYTHON) -m unittest conformance.test_comparison examples.test_examples \
+	monitoring.test_monitoring; \
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
 	@$(MAKE) --no-print-directory fuzz SEED=20251121
 

@@ -24,6 +24,7 @@ ip              iproute2     6.1.*
 memcached       memcached    1.6.*
 clang           clang        1:14.0*
 openssl         openssl      3.0.*
+promtool        prometheus   2.42.*
 curl            curl         7.88.*
 cmake           cmake        3.25.*
 c++             g++          4:12.2.*
@@ -258,7 +259,7 @@ install_packages() {
     fi
     [ "$status" = 0 ] || { tail -n 20 "$deps/apt.log" >&2; return "$status"; }
     local service
-    for service in redis-server nutcracker memcached; do
+    for service in redis-server nutcracker memcached prometheus; do
         case " $* " in
         *" $service="*)
             [ ! -d /run/systemd/system ] || systemctl disable --now --quiet "$service" || true

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -77,7 +76,7 @@ class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         for program in (ENROUTE, processes.FERRETDB, shutil.which("redis-server")):
-            need(program)
+            processes.need(program)
         with contextlib.ExitStack() as stack:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             redis = stack.enter_context(processes.redis())
@@ -121,7 +120,7 @@ class Examples(unittest.TestCase):
 
     def read_twice(self, url, program, *arguments):
         """Runs an example until it has a hit; all runs must succeed."""
-        command = [need(program), *arguments, url, self.cache.ca]
+        command = [processes.need(program), *arguments, url, self.cache.ca]
         for _ in range(ATTEMPTS):
             before = self.cache.hits()
             run = subprocess.run(command, capture_output=True, text=True, timeout=EXAMPLE_S)
@@ -132,21 +131,13 @@ class Examples(unittest.TestCase):
 
 
 def node(program):
-    need(EXAMPLES / "node" / "node_modules")
+    processes.need(EXAMPLES / "node" / "node_modules")
     return shutil.which("node"), EXAMPLES / "node" / program
 
 
 def java(program):
-    jars = need(INSTALLED / "java")
+    jars = processes.need(INSTALLED / "java")
     return shutil.which("java"), "-cp", f"{jars}/*", EXAMPLES / "java" / program
-
-
-def need(path):
-    """The path, if it exists. Otherwise skips the test; with CI=true, fails it."""
-    if path and Path(path).exists():
-        return path
-    why = f"{path or 'a program'} is not installed; run `make deps` and `cargo test`"
-    raise AssertionError(why) if os.environ.get("CI") == "true" else unittest.SkipTest(why)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 import threading
 import time
+import unittest
+from pathlib import Path
 
 from lab.library.repository import ROOT
 
@@ -50,6 +52,14 @@ def bench(*words):
     if not BENCH.exists():
         raise Failed(f"{BENCH.name} is not built; the paper's make target builds it")
     return output(BENCH, *words)
+
+
+def need(path):
+    """The path, if it exists. Otherwise skips the test; with CI=true, fails it."""
+    if path and Path(path).exists():
+        return path
+    why = f"{path or 'a program'} is not installed; run `make deps` and `cargo test`"
+    raise AssertionError(why) if os.environ.get("CI") == "true" else unittest.SkipTest(why)
 
 
 class Program:
