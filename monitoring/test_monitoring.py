@@ -1,11 +1,19 @@
-"""Checks the alerts for Prometheus: by promtool, and against the metrics of running services."""
+"""Checks the alerts for Prometheus and the dashboard for Grafana.
+
+promtool checks the rules and runs their unit tests. A real Prometheus scrapes a cache, a database
+and an edge, and answers each query of the dashboard.
+"""
 
 import contextlib
+import json
 import re
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
+import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -16,6 +24,7 @@ ENROUTE = ROOT / "target" / "debug" / "enroute"
 MONITORING = ROOT / "monitoring"
 RULES = MONITORING / "enroute.rules.yml"
 RULES_TESTS = MONITORING / "enroute.rules.test.yml"
+DASHBOARD = MONITORING / "enroute.dashboard.json"
 PAGE = "docs/guide/troubleshooting.md"
 
 CACHE = """
@@ -47,6 +56,8 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
     -keyout shop.key -out shop.pem -subj /CN=shop.example -addext subjectAltName=DNS:shop.example
 """
 
+# The data source that is chosen in the dashboard.
+SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 # What `/metrics` adds to the name of a histogram.
 OF_HISTOGRAMS = re.compile("_(bucket|sum|count)$")
 
@@ -71,42 +82,168 @@ class Alerts(unittest.TestCase):
         names = {alert.split("\n", 1)[0] for alert in alerts}
         self.assertEqual(names, set(re.findall(r"(?m)^### (Enroute\w+)$", page)))
 
-    def test_each_metric_of_a_rule_is_one_of_a_running_service(self):
-        asked = set(re.findall(r"\benroute_\w+", RULES.read_text()))
-        self.assertGreater(len(asked), 20)
-        self.assertLessEqual({OF_HISTOGRAMS.sub("", name) for name in asked}, metrics())
+
+class Metrics(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with contextlib.ExitStack() as stack:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            cls.services = services(stack, directory)
+            cls.directory = directory
+            cls.addClassCleanup(stack.pop_all().close)
+
+    def test_each_metric_of_rules_and_dashboard_is_one_of_a_running_service(self):
+        exposed = set()
+        for service in self.services:
+            text = get(f"{service}/metrics")
+            promtool("check", "metrics", given=text)
+            exposed.update(re.findall(r"(?m)^# TYPE (\S+) ", text))
+        for path in (RULES, DASHBOARD):
+            asked = set(re.findall(r"\benroute_\w+(?=[{\[) ]| *$)", path.read_text()))
+            self.assertGreater(len(asked), 20, path)
+            self.assertLessEqual({OF_HISTOGRAMS.sub("", name) for name in asked}, exposed, path)
+
+    def test_prometheus_answers_every_query_of_the_dashboard(self):
+        with Prometheus(self.directory, self.services) as prometheus:
+            # A rate needs two samples.
+            prometheus.wait_for("min(up) == 1 and count(rate(up[1m])) == 3")
+            groups = prometheus.get("rules")["groups"]
+            rules = [rule for group in groups for rule in group["rules"]]
+            self.assertEqual(len(rules), RULES.read_text().count("- alert: "))
+            for panel, target in targets():
+                query = target["expr"].replace("$instance", ".*")
+                query = query.replace("$__rate_interval", "1m")
+                with self.subTest(panel["title"], query=query):
+                    answer = prometheus.query(query)
+                    # The services have no requests, so no reason for a miss is above 0.
+                    self.assertTrue(answer or query.endswith("> 0"))
 
 
-def metrics():
-    """Names of all metrics of a cache, a database and an edge."""
-    with contextlib.ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        subprocess.run(["sh", "-euc", CERTIFICATE], cwd=directory, check=True, capture_output=True)
-        paths = {}
-        for service, config in (("cache", CACHE), ("edge", EDGE)):
-            paths[service] = directory / f"{service}.toml"
-            text = config.format(directory=directory, closed=processes.free_port())
-            paths[service].write_text(text)
-        database = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
-        commands = (
-            ["cache", "--config", paths["cache"]],
-            ["edge", "--config", paths["edge"]],
-            ["db", "--dir", directory / "data", *database],
+class Dashboard(unittest.TestCase):
+    """Has what Grafana needs of a dashboard in the classic schema."""
+
+    def test_it_can_be_imported(self):
+        board = dashboard()
+        for key, kind in (("uid", str), ("title", str), ("schemaVersion", int), ("panels", list)):
+            self.assertIsInstance(board.get(key), kind, key)
+        # Grafana sets it; with one, an import replaces another dashboard.
+        self.assertNotIn("id", board)
+        self.assertLessEqual({"from", "to"}, board["time"].keys())
+        variables = {variable["name"]: variable for variable in board["templating"]["list"]}
+        self.assertEqual(variables["datasource"]["type"], "datasource")
+        self.assertEqual(variables["datasource"]["query"], "prometheus")
+        self.assertEqual(variables["instance"]["type"], "query")
+        self.assertEqual(variables["instance"]["datasource"], SOURCE)
+
+    def test_every_panel_has_a_place_a_unit_and_queries_with_the_chosen_source(self):
+        panels = dashboard()["panels"]
+        self.assertEqual(len({panel["id"] for panel in panels}), len(panels))
+        taken = set()
+        for panel in panels:
+            with self.subTest(panel["title"], id=panel["id"]):
+                place = panel["gridPos"]
+                columns = range(place["x"], place["x"] + place["w"])
+                self.assertLessEqual(columns.stop, 24)
+                rows = range(place["y"], place["y"] + place["h"])
+                cells = {(column, row) for column in columns for row in rows}
+                self.assertFalse(cells & taken, "panels overlap")
+                taken |= cells
+                if panel["type"] == "row":
+                    continue
+                self.assertEqual(panel["type"], "timeseries")
+                self.assertTrue(panel["description"])
+                self.assertTrue(panel["fieldConfig"]["defaults"]["unit"])
+                self.assertTrue(panel["targets"])
+        for panel, target in targets():
+            self.assertEqual((panel["datasource"], target["datasource"]), (SOURCE, SOURCE))
+            self.assertTrue(target["refId"] and target["legendFormat"])
+            self.assertIn('instance=~"$instance"', target["expr"])
+
+
+def dashboard():
+    return json.loads(DASHBOARD.read_text())
+
+
+def targets():
+    """Each panel with each of its queries."""
+    for panel in dashboard()["panels"]:
+        for target in panel.get("targets", []):
+            yield panel, target
+
+
+def services(stack, directory):
+    """Starts a cache, a database and an edge; the addresses of their admin endpoints."""
+    subprocess.run(["sh", "-euc", CERTIFICATE], cwd=directory, check=True, capture_output=True)
+    paths = {}
+    for service, config in (("cache", CACHE), ("edge", EDGE)):
+        paths[service] = directory / f"{service}.toml"
+        text = config.format(directory=directory, closed=processes.free_port())
+        paths[service].write_text(text)
+    database = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+    addresses = []
+    for command in (
+        ["cache", "--config", paths["cache"]],
+        ["edge", "--config", paths["edge"]],
+        ["db", "--dir", directory / "data", *database],
+    ):
+        program = stack.enter_context(processes.running(processes.need(ENROUTE), *command))
+        admin = program.line(re.compile(r"admin: (\S+)/").search, processes.START_S)
+        addresses.append(admin[1])
+    return addresses
+
+
+class Prometheus:
+    """A Prometheus that scrapes `services` every second, with the rules."""
+
+    def __init__(self, directory, services):
+        port = processes.free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        hosts = [urllib.parse.urlsplit(service).netloc for service in services]
+        config = directory / "prometheus.json"
+        # JSON is YAML.
+        scrape = {"job_name": "enroute", "static_configs": [{"targets": hosts}]}
+        settings = {"global": {"scrape_interval": "1s"}, "rule_files": [str(RULES)]}
+        config.write_text(json.dumps(settings | {"scrape_configs": [scrape]}))
+        self.running = processes.running(
+            processes.need(shutil.which("prometheus")),
+            f"--config.file={config}",
+            f"--storage.tsdb.path={directory / 'prometheus'}",
+            f"--web.listen-address=127.0.0.1:{port}",
         )
-        return set().union(*(exposed(stack, command) for command in commands))
+
+    def __enter__(self):
+        self.running.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        return self.running.__exit__(*error)
+
+    def get(self, path, **arguments):
+        answer = get(f"{self.url}/api/v1/{path}?{urllib.parse.urlencode(arguments)}")
+        return json.loads(answer)["data"]
+
+    def query(self, query):
+        return self.get("query", query=query)["result"]
+
+    def wait_for(self, query):
+        deadline = time.monotonic() + processes.START_S
+        while True:
+            with contextlib.suppress(urllib.error.URLError):
+                if self.query(query):
+                    return
+            if time.monotonic() > deadline:
+                raise AssertionError(f"still not true: {query}")
+            time.sleep(0.1)
 
 
-def exposed(stack, command):
-    """Names of the metrics of the service that `command` starts."""
-    program = stack.enter_context(processes.running(processes.need(ENROUTE), *command))
-    admin = program.line(re.compile(r"admin: (\S+)/").search, processes.START_S)[1]
-    with urllib.request.urlopen(f"{admin}/metrics") as answer:
-        return set(re.findall(r"(?m)^# TYPE (\S+) ", answer.read().decode()))
+def get(url):
+    with urllib.request.urlopen(url, timeout=processes.START_S) as answer:
+        return answer.read().decode()
 
 
-def promtool(*arguments):
+def promtool(*arguments, given=None):
     command = [processes.need(shutil.which("promtool")), *arguments]
-    run = subprocess.run(command, capture_output=True, text=True)
+    run = subprocess.run(command, input=given, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
 
 
