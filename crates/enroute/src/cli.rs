@@ -45,6 +45,8 @@ EXAMPLES:
 /// Answers key-value reads on the path between an application and its data.
 #[derive(Debug, Parser)]
 #[command(name = "enroute", version, after_help = EXAMPLES, max_term_width = 100)]
+// The global options come after those of a subcommand.
+#[command(next_display_order = 1000)]
 struct Arguments {
     /// Least severe level that is logged, on standard error
     #[arg(long, global = true, value_enum, default_value_t, value_name = "LEVEL")]
@@ -60,7 +62,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Cache a remote MongoDB, Redis or memcached close to its clients (VNF-Cache)
+    /// Cache a remote MongoDB, Redis, memcached or DynamoDB close to its clients (VNF-Cache)
     Cache(cache::Arguments),
     /// Check a configuration file without starting a service
     Config(config::Arguments),

@@ -37,7 +37,7 @@ EXAMPLES:
     enroute cache --listen redis://127.0.0.1:6380 --origin redis://db.example:6379 --verify 1%
 
   What would caching gain? Serves nothing from storage; prints a forecast every minute:
-    enroute cache --listen redis://127.0.0.1:6380 --origin redis://db.example:6379 --observe \
+    enroute cache --listen redis://127.0.0.1:6380 --origin redis://db.example:6379 --observe \\
       --statistics 1min
 
   Several listeners and all options, from a configuration file; check the file first:

@@ -63,7 +63,7 @@ served and invalidated as before, items of NetCache's protocol are served until 
 (5 s). A new `attach` begins with an empty cache. See docs/guide/switch.md.";
 
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, next_display_order = 900)]
 pub(super) struct Arguments {
     /// Directory for the pinned maps and links, below a BPF file system, which is mounted if
     /// missing. `v2p` appends -v2p to the name: its default is /sys/fs/bpf/enroute-switch-v2p

@@ -151,7 +151,11 @@ pub fn accept_client(origin: &TcpListener) -> TcpStream {
     loop {
         let (connection, _) = origin.accept().expect("the cache connects");
         let mut first = [0; 256];
-        let length = connection.peek(&mut first).expect("it says something");
+        // A probe whose time is over before the cache could send it says nothing, or is reset.
+        let length = connection.peek(&mut first).unwrap_or(0);
+        if length == 0 {
+            continue;
+        }
         let said = String::from_utf8_lossy(&first[..length]);
         let watches = ["$4\r\nINFO\r\n", "$4\r\nAUTH\r\n", "enroute: watch"];
         // Probes of other protocols, among them a ClientHello, which follow if the watch gets no
