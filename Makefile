@@ -174,7 +174,7 @@ test-bare: ## Type the README's commands in a new Debian root; needs root, deboo
 deps: ## Install the servers and clients that the tests need, mostly under .deps/
 	@./deps.sh
 
-lint: ## Check formatting, lints and dependencies
+lint: ## Check formatting, lints, shell scripts, YAML files and dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features enroute/edge --locked -- -D warnings
 	@if command -v go >/dev/null; then \
@@ -182,6 +182,10 @@ lint: ## Check formatting, lints and dependencies
 	{ [ -z "$$unformatted" ] || { echo "gofmt would change $$unformatted"; exit 1; }; } && \
 	cd checker && go vet ./...; \
 	fi
+	@if command -v shellcheck >/dev/null; then shellcheck $$(git ls-files '*.sh' .ci/run); \
+	else echo 'SKIPPED: checks of shell scripts; shellcheck is absent'; [ "$(CI)" != true ]; fi
+	@if command -v yamllint >/dev/null; then yamllint --strict .github monitoring packaging; \
+	else echo 'SKIPPED: checks of YAML files; yamllint is absent'; [ "$(CI)" != true ]; fi
 	@if [ -x $(DENY) ]; then $(DENY) --log-level error --locked check bans licenses sources && \
 	if $(DENY) --log-level off fetch db 2>/dev/null; then $(DENY) --log-level error --locked check advisories; \
 	else echo 'SKIPPED: advisories; their database cannot be fetched'; fi; \

@@ -25,12 +25,14 @@ memcached       memcached    1.6.*
 clang           clang        1:14.0*
 openssl         openssl      3.0.*
 promtool        prometheus   2.42.*
+shellcheck      shellcheck   0.9.*
+yamllint        yamllint     1.29.*
 curl            curl         7.88.*
 cmake           cmake        3.25.*
 c++             g++          4:12.2.*
 git             git          1:2.39.*"
 # The build of BoringSSL (crates/edge-tls) reads C headers with libclang, which needs these headers.
-libclang_headers=/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h
+libclang_headers='/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h'
 
 pieces=${*:-ferretdb mongo-java dynamodb-local python checker redis-tests cargo-deny examples}
 cargo_deny_version=0.20.2

@@ -16,6 +16,7 @@ say() { echo "test-bare: $*"; }
 
 bootstrap() { # root
     local root=$1 mirror
+    # shellcheck disable=SC2016 # apt-get replaces it
     mirror=$(apt-get indextargets --format '$(SITE)' | head -n 1)
     debootstrap --variant=minbase --include=ca-certificates bookworm "$root" "$mirror" >"$root.log" 2>&1 ||
         { tail -n 20 "$root.log"; return 1; }

@@ -20,6 +20,7 @@ say "units: exposure at most 2.0"
 root=$(mktemp -d)
 chmod 0755 "$root"
 trap 'rm -rf --one-file-system "$root"' EXIT
+# shellcheck disable=SC2016 # apt-get replaces it
 mirror=$(apt-get indextargets --format '$(SITE)' | head -n 1)
 debootstrap --variant=minbase --include=libstdc++6 bookworm "$root" "$mirror" >"$root.log" 2>&1 ||
     { tail -n 5 "$root.log"; exit 1; }
