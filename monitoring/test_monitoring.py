@@ -52,7 +52,7 @@ origin = "http://127.0.0.1:{closed}"
 
 CERTIFICATE = """
 umask 077
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 10 \
     -keyout shop.key -out shop.pem -subj /CN=shop.example -addext subjectAltName=DNS:shop.example
 """
 
@@ -103,10 +103,18 @@ class Metrics(unittest.TestCase):
             self.assertGreater(len(asked), 20, path)
             self.assertLessEqual({OF_HISTOGRAMS.sub("", name) for name in asked}, exposed, path)
 
+    def test_prometheus_fires_the_alert_about_a_certificate_that_expires_in_ten_days(self):
+        with Prometheus(self.directory, self.services) as prometheus:
+            alert, *more = prometheus.wait_for(prometheus.firing)
+            self.assertEqual(more, [])
+            self.assertEqual(alert["labels"]["alertname"], "EnrouteEdgeCertificateExpires")
+            self.assertIn("certificate shop.example of the edge", alert["annotations"]["summary"])
+
     def test_prometheus_answers_every_query_of_the_dashboard(self):
         with Prometheus(self.directory, self.services) as prometheus:
             # A rate needs two samples.
-            prometheus.wait_for("min(up) == 1 and count(rate(up[1m])) == 3")
+            scraped = "min(up) == 1 and count(rate(up[1m])) == 3"
+            prometheus.wait_for(lambda: prometheus.query(scraped))
             groups = prometheus.get("rules")["groups"]
             rules = [rule for group in groups for rule in group["rules"]]
             self.assertEqual(len(rules), RULES.read_text().count("- alert: "))
@@ -114,9 +122,11 @@ class Metrics(unittest.TestCase):
                 query = target["expr"].replace("$instance", ".*")
                 query = query.replace("$__rate_interval", "1m")
                 with self.subTest(panel["title"], query=query):
-                    answer = prometheus.query(query)
                     # The services have no requests, so no reason for a miss is above 0.
-                    self.assertTrue(answer or query.endswith("> 0"))
+                    if query.endswith("> 0"):
+                        prometheus.query(query)
+                    else:
+                        prometheus.wait_for(lambda query=query: prometheus.query(query))
 
 
 class Dashboard(unittest.TestCase):
@@ -193,7 +203,7 @@ def services(stack, directory):
 
 
 class Prometheus:
-    """A Prometheus that scrapes `services` every second, with the rules."""
+    """A Prometheus that scrapes `services`, with the rules."""
 
     def __init__(self, directory, services):
         port = processes.free_port()
@@ -202,12 +212,14 @@ class Prometheus:
         config = directory / "prometheus.json"
         # JSON is YAML.
         scrape = {"job_name": "enroute", "static_configs": [{"targets": hosts}]}
-        settings = {"global": {"scrape_interval": "1s"}, "rule_files": [str(RULES)]}
+        # A scrape that takes longer than the interval fails.
+        every = {"scrape_interval": "3s", "scrape_timeout": "3s", "evaluation_interval": "1s"}
+        settings = {"global": every, "rule_files": [str(RULES)]}
         config.write_text(json.dumps(settings | {"scrape_configs": [scrape]}))
         self.running = processes.running(
             processes.need(shutil.which("prometheus")),
             f"--config.file={config}",
-            f"--storage.tsdb.path={directory / 'prometheus'}",
+            f"--storage.tsdb.path={directory / str(port)}",
             f"--web.listen-address=127.0.0.1:{port}",
         )
 
@@ -225,14 +237,18 @@ class Prometheus:
     def query(self, query):
         return self.get("query", query=query)["result"]
 
-    def wait_for(self, query):
+    def firing(self):
+        return [alert for alert in self.get("alerts")["alerts"] if alert["state"] == "firing"]
+
+    def wait_for(self, condition):
+        """What `condition` returns, once it is true."""
         deadline = time.monotonic() + processes.START_S
         while True:
             with contextlib.suppress(urllib.error.URLError):
-                if self.query(query):
-                    return
+                if found := condition():
+                    return found
             if time.monotonic() > deadline:
-                raise AssertionError(f"still not true: {query}")
+                raise AssertionError(f"not true within {processes.START_S} s")
             time.sleep(0.1)
 
 
