@@ -167,6 +167,7 @@ fn converse(seed: u64) -> Option<f64> {
     let mut changed_at = Instant::now();
     // When each client connected.
     let mut since = [changed_at; 2];
+    let mut before = Vec::new();
     for step in 0..STEPS {
         if random.below(60) == 0 {
             let words = match random.below(2) {
@@ -175,6 +176,7 @@ fn converse(seed: u64) -> Option<f64> {
             };
             change(&mut admins, words);
             changed_at = Instant::now();
+            before.push(words.to_owned());
             if random.below(2) == 0 {
                 thread::sleep(LEASE);
             }
@@ -183,7 +185,12 @@ fn converse(seed: u64) -> Option<f64> {
         if random.below(120) == 0 {
             (clients[which], since[which]) = (connect(), Instant::now());
         }
-        let commands: Vec<_> = (0..1 + random.below(3)).map(|_| command(&mut random)).collect();
+        let mut commands: Vec<_> = (0..1 + random.below(3)).map(|_| command(&mut random)).collect();
+        // redis-server 7.0.15 closes a connection that RESET logs out while the reply to a script
+        // before it is unsent. The cache does not send both at once.
+        if commands.iter().any(|command| command == "RESET") {
+            commands = vec!["RESET".to_owned()];
+        }
         let [direct, through] = &mut clients[which];
         let sent_at = Instant::now();
         let lags = sent_at < changed_at + LEASE;
@@ -198,12 +205,14 @@ fn converse(seed: u64) -> Option<f64> {
         let right = said.len() == heard.len() && (0..said.len()).all(as_said);
         assert!(
             right,
-            "seed {seed}, step {step}, client {which}, {:?} after a change: to {commands:?}\n \
-             the server says {:?}\n the cache says  {:?}",
+            "seed {seed}, step {step}, after\n{}\nclient {which}, {:?} after a change: to \
+             {commands:?}\n the server says {:?}\n the cache says  {:?}",
+            before[before.len().saturating_sub(40)..].join("\n"),
             sent_at - changed_at,
             shown(&said),
             shown(&heard)
         );
+        before.push(format!("client {which}: {commands:?} -> {:?}", shown(&said)));
         if said.len() < commands.len() {
             (clients[which], since[which]) = (connect(), Instant::now());
         }
