@@ -12,14 +12,14 @@
 //! **Order.** One client's requests for a slot are executed in their order: they use one
 //! connection, and after the map has changed, or one of them was redirected, further ones wait
 //! until all are answered. Requests of several keys, which may get TRYAGAIN, and transactions are
-//! sent alone.
+//! sent alone; so are requests that several nodes execute, in parts (`gather.rs`).
 //!
 //! **Read first:** [`Agent::receive`], then `nodes.rs`.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use slab::Slab;
-use wire::resp::{Limits, Request, Version, request, response};
+use wire::resp::{Limits, Request, Version, request};
 
 use crate::slot::Slot;
 
@@ -27,6 +27,7 @@ mod answers;
 mod client;
 mod copies;
 mod flight;
+mod gather;
 mod held;
 mod here;
 mod map;
@@ -35,6 +36,7 @@ mod nodes;
 mod output;
 mod reporter;
 mod route;
+mod scan;
 #[cfg(test)]
 mod tests;
 
@@ -268,8 +270,14 @@ impl Agent {
             match client.decoder.decode(rest, &self.limits) {
                 Ok(None) => return Ok(taken),
                 Ok(Some((request, count))) => {
+                    let route = route(&request);
+                    // Several nodes execute it, after all earlier requests.
+                    if route.is_of_several_nodes() && !client.is_answered() {
+                        client.alone = true;
+                        return Ok(taken);
+                    }
                     taken += count;
-                    self.request(at, &request, taken == bytes.len(), now);
+                    self.request(at, &request, route, taken == bytes.len(), now);
                 }
                 Err(error) => {
                     client.tell(&request::error_line(&error));
@@ -281,9 +289,19 @@ impl Agent {
     }
 
     /// Routes one request; `last` if no other has arrived after it.
-    fn request(&mut self, at: usize, request: &Request<'_>, last: bool, now: Duration) {
+    fn request(
+        &mut self,
+        at: usize,
+        request: &Request<'_>,
+        route: Route,
+        last: bool,
+        now: Duration,
+    ) {
         let Some(client) = self.clients.get_mut(at) else { return };
-        let (slot, write, many) = match route(request) {
+        if client.transaction.is_some() && route.is_of_several_nodes() {
+            return client.refuse(route::CROSS_SLOT);
+        }
+        let (slot, write, many) = match route {
             Route::Slot { slot, write, many, in_order } => {
                 // Pipelining writes is more valuable than their order relative to copies.
                 let in_order = in_order && (last || !write);
@@ -301,6 +319,9 @@ impl Agent {
                 return client.tell(&answer);
             }
             Route::Refused(why) => return client.refuse(&why),
+            Route::Split(command, merge) => return self.split(at, command, merge, request, now),
+            Route::All(command, merge) => return self.ask_all(at, command, merge, request, now),
+            Route::Scan => return self.scan(at, request, now),
             Route::Multi => return client.begin_transaction(),
             Route::Discard => return client.discard_transaction(),
             Route::Exec => return self.execute_transaction(at, now),
@@ -317,10 +338,10 @@ impl Agent {
             let key = if many { None } else { request.argument(1) };
             self.monitor.asked(slot, key, write, request.bytes().len());
         }
-        let (answers, since, redirects) = (1, now, 0);
+        let (client, holds, answers, since, redirects, part) = (at, None, 1, now, 0, None);
         let asked =
-            Asked { client: at, id, number, slot, write, holds: None, answers, since, redirects };
-        self.dispatch(asked, version, request.bytes());
+            Asked { client, id, number, slot, write, holds, answers, since, redirects, part };
+        self.dispatch(asked, version, request.bytes(), now);
     }
 
     /// For a copied slot: answers a read from a copy, or sends it so that its reply is copied, or
@@ -351,8 +372,10 @@ impl Agent {
         let (number, id, version) = (client.expect(), client.id, client.version);
         client.alone = true;
         self.monitor.asked(slot, request.argument(1), write, request.bytes().len());
-        let (slot, holds, answers, since, redirects) = (Some(slot), None, 1, now, 0);
-        let asked = Asked { client: at, id, number, slot, write, holds, answers, since, redirects };
+        let (client, holds, answers, since, redirects, part) = (at, None, 1, now, 0, None);
+        let slot = Some(slot);
+        let asked =
+            Asked { client, id, number, slot, write, holds, answers, since, redirects, part };
         self.dispatch_in_order(asked, version, request, now);
         true
     }
@@ -376,59 +399,12 @@ impl Agent {
         if let Some(slot) = slot {
             self.monitor.asked(slot, None, write, request.len());
         }
-        let (answers, since, redirects) = (count + 2, now, 0);
+        let (client, holds, answers, since, redirects, part) = (at, None, count + 2, now, 0, None);
         let asked =
-            Asked { client: at, id, number, slot, write, holds: None, answers, since, redirects };
-        self.dispatch(asked, version, &request);
+            Asked { client, id, number, slot, write, holds, answers, since, redirects, part };
+        self.dispatch(asked, version, &request, now);
     }
 }
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
-
-impl Client {
-    /// Whether its next request must wait until all earlier ones are answered.
-    fn waits(&self, map: &Map) -> bool {
-        !self.is_answered() && (self.alone || self.map_version != map.version())
-    }
-
-    /// Answers with an error. The transaction to which the request belongs fails too.
-    fn refuse(&mut self, why: &str) {
-        if let Some(transaction) = &mut self.transaction {
-            transaction.failed = true;
-        }
-        let mut answer = Vec::new();
-        response::write_error(&mut answer, why.as_bytes());
-        self.tell(&answer);
-    }
-
-    fn begin_transaction(&mut self) {
-        if self.transaction.is_some() {
-            return self.refuse("ERR MULTI calls can not be nested");
-        }
-        self.transaction = Some(Transaction::default());
-        self.tell(b"+OK\r\n");
-    }
-
-    fn discard_transaction(&mut self) {
-        match self.transaction.take() {
-            Some(_) => self.tell(b"+OK\r\n"),
-            None => self.refuse("ERR DISCARD without MULTI"),
-        }
-    }
-
-    fn queue(&mut self, request: &Request<'_>, slot: Option<Slot>, write: bool, bytes_max: usize) {
-        let Some(transaction) = &mut self.transaction else { return };
-        if transaction.slot.is_some() && slot.is_some() && transaction.slot != slot {
-            return self.refuse(route::CROSS_SLOT);
-        }
-        if transaction.commands.len() + request.bytes().len() > bytes_max {
-            return self.refuse(&format!("ERR a transaction of more than {bytes_max} bytes"));
-        }
-        transaction.slot = transaction.slot.or(slot);
-        transaction.write |= write;
-        transaction.count += 1;
-        transaction.commands.extend_from_slice(request.bytes());
-        self.tell(b"+QUEUED\r\n");
-    }
-}

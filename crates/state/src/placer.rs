@@ -15,6 +15,7 @@ use std::{
 use crate::{
     Host, Node,
     accesses::Accesses,
+    balance::{Balancer, Meter},
     delays::{self, Delays, Matrix},
     initiator::{self, Initiator, Move},
     placement::{Capacity, Demand, MoveCost, Problem},
@@ -25,6 +26,7 @@ use crate::{
 };
 
 mod census;
+mod evenly;
 mod explanation;
 mod status;
 
@@ -34,9 +36,21 @@ pub use status::{Status, published};
 use census::Census;
 use explanation::explanation;
 
+/// What placement is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Goal {
+    /// Accesses wait as little as possible (AnnaBellaDB); agents measure.
+    #[default]
+    Latency,
+    /// No node is much busier than the others; nodes measure, or agents.
+    Load,
+}
+
 /// How the placer works.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// What decides where slots are.
+    pub goal: Goal,
     /// Its name among placers.
     pub name: String,
     /// Interval between placement reviews.
@@ -99,6 +113,10 @@ pub struct Placer {
     accesses: Accesses,
     delays: Delays,
     initiator: Initiator,
+    balancer: Balancer,
+    meter: Meter,
+    /// Keys and loads were counted since the last balance of load.
+    counted: bool,
     census: Census,
     /// Slots that agents keep copies of; `None` before the cluster was asked.
     copied: Option<BTreeSet<Slot>>,
@@ -120,6 +138,9 @@ impl Placer {
             accesses: Accesses::new(config.half_life),
             delays: Delays::new(delays::Config::default(), 0, 0),
             initiator: Initiator::new(config.initiator.clone()),
+            balancer: evenly::balancer(&config),
+            meter: Meter::new(config.half_life),
+            counted: false,
             census: Census::default(),
             copied: None,
             refusals: BTreeMap::new(),
@@ -208,6 +229,7 @@ impl Placer {
     pub fn set_leading(&mut self, leads: bool) {
         if leads && !self.leads {
             self.initiator = Initiator::new(self.config.initiator.clone());
+            self.balancer = evenly::balancer(&self.config);
             self.copied = None;
             self.refusals.clear();
         }
@@ -245,7 +267,9 @@ impl Placer {
     }
 
     /// Applies the count of a primary.
-    pub fn count(&mut self, node: Node, count: Count) {
+    pub fn count(&mut self, node: Node, count: Count, now: Duration) {
+        self.meter.take(node, count.slots.as_deref(), now);
+        self.counted = true;
         self.census.take(node, count);
     }
 
@@ -266,7 +290,10 @@ impl Placer {
         let nodes = self.census.capacities(view, &self.config);
         let (delays, moving) = (self.delays.matrix(now), self.config.moving);
         let review = Review { delays, nodes, demands, moving };
-        self.initiator.review(&review.problem(), now);
+        match self.config.goal {
+            Goal::Latency => self.initiator.review(&review.problem(), now),
+            Goal::Load => self.balance(view, now),
+        }
         review
     }
 
@@ -312,41 +339,62 @@ impl Placer {
             }
             busiest.push((demand.accesses.iter().map(|(_, rate)| rate.accesses()).sum(), demand));
         }
+        status.why.clear();
+        if self.config.goal == Goal::Load {
+            return self.explain_loads(view, now);
+        }
         busiest.sort_by(|a, b| b.0.total_cmp(&a.0));
         busiest.truncate(EXPLAINED_MAX);
-        status.why.clear();
         for (_, demand) in busiest {
             problem.waits(demand, &mut waits);
             let why = self.initiator.why(demand.slot);
-            let mut text = explanation(&self.hosts, view, demand, &waits, why, now);
-            if let Some(refusal) = self.refusals.get(&demand.slot) {
-                text.push_str(&format!("\nits latest move failed: {refusal}"));
-            }
-            if self.copied.as_ref().is_some_and(|copied| copied.contains(&demand.slot)) {
-                text.push_str("\nread by several hosts: agents keep copies");
-            }
-            status.why.insert(demand.slot.number() as u16, text);
+            let text = explanation(&self.hosts, view, demand, &waits, why, now);
+            self.tell_why(demand.slot, text);
         }
+    }
+
+    /// Puts the reason for the place of a slot into the status.
+    fn tell_why(&mut self, slot: Slot, mut text: String) {
+        if let Some(refusal) = self.refusals.get(&slot) {
+            text.push_str(&format!("\nits latest move failed: {refusal}"));
+        }
+        if self.copied.as_ref().is_some_and(|copied| copied.contains(&slot)) {
+            text.push_str("\nread by several hosts: agents keep copies");
+        }
+        self.status.why.insert(slot.number() as u16, text);
     }
 
     /// Moves to be carried out now, in order of priority.
     pub fn ready(&mut self) -> Vec<Move> {
-        self.initiator.ready()
+        match self.config.goal {
+            Goal::Latency => self.initiator.ready(),
+            Goal::Load => self.balancer.ready(),
+        }
     }
 
     /// A move could not begin.
     pub fn put_off(&mut self, slot: Slot) {
-        self.initiator.put_off(slot);
+        match self.config.goal {
+            Goal::Latency => self.initiator.put_off(slot),
+            Goal::Load => self.balancer.put_off(slot),
+        }
     }
 
     /// A dry run does not make this move.
     pub fn not_made(&mut self, slot: Slot, now: Duration) {
-        self.initiator.ended(slot, false, now);
+        self.moved(slot, false, now);
+    }
+
+    fn moved(&mut self, slot: Slot, moved: bool, now: Duration) {
+        match self.config.goal {
+            Goal::Latency => self.initiator.ended(slot, moved, now),
+            Goal::Load => self.balancer.ended(slot, moved, now),
+        }
     }
 
     /// A move, which `line` describes, has ended: it was refused, or succeeded.
     pub fn ended(&mut self, slot: Slot, line: &str, refusal: Option<String>, now: Duration) {
-        self.initiator.ended(slot, refusal.is_none(), now);
+        self.moved(slot, refusal.is_none(), now);
         let line = match refusal {
             None => {
                 self.status.moves += 1;

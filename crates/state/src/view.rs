@@ -186,7 +186,8 @@ impl View {
             self.member(node)
                 .map_or_else(|_| format!("node {}", node.0), |member| member.address.to_string())
         };
-        format!("slot {} {} -> {}, saves {saves_us:.0} us/s", slot.number(), at(from), at(to))
+        let line = format!("slot {} {} -> {}", slot.number(), at(from), at(to));
+        if saves_us > 0.0 { format!("{line}, saves {saves_us:.0} us/s") } else { line }
     }
 
     /// The owners of moved slots that `node` must be told: of slots for which it was neither source

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command as Process, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use wire::resp::command::{self, Command, Effect, Flags, Keys};
+use wire::resp::command::{self, Command, Effect, Flags, Keys, Merge, Shards};
 use wire::resp::{Frame, Limits, frame, request};
 
 /// A server on loopback that ends with the test.
@@ -93,6 +93,7 @@ struct Row {
     arity: i64,
     flags: Vec<String>,
     categories: BTreeSet<String>,
+    tips: Vec<String>,
     positions: [i64; 3],
     /// Its positions are cluster routing hints (a channel), not keys.
     no_keys: bool,
@@ -115,6 +116,7 @@ fn rows(reply: &Frame<'_>) -> Vec<Row> {
             arity: number(1),
             flags: fields[2].elements().map(|flag| text(&flag)).collect(),
             categories: fields[6].elements().map(|each| text(&each).replace('@', "")).collect(),
+            tips: fields[7].elements().map(|tip| text(&tip)).collect(),
             positions: [number(3), number(4), number(5)],
             no_keys: memchr::memmem::find(specs, b"not_key").is_some(),
         });
@@ -230,7 +232,30 @@ fn differences(row: &Row, command: &Command) -> impl Iterator<Item = String> + u
     if has("blocking") && !command.flags.contains(Flags::BLOCKING) {
         wrong.push("is blocking".to_owned());
     }
+    if let Some((request, response)) = policies(command.shards) {
+        let expected = request.iter().any(|policy| row.tips.iter().any(|tip| tip == policy));
+        let same = response.is_none_or(|policy| row.tips.iter().any(|tip| tip == policy));
+        if !expected || !same {
+            wrong.push(format!("{:?} is {:?}", command.shards, row.tips));
+        }
+    }
     wrong.into_iter()
+}
+
+/// The request policies of which a server reports one, and the response policy it reports.
+fn policies(shards: Shards) -> Option<(&'static [&'static str], Option<&'static str>)> {
+    let (request, merge): (&[&str], Merge) = match shards {
+        Shards::One => return None,
+        Shards::OfKeys(merge) => (&["request_policy:multi_shard"], merge),
+        Shards::All(merge) => (&["request_policy:all_shards", "request_policy:all_nodes"], merge),
+    };
+    let response = match merge {
+        Merge::ByKey | Merge::Union => None,
+        Merge::Sum => Some("response_policy:agg_sum"),
+        Merge::And => Some("response_policy:agg_logical_and"),
+        Merge::Same => Some("response_policy:all_succeeded"),
+    };
+    Some((request, response))
 }
 
 #[test]

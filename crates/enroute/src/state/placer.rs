@@ -27,7 +27,7 @@ use super::{
     wave::wave,
 };
 
-pub use state::placer::Config;
+pub use state::placer::{Config, Goal};
 
 /// Time between two log lines about a cluster that cannot be read.
 const TOLD_PAUSE: Duration = Duration::from_secs(10);
@@ -163,14 +163,18 @@ impl Placer {
     /// Counts the keys of slots in use.
     fn count(&mut self, view: &View) -> anyhow::Result<()> {
         let nodes = self.decisions.begin_count(view, self.now());
-        let cluster = &self.cluster;
+        let (cluster, needs_slots) = (&self.cluster, self.decisions.needs_slots());
         let counts = wave(&nodes, |(_, address, slots)| -> anyhow::Result<Count> {
             let memory = cluster.query(*address, usage::memory())?;
+            if needs_slots && let Some(slots) = cluster.query(*address, usage::slots())? {
+                return Ok(Count::of_all(memory, slots));
+            }
             let keys_all = cluster.query(*address, usage::keys())?;
-            Ok(Count { memory, keys_all, keys: cluster.keys_in(*address, slots)? })
+            let keys = cluster.keys_in(*address, slots)?;
+            Ok(Count { memory, keys_all, keys, slots: None })
         });
         for ((node, ..), count) in nodes.into_iter().zip(counts) {
-            self.decisions.count(node, count?);
+            self.decisions.count(node, count?, self.now());
         }
         Ok(())
     }
@@ -187,7 +191,10 @@ impl Placer {
         for (one, outcome) in mover::relocate(self.actor(view), moves) {
             match outcome {
                 None => self.decisions.put_off(one.slot),
-                Some(ended) => self.note(one.slot, &view.line(one), mover::refusal(ended)),
+                Some(ended) => {
+                    let line = self.decisions.line(view, one);
+                    self.note(one.slot, &line, mover::refusal(ended));
+                }
             }
         }
         self.cluster.query_owner(view, TAG.as_bytes(), self.decisions.status().publish()?)
@@ -220,7 +227,7 @@ impl Placer {
     #[expect(clippy::print_stdout, reason = "what a dry run would do is its result")]
     fn show(&mut self, view: &View, moves: Vec<Move>) {
         for one in moves {
-            println!("would move {}", view.line(one));
+            println!("would move {}", self.decisions.line(view, one));
             self.decisions.not_made(one.slot, self.now());
         }
     }

@@ -227,9 +227,15 @@ impl Agent {
         if let Some(slot) = asked.slot {
             self.monitor.answered(slot, answer.len());
         }
-        if let Some(slot) = asked.holds {
-            self.copies.write_ends(slot);
+        if let Some(held) = asked.holds {
+            self.copies.write_ends(held);
         }
+        let whole = asked.part.map(|part| self.gathered(asked, part, answer, now));
+        let answer = match &whole {
+            None => answer,
+            Some(Some(reply)) => reply,
+            Some(None) => return self.count(asked.client),
+        };
         let Some(client) = self.asker(asked) else { return };
         client.answer(asked.number, answer);
         let goes_on = !client.input.is_empty();

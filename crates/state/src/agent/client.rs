@@ -2,9 +2,10 @@
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
-use wire::resp::{Version, request::Decoder};
+use wire::resp::{Request, Version, request::Decoder, response};
 
-use super::Output;
+use super::{Output, gather::Gather, map::Map, route::CROSS_SLOT};
+use crate::slot::Slot;
 
 /// Maximum number of unanswered requests of one client; more are not read.
 pub(super) const PIPELINE_MAX: usize = 1_024;
@@ -30,7 +31,7 @@ enum Place {
 pub(super) struct Transaction {
     pub(super) commands: Vec<u8>,
     pub(super) count: u32,
-    pub(super) slot: Option<crate::slot::Slot>,
+    pub(super) slot: Option<Slot>,
     pub(super) write: bool,
     /// A command was refused, so EXEC will be refused.
     pub(super) failed: bool,
@@ -48,6 +49,8 @@ pub(super) struct Client {
     pub(super) version: Version,
     pub(super) name: Vec<u8>,
     pub(super) transaction: Option<Transaction>,
+    /// The request that several nodes execute; it is the only one that is not answered.
+    pub(super) gather: Option<Box<Gather>>,
     /// Answers not yet given, from number `first` on.
     places: VecDeque<Place>,
     /// Bytes of the answers that have arrived.
@@ -79,6 +82,7 @@ impl Client {
             version: Version::default(),
             name: Vec::new(),
             transaction: None,
+            gather: None,
             places: VecDeque::new(),
             ready_bytes: 0,
             first: 0,
@@ -112,6 +116,7 @@ impl Client {
             + self.places.capacity() * size_of::<Place>()
             + self.ready_bytes
             + transaction.unwrap_or_default()
+            + self.gather.as_ref().map_or(0, |gather| gather.held_bytes())
     }
 
     /// Reserves the place of an outstanding answer; returns its number.
@@ -154,6 +159,59 @@ impl Client {
         if self.places.is_empty() {
             self.places.shrink_to(PLACES_KEPT);
         }
+    }
+}
+
+impl Client {
+    /// Whether its next request must wait until all earlier ones are answered.
+    pub(super) fn waits(&self, map: &Map) -> bool {
+        !self.is_answered() && (self.alone || self.map_version != map.version())
+    }
+
+    /// Answers with an error. The transaction to which the request belongs fails too.
+    pub(super) fn refuse(&mut self, why: &str) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.failed = true;
+        }
+        let mut answer = Vec::new();
+        response::write_error(&mut answer, why.as_bytes());
+        self.tell(&answer);
+    }
+
+    pub(super) fn begin_transaction(&mut self) {
+        if self.transaction.is_some() {
+            return self.refuse("ERR MULTI calls can not be nested");
+        }
+        self.transaction = Some(Transaction::default());
+        self.tell(b"+OK\r\n");
+    }
+
+    pub(super) fn discard_transaction(&mut self) {
+        match self.transaction.take() {
+            Some(_) => self.tell(b"+OK\r\n"),
+            None => self.refuse("ERR DISCARD without MULTI"),
+        }
+    }
+
+    pub(super) fn queue(
+        &mut self,
+        request: &Request<'_>,
+        slot: Option<Slot>,
+        write: bool,
+        bytes_max: usize,
+    ) {
+        let Some(transaction) = &mut self.transaction else { return };
+        if transaction.slot.is_some() && slot.is_some() && transaction.slot != slot {
+            return self.refuse(CROSS_SLOT);
+        }
+        if transaction.commands.len() + request.bytes().len() > bytes_max {
+            return self.refuse(&format!("ERR a transaction of more than {bytes_max} bytes"));
+        }
+        transaction.slot = transaction.slot.or(slot);
+        transaction.write |= write;
+        transaction.count += 1;
+        transaction.commands.extend_from_slice(request.bytes());
+        self.tell(b"+QUEUED\r\n");
     }
 }
 

@@ -120,6 +120,14 @@ pub(super) struct Fill {
     generation: u64,
 }
 
+/// What an unanswered write may change.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Held {
+    Slot(Slot),
+    /// Every key.
+    All,
+}
+
 #[derive(Debug)]
 pub(super) struct Copies {
     slots: HashMap<Slot, Copied>,
@@ -129,6 +137,8 @@ pub(super) struct Copies {
     generation: u64,
     /// Writes of this agent's clients over other connections that are not answered, by slot.
     writes: Box<[u32]>,
+    /// Those that may change every slot.
+    writes_to_all: u32,
     /// By connection: time at which the last query with a positive answer was sent.
     proofs: HashMap<usize, Duration>,
     /// A node does not report changes: nothing is copied.
@@ -143,6 +153,7 @@ impl Copies {
             bytes_max: COPIES_BYTES_MAX,
             generation: 0,
             writes: vec![0; SLOTS].into(),
+            writes_to_all: 0,
             proofs: HashMap::new(),
             refused: false,
         }
@@ -256,18 +267,31 @@ impl Copies {
         }
     }
 
-    /// A write to `slot` is sent over another connection.
-    pub(super) fn write_begins(&mut self, slot: Slot) {
-        if let Some(writes) = self.writes.get_mut(slot.number()) {
+    /// A write is sent over another connection.
+    pub(super) fn write_begins(&mut self, held: Held) {
+        if let Some(writes) = self.writes_of(held) {
             *writes += 1;
         }
-        self.begin_anew(slot);
+        match held {
+            Held::Slot(slot) => self.begin_anew(slot),
+            Held::All => {
+                let slots: Vec<Slot> = self.slots.keys().copied().collect();
+                slots.into_iter().for_each(|slot| self.begin_anew(slot));
+            }
+        }
     }
 
-    /// Ends such a write to `slot`: it is answered, or never will be.
-    pub(super) fn write_ends(&mut self, slot: Slot) {
-        if let Some(writes) = self.writes.get_mut(slot.number()) {
+    /// Ends such a write: it is answered, or never will be.
+    pub(super) fn write_ends(&mut self, held: Held) {
+        if let Some(writes) = self.writes_of(held) {
             *writes = writes.saturating_sub(1);
+        }
+    }
+
+    fn writes_of(&mut self, held: Held) -> Option<&mut u32> {
+        match held {
+            Held::Slot(slot) => self.writes.get_mut(slot.number()),
+            Held::All => Some(&mut self.writes_to_all),
         }
     }
 
@@ -311,7 +335,8 @@ impl Copies {
     }
 
     fn is_written(&self, slot: Slot) -> bool {
-        self.writes.get(slot.number()).is_none_or(|&writes| writes > 0)
+        let writes = self.writes.get(slot.number());
+        self.writes_to_all > 0 || writes.is_none_or(|&writes| writes > 0)
     }
 
     fn current(&mut self, fill: Fill) -> Option<&mut Copied> {

@@ -4,7 +4,10 @@ use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use wire::resp::{Limits, Scanner, Version, request};
 
-use super::{Login, Output, copies::Fill};
+use super::{
+    Login, Output,
+    copies::{Fill, Held},
+};
 use crate::slot::Slot;
 
 /// A request of a client, in any state.
@@ -17,14 +20,16 @@ pub(super) struct Asked {
     pub(super) number: u64,
     pub(super) slot: Option<Slot>,
     pub(super) write: bool,
-    /// No copy of this slot is made or used until it is answered.
-    pub(super) holds: Option<Slot>,
+    /// No copy of these slots is made or used until it is answered.
+    pub(super) holds: Option<Held>,
     /// Number of its answers: one, or those of MULTI, its commands and EXEC.
     pub(super) answers: u32,
     /// The time at which it was received.
     pub(super) since: Duration,
     /// The number of redirections that were followed.
     pub(super) redirects: u32,
+    /// It is this part of a request of the client.
+    pub(super) part: Option<u16>,
 }
 
 /// The recipient of the reply.

@@ -83,6 +83,16 @@ impl Map {
         all.filter(|(_, (owned, primary))| **owned > 0 || **primary).map(|(node, _)| node)
     }
 
+    /// Addresses of the nodes that have keys or could, in order; none before the first answer.
+    pub(super) fn primaries(&self) -> Vec<SocketAddr> {
+        if self.members.is_empty() {
+            return Vec::new();
+        }
+        let mut primaries: Vec<_> = self.places().filter_map(|node| self.address(node)).collect();
+        primaries.sort_unstable();
+        primaries
+    }
+
     /// The number of the node at `address`; `None` if there are too many.
     pub(super) fn node(&mut self, address: SocketAddr) -> Option<usize> {
         let number = |wanted| self.nodes.iter().position(|&known| known == wanted);

@@ -6,6 +6,7 @@ use wire::resp::{Kind, Request, Version, request, response};
 
 use super::{
     Agent, Output, RETRY_FOR,
+    copies::Held,
     flight::{Asked, Asker, CACHING, Link, Purpose},
 };
 
@@ -177,7 +178,7 @@ impl Agent {
                     client.delayed_until = Duration::ZERO;
                 }
             }
-            self.dispatch(asked, version, &request);
+            self.dispatch(asked, version, &request, now);
         }
         if self.slots_asked.is_some_and(|at| at + SLOTS_LIMIT <= now) {
             self.any += 1;
@@ -208,10 +209,22 @@ impl Agent {
         }
     }
 
-    /// Sends a request to the owner in the map.
-    pub(super) fn dispatch(&mut self, asked: Asked, version: Version, request: &[u8]) {
-        let owner = asked.slot.and_then(|slot| self.map.owner(slot));
-        let node = owner.unwrap_or_else(|| self.any_node());
+    /// Sends a request to the owner in the map, or to the node that must execute this part of it.
+    pub(super) fn dispatch(
+        &mut self,
+        asked: Asked,
+        version: Version,
+        request: &[u8],
+        now: Duration,
+    ) {
+        let node = match (asked.slot, asked.part) {
+            (Some(slot), _) => self.map.owner(slot).unwrap_or_else(|| self.any_node()),
+            (None, None) => self.any_node(),
+            (None, Some(part)) => match self.place_of(&asked, part) {
+                Ok(node) => node,
+                Err(why) => return self.tell_error(&asked, &why, now),
+            },
+        };
         self.send(node, asked, version, b"", request);
     }
 
@@ -226,8 +239,8 @@ impl Agent {
         request: &[u8],
     ) {
         if let Some(slot) = asked.slot.filter(|_| asked.write && asked.holds.is_none()) {
-            asked.holds = Some(slot);
-            self.copies.write_begins(slot);
+            asked.holds = Some(Held::Slot(slot));
+            self.copies.write_begins(Held::Slot(slot));
         }
         let answers = asked.answers;
         self.say(node, Purpose::Requests(version), Asker::Client(asked), ahead, request, answers);
@@ -244,7 +257,7 @@ impl Agent {
     ) {
         let Some((slot, node)) = asked.slot.and_then(|slot| Some((slot, self.map.owner(slot)?)))
         else {
-            return self.dispatch(asked, version, request.bytes());
+            return self.dispatch(asked, version, request.bytes(), now);
         };
         if asked.write {
             let asker = Asker::Copied(asked, version, None);

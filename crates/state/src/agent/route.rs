@@ -2,7 +2,7 @@
 
 use wire::resp::{
     Request,
-    command::{self, Command, Effect, Flags},
+    command::{self, Command, Effect, Flags, Merge, Shards},
 };
 
 use super::copies::is_in_order;
@@ -23,6 +23,12 @@ pub(super) enum Route {
     },
     /// All nodes give the same answer, or nearly.
     AnyNode,
+    /// Its keys are in several slots: the owner of each must execute a part.
+    Split(&'static Command, Merge),
+    /// Every primary must execute it.
+    All(&'static Command, Merge),
+    /// One node after the other must execute it.
+    Scan,
     /// The agent answers.
     Here(&'static str),
     Multi,
@@ -32,10 +38,20 @@ pub(super) enum Route {
     Refused(String),
 }
 
+impl Route {
+    /// Whether replies of several nodes make up the answer.
+    pub(super) fn is_of_several_nodes(&self) -> bool {
+        matches!(self, Self::Split(..) | Self::All(..) | Self::Scan)
+    }
+}
+
 /// Commands without keys that any node may answer, by their names or those of their containers. The
 /// answer to other commands depends on the node, or they change only one node.
 const ANYWHERE: &[&str] = &[
     "command",
+    "config|get",
+    "function|dump",
+    "function|list",
     "info",
     "lolwut",
     "publish",
@@ -98,6 +114,12 @@ pub(super) fn route(request: &Request<'_>) -> Route {
             name,
             "moves keys between nodes; use `enroute state move`, or let the placer do it",
         ),
+        // A node reports the error in the request.
+        _ if matches!(command.shards, Shards::All(_)) && !command.accepts(request.len()) => {
+            Route::AnyNode
+        }
+        _ if let Shards::All(merge) = command.shards => Route::All(command, merge),
+        _ if name == "scan" && command.accepts(request.len()) => Route::Scan,
         Effect::WriteDatabase | Effect::WriteEverything | Effect::Access => {
             refused(name, "concerns every node of the cluster; send it to each")
         }
@@ -111,7 +133,7 @@ fn keyed(command: &'static Command, effect: Effect, request: &Request<'_>) -> Ro
     let Some(first) = keys.next() else {
         let base = command.name.split('|').next().unwrap_or(command.name);
         return match command.name {
-            name if ANYWHERE.contains(&base) || name == "config|get" => Route::AnyNode,
+            name if ANYWHERE.contains(&base) || ANYWHERE.contains(&name) => Route::AnyNode,
             _ if !command.accepts(request.len()) => Route::AnyNode,
             name => refused(name, "has a different answer at each node; send it to the nodes"),
         };
@@ -121,7 +143,10 @@ fn keyed(command: &'static Command, effect: Effect, request: &Request<'_>) -> Ro
     for key in keys {
         many = true;
         if Slot::of(key) != slot {
-            return Route::Refused(CROSS_SLOT.to_owned());
+            return match command.shards {
+                Shards::OfKeys(merge) => Route::Split(command, merge),
+                _ => Route::Refused(CROSS_SLOT.to_owned()),
+            };
         }
     }
     let (write, in_order) = (!effect.is_read(), !many && is_in_order(command.name));
@@ -202,24 +227,40 @@ mod tests {
     }
 
     #[test]
+    fn what_several_nodes_execute_is_sent_to_them() {
+        for line in ["MGET a b", "MSET a 1 b 2", "DEL a b", "UNLINK a b", "EXISTS a b", "touch a b"]
+        {
+            assert!(matches!(of(line), Route::Split(..)), "{line}");
+        }
+        for line in
+            ["KEYS *", "DBSIZE", "FLUSHALL ASYNC", "FLUSHDB", "SCRIPT LOAD x", "FUNCTION LOAD x"]
+        {
+            assert!(matches!(of(line), Route::All(..)), "{line}");
+        }
+        assert_eq!(of("SCAN 0 COUNT 9"), Route::Scan);
+        // A node replies with the error.
+        for line in ["SCAN", "KEYS", "DBSIZE x", "SCRIPT LOAD"] {
+            assert_eq!(of(line), Route::AnyNode, "{line}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_right_is_refused_and_says_why() {
         for line in [
-            "MSET a 1 b 2",
+            "MSETNX a 1 b 2",
             "BLPOP a 0",
             "XREAD BLOCK 0 STREAMS a 0",
             "SUBSCRIBE a",
             "WATCH a",
             "MONITOR",
-            "FLUSHALL",
-            "KEYS *",
-            "SCAN 0",
-            "DBSIZE",
+            "RANDOMKEY",
+            "SWAPDB 0 1",
             "WAIT 1 0",
             "CONFIG SET a b",
             "MIGRATE h 1 a 0 1",
             "ASKING",
             "NOSUCH a",
-            "SCRIPT LOAD x",
+            "SCRIPT KILL",
             "SAVE",
             "OBJECT NOSUCH a",
             "ACL SETUSER a",

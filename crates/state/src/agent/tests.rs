@@ -4,6 +4,8 @@
 mod memory;
 mod nodes;
 mod redirections;
+mod refused;
+mod whole_cluster;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -58,6 +60,9 @@ enum Kind {
     Push,
     Read,
     Many,
+    /// A write to keys of two slots, of this mark and the next.
+    Spread,
+    Flush,
     Begun,
     Queued,
     Executed,
@@ -80,6 +85,13 @@ struct World {
     copied: u64,
     /// A phase without writes, so that there are copies.
     reads: bool,
+    /// Some requests delete all keys.
+    flushes: bool,
+    /// Marks that were acknowledged before such a request was sent, and those that it has deleted.
+    acknowledged_at_flush: BTreeMap<u64, BTreeSet<u64>>,
+    deleted: BTreeSet<u64>,
+    /// Marks that were sent before such a request was answered.
+    perhaps_deleted: BTreeSet<u64>,
     redirected: u64,
     tried_again: u64,
     /// The time at which each slot's last move was complete and known to all nodes.
@@ -118,6 +130,10 @@ impl World {
             acknowledged: BTreeMap::new(),
             copied: 0,
             reads: false,
+            flushes: false,
+            acknowledged_at_flush: BTreeMap::new(),
+            deleted: BTreeSet::new(),
+            perhaps_deleted: BTreeSet::new(),
             redirected: 0,
             tried_again: 0,
             settled: [Duration::ZERO; 3],
@@ -141,12 +157,23 @@ impl World {
         self.key_of.insert(mark, one.clone());
         let known = self.acknowledged.get(&one).copied().unwrap_or_default();
         let mut lines: Vec<(Kind, String)> = Vec::new();
-        let draw = if self.reads { 4 } else { self.some(8) };
+        let draw = if self.reads { 4 } else { self.some(10) };
         match draw {
             0..=3 => lines.push((Kind::Push, format!("RPUSH {one} {mark}"))),
             4 => lines.push((Kind::Read, format!("LLEN {one}"))),
             5 => lines.push((Kind::Many, format!("EXISTS {one} {other}"))),
             6 => lines.push((Kind::Here, "PING".to_owned())),
+            7 => {
+                self.callers[at].next += 1;
+                let second = format!("{{{}}}{}", TAGS[self.some(3)], self.some(KEYS));
+                self.key_of.insert(mark + 1, second.clone());
+                let words = format!("MSET {one} {mark} {second} {}", mark + 1);
+                lines.push((Kind::Spread, words));
+            }
+            8 if self.flushes => {
+                self.acknowledged_at_flush.insert(mark, self.done.clone());
+                lines.push((Kind::Flush, "FLUSHALL".to_owned()));
+            }
             _ => {
                 lines.push((Kind::Begun, "MULTI".to_owned()));
                 lines.push((Kind::Queued, format!("RPUSH {one} {mark}")));
@@ -157,7 +184,7 @@ impl World {
         let mut bytes = Vec::new();
         for (kind, line) in lines {
             request::write_command(&mut bytes, &line.split(' ').collect::<Vec<_>>());
-            let what = if kind == Kind::Read { known } else { mark };
+            let what = if kind == Kind::Read && !self.flushes { known } else { mark };
             self.callers[at].asked.push_back((kind, what));
         }
         let seat = self.callers[at].seat;
@@ -241,26 +268,38 @@ impl World {
     }
 
     fn check(&mut self, kind: Kind, mark: u64, text: &str) {
-        let writes = matches!(kind, Kind::Push | Kind::Executed);
+        let writes = matches!(kind, Kind::Push | Kind::Executed | Kind::Spread);
+        let marks = if kind == Kind::Spread { mark..=mark + 1 } else { mark..=mark };
+        if kind == Kind::Flush {
+            self.perhaps_deleted.extend(self.key_of.keys());
+            let before = self.acknowledged_at_flush.remove(&mark).expect("it was sent");
+            if text == "+OK\r\n" {
+                self.deleted.extend(before);
+            }
+            return;
+        }
         if text.starts_with("-UNCERTAIN") && writes {
-            self.uncertain.insert(mark);
+            self.uncertain.extend(marks);
             return;
         }
         let fits = match kind {
             Kind::Push | Kind::Read | Kind::Many => text.starts_with(':'),
+            Kind::Spread | Kind::Flush => text == "+OK\r\n",
             Kind::Begun => text == "+OK\r\n",
             Kind::Queued => text == "+QUEUED\r\n",
             Kind::Executed => text.starts_with("*2"),
             Kind::Here => text == "+PONG\r\n",
         };
         assert!(fits, "{kind:?} was answered with {text}");
-        if kind == Kind::Read {
+        if kind == Kind::Read && !self.flushes {
             let read: u64 = text[1..].trim_end().parse().expect("a number");
             assert!(read >= mark, "{read} was read after {mark} were acknowledged");
         }
         if writes {
-            self.done.insert(mark);
-            *self.acknowledged.entry(self.key_of[&mark].clone()).or_default() += 1;
+            for mark in marks {
+                self.done.insert(mark);
+                *self.acknowledged.entry(self.key_of[&mark].clone()).or_default() += 1;
+            }
         }
     }
 
@@ -318,16 +357,25 @@ impl World {
                 "{mark} was refused and written"
             );
         }
-        let lost: Vec<&u64> = self.done.iter().filter(|mark| !written.contains_key(mark)).collect();
+        let back: Vec<&u64> =
+            self.deleted.iter().filter(|mark| written.contains_key(mark)).collect();
+        assert!(back.is_empty(), "deleted and still there: {back:?}");
+        let kept = self.done.difference(&self.perhaps_deleted);
+        let lost: Vec<&u64> = kept.filter(|mark| !written.contains_key(mark)).collect();
         assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
     }
 }
 
 fn run(seeds: std::ops::Range<u64>, breaks: bool) -> (u64, u64, usize, usize) {
+    run_with(seeds, breaks, false)
+}
+
+fn run_with(seeds: std::ops::Range<u64>, breaks: bool, flushes: bool) -> (u64, u64, usize, usize) {
     let mut seen = (0, 0, 0, 0);
     for seed in seeds {
         let outcome = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
+            world.flushes = flushes;
             for step in 0..6_000 {
                 world.reads = step % 1_000 >= 600;
                 world.step(breaks);
@@ -335,7 +383,8 @@ fn run(seeds: std::ops::Range<u64>, breaks: bool) -> (u64, u64, usize, usize) {
             let report = world.agent.report(world.now);
             world.copied += report.slots.iter().map(|(_, counts)| counts.copied).sum::<u64>();
             world.judge();
-            assert!(world.copied > 0, "nothing was answered from a copy");
+            assert!(flushes || world.copied > 0, "nothing was answered from a copy");
+            assert!(!flushes || world.deleted.len() > 100, "nothing was deleted");
             (world.redirected, world.tried_again, world.done.len(), world.uncertain.len())
         });
         let (redirected, again, done, uncertain) =

@@ -3,7 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::Config;
-use crate::{Node, members::Member, placement::Capacity, slot::Slot, usage::Memory, view::View};
+use crate::{
+    Node,
+    placement::Capacity,
+    slot::Slot,
+    usage::{Memory, SlotUsage},
+    view::View,
+};
 
 /// Tenths of a node's `maxmemory` that slots are planned to fill: the rest is for growth until they
 /// are counted again.
@@ -30,6 +36,18 @@ pub struct Count {
     pub keys_all: u64,
     /// Number of its keys in each requested slot.
     pub keys: Vec<(Slot, u64)>,
+    /// Use of all its slots, if it was asked and can tell.
+    pub slots: Option<Vec<SlotUsage>>,
+}
+
+impl Count {
+    /// The count of a node that tells the use of all its slots.
+    #[must_use]
+    pub fn of_all(memory: Memory, slots: Vec<SlotUsage>) -> Self {
+        let keys: Vec<(Slot, u64)> = slots.iter().map(|usage| (usage.slot, usage.keys)).collect();
+        let keys_all = keys.iter().map(|(_, keys)| keys).sum();
+        Self { memory, keys_all, keys, slots: Some(slots) }
+    }
 }
 
 impl Census {
@@ -48,7 +66,7 @@ impl Census {
 
     /// Applies the count of `node`. The keys of a slot are assumed to have the mean size of the
     /// keys of their node.
-    pub(super) fn take(&mut self, node: Node, Count { memory, keys_all, keys }: Count) {
+    pub(super) fn take(&mut self, node: Node, Count { memory, keys_all, keys, .. }: Count) {
         let each = memory.dataset.checked_div(keys_all).unwrap_or_default();
         let bytes = || keys.iter().map(|&(slot, keys)| (slot, keys * each));
         self.room.extend(memory.limit.map(|limit| {
@@ -63,19 +81,27 @@ impl Census {
         self.bytes.get(&slot).copied().unwrap_or_default()
     }
 
-    /// Capacity of each node: the part of `maxmemory` for slots in use; 0 for a node that is
+    /// The part of `maxmemory` of each node that is for slots in use; `None` for a node that is
     /// excluded or not a primary now.
-    pub(super) fn capacities(&self, view: &View, config: &Config) -> Vec<Capacity> {
-        let of = |(number, member): (usize, &Option<Member>)| match member {
-            Some(member) if !config.excluded.contains(&member.address) => Capacity {
-                bytes: self.room.get(&Node(number as u16)).copied().unwrap_or(u64::MAX),
-                accesses: config.load_max,
-                // Redis answers a write before its replicas have it.
-                replication_us: 0.0,
-            },
-            _ => Capacity { bytes: 0, accesses: 0.0, replication_us: 0.0 },
+    pub(super) fn rooms(&self, view: &View, config: &Config) -> Vec<Option<u64>> {
+        let members = view.members().iter().enumerate();
+        let room = |node| self.room.get(&Node(node as u16)).copied().unwrap_or(u64::MAX);
+        let of = |(number, member): (usize, &Option<_>)| {
+            let member: &crate::members::Member = member.as_ref()?;
+            (!config.excluded.contains(&member.address)).then(|| room(number))
         };
-        view.members().iter().enumerate().map(of).collect()
+        members.map(of).collect()
+    }
+
+    /// Capacity of each node; 0 for a node without room.
+    pub(super) fn capacities(&self, view: &View, config: &Config) -> Vec<Capacity> {
+        let capacity = |room: Option<u64>| Capacity {
+            bytes: room.unwrap_or_default(),
+            accesses: room.map_or(0.0, |_| config.load_max),
+            // Redis answers a write before its replicas have it.
+            replication_us: 0.0,
+        };
+        self.rooms(view, config).into_iter().map(capacity).collect()
     }
 }
 
@@ -91,7 +117,8 @@ mod tests {
         assert!(census.is_due([].into_iter(), Duration::ZERO));
         census.begin(Duration::ZERO);
         let memory = Memory { dataset: 100, used: 150, limit: Some(1_000) };
-        census.take(Node(3), Count { memory, keys_all: 10, keys: vec![(slot(1), 4)] });
+        let (keys_all, keys) = (10, vec![(slot(1), 4)]);
+        census.take(Node(3), Count { memory, keys_all, keys, slots: None });
         assert!(!census.is_due(one.into_iter(), COUNT_PERIOD / 2));
         assert!(census.is_due(both.into_iter(), COUNT_PERIOD / 2));
         assert!(census.is_due(one.into_iter(), COUNT_PERIOD));

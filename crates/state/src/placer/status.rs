@@ -22,6 +22,9 @@ pub struct Status {
     pub(super) slots_in_use: usize,
     /// Number of slots of which agents keep copies.
     pub(super) copied: usize,
+    /// Load of the nodes, with the goal `load`.
+    #[serde(default)]
+    pub(super) load: String,
     /// Waiting time of all accesses per second, in microseconds.
     pub(super) waits_us: f64,
     /// Since this placer leads.
@@ -72,6 +75,7 @@ impl Status {
             format!("accesses wait {:.1} ms per second", self.waits_us / 1e3),
             format!("moves: {}, failed: {}", self.moves, self.moves_failed),
         ];
+        lines.extend(Some(self.load.clone()).filter(|load| !load.is_empty()));
         lines.extend(self.latest.iter().map(|line| format!("  {line}")));
         lines
     }

@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     accesses::Counts,
     initiator, members,
+    usage::{Memory, SlotUsage},
     view::{Directory, Look},
 };
 
@@ -28,6 +29,7 @@ fn view() -> View {
 
 fn placer() -> Placer {
     Placer::new(Config {
+        goal: Goal::Latency,
         name: "p".to_owned(),
         period: SECOND,
         half_life: SECOND,
@@ -95,6 +97,69 @@ fn a_slot_is_moved_to_the_node_near_its_host_and_the_status_tells() {
     assert!(lines[0].ends_with("host-1") && lines[3] == "moves: 1, failed: 0", "{lines:?}");
     assert!(lines[4].contains("127.0.0.1:1 -> 127.0.0.1:2"), "{lines:?}");
     assert!(placer.status().why(slot(1)).contains("used by host-1"));
+}
+
+/// Counts keys and processor time, and reviews.
+fn counted(placer: &mut Placer, view: &View, counts: Counter, now: Duration) {
+    assert!(placer.count_is_due(now));
+    for (node, ..) in placer.begin_count(view, now) {
+        let processor_us = (counts == Counter::On).then(|| 100_000 * now.as_secs());
+        let usage = |number| SlotUsage { slot: slot(number), keys: 1, processor_us };
+        let slots = if node == Node(0) { vec![usage(1), usage(2)] } else { Vec::new() };
+        let mut count = Count::of_all(Memory { dataset: 2, used: 2, limit: None }, slots);
+        if counts == Counter::Absent {
+            count.slots = None;
+        }
+        placer.count(node, count, now);
+    }
+    let review = placer.review(view, now);
+    placer.explain(view, &review, now);
+}
+
+/// Whether nodes count processor time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Counter {
+    On,
+    Off,
+    Absent,
+}
+
+#[test]
+fn load_is_evened_out_by_what_nodes_count_or_else_by_what_agents_count() {
+    for counts in [Counter::On, Counter::Off, Counter::Absent] {
+        let unit =
+            if counts == Counter::On { "us of processor time" } else { "accesses per second" };
+        let view = view();
+        let mut placer = placer();
+        placer.config.goal = Goal::Load;
+        placer.set_leading(true);
+        let mut now = Duration::ZERO;
+        for second in 1..=25 {
+            now = SECOND * second;
+            let mut report = report(second.into());
+            report.slots.push((2, 1_000, 1_000, 100_000, 0));
+            placer.hear(&view, vec![("host-1".to_owned(), report)], now);
+            if second % 5 == 0 {
+                counted(&mut placer, &view, counts, now);
+            }
+        }
+        let moves = placer.ready();
+        let [one] = moves[..] else { panic!("{counts:?}: one of two slots is enough: {moves:?}") };
+        assert_eq!((one.from, one.to), (Node(0), Node(1)), "{counts:?}");
+        let line = placer.line(&view, one);
+        assert!(line.starts_with("slot ") && line.contains("evens out load"), "{line}");
+        placer.ended(one.slot, &line, None, now);
+        let review = placer.review(&view, now);
+        placer.explain(&view, &review, now);
+        let status = placer.status();
+        assert!(status.why(one.slot).contains("evens out load"), "{}", status.why(one.slot));
+        let lines = status.lines();
+        assert!(lines.iter().any(|line| line.contains(unit)), "{lines:?}");
+        assert!(
+            lines.iter().any(|line| line.contains("slot ") && line.contains("evens")),
+            "{lines:?}"
+        );
+    }
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn slots_that_are_there_already_are_not_moved_and_others_are_told() {
     let view = look("0-5000", "5001-10000").view(Vec::new(), &mut Directory::default());
     let moves = view.moves(&[slot(1), slot(6_000)], at(2)).expect("moves");
     assert_eq!(moves.iter().map(|one| one.slot.number()).collect::<Vec<_>>(), [1]);
-    assert_eq!(view.line(moves[0]), "slot 1 127.0.0.1:1 -> 127.0.0.1:2, saves 0 us/s");
+    assert_eq!(view.line(moves[0]), "slot 1 127.0.0.1:1 -> 127.0.0.1:2");
     assert!(view.news_for(Node(1), &moves).is_empty());
     assert_eq!(view.news_for(Node(5), &moves), [(slot(1), "bb")]);
     assert_eq!(view.moves(&[slot(1)], at(9)), Err(Missing::Address(at(9))));

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use wire::dynamodb::{
+    batch::{BatchGetItem, TableNames, are_plain, stored},
     item::{self, GetItem},
     reply::{Reply, Scanner, comparable},
     request,
@@ -34,6 +35,7 @@ pub(crate) fn exercise(input: &[u8]) {
             if let Some(reply) = Reply::parse(&bytes[start..*end], &limits) {
                 assert!(reply.body.len() <= end - start);
                 assert!(!reply.is_refusal() || reply.checksum().is_none());
+                split(&reply.body);
             }
         }
     }
@@ -75,6 +77,7 @@ fn read(operation: &str, body: &[u8]) {
         let _ = (item::writes(operation, body), item::only_selects(operation, body));
     }
     let _ = (item::table(body), comparable(body));
+    read_many(body);
     let Some(get) = GetItem::parse(body) else { return };
     let (mut key, mut same) = (Vec::new(), Vec::new());
     let _ = (get.wants_capacity(), get.write_projection(&mut Vec::new()));
@@ -82,6 +85,57 @@ fn read(operation: &str, body: &[u8]) {
         let (table, names) = Names::of_key(&key).expect("a key");
         assert_eq!(table, get.table_name.0.as_bytes());
         assert!(write_key_of(&get.table_name.0, names, &get.key, &mut same) && key == same);
+    }
+}
+
+/// A request for a part of the keys reads these keys.
+fn read_many(body: &[u8]) {
+    let Some(batch) = BatchGetItem::parse(body).filter(|batch| are_plain(&batch.tables)) else {
+        return;
+    };
+    let keys = keys_of(&batch);
+    let part: Vec<_> = keys.iter().step_by(2).cloned().collect();
+    let mut text = Vec::new();
+    batch.write_part(part.iter().map(Vec::as_slice), &mut text);
+    assert!(text.len() <= body.len() + 100);
+    // Of keys that are there twice, the first is asked for.
+    let again = BatchGetItem::parse(&text).expect("a request");
+    assert!(keys_of(&again).iter().all(|key| part.contains(key)));
+    let names = TableNames::of(&batch);
+    split_by(&names, &keys, body);
+}
+
+fn keys_of(batch: &BatchGetItem<'_>) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    for table in &batch.tables {
+        let _ = (table.is_consistent(), table.write_projection(&mut Vec::new()));
+        for place in 0..table.keys() {
+            let mut key = Vec::new();
+            keys.extend(table.write_key(place, &mut key).then_some(key));
+        }
+    }
+    keys
+}
+
+/// Cuts the body of a reply into the parts for the keys of the seeds.
+fn split(body: &[u8]) {
+    const REQUEST: &str = r#"{"RequestItems":{"t":{"Keys":[{"id":{"S":"a"}},{"id":{"S":"b"}}]},
+                             "u":{"Keys":[{"id":{"N":"1"}}]}}}"#;
+    let batch = BatchGetItem::parse(REQUEST.as_bytes()).expect("valid");
+    split_by(&TableNames::of(&batch), &keys_of(&batch), body);
+}
+
+/// There is a part for each key, and what is combined of them has the same parts.
+fn split_by(names: &TableNames, keys: &[Vec<u8>], body: &[u8]) {
+    let split = |body: &[u8]| names.split(body, keys.iter().map(Vec::as_slice));
+    let parts = split(body);
+    assert_eq!(parts.len(), keys.len());
+    let Some(combined) = names.combine(&parts.concat()) else {
+        assert!(parts.iter().all(|part| stored(part).is_none()));
+        return;
+    };
+    if !keys.is_empty() {
+        assert_eq!(split(&combined), parts, "{}", combined.escape_ascii());
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     cli::signal::EndSignal,
     state::{
         default_placer,
-        placer::{Config, Placer},
+        placer::{Config, Goal, Placer},
     },
 };
 
@@ -39,6 +39,13 @@ pub(super) struct Arguments {
     /// Name of the placer, unique in the cluster [default: host name and process id]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+
+    /// Goal of the placement. `latency`: slots move to the nodes where their accesses wait least.
+    /// `load`: few slots move, so that no node has more than 1.1 times the mean load; --threshold,
+    /// --dwell, --move-cost and --load-max have no effect
+    #[arg(long, value_name = "latency|load", default_value = "latency",
+        value_parser = ["latency", "load"])]
+    goal: String,
 
     /// Interval between placement reviews
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = parse_duration)]
@@ -114,6 +121,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         dwell_s: arguments.dwell.as_secs_f64(),
     };
     let config = Config {
+        goal: if arguments.goal == "load" { Goal::Load } else { Goal::Latency },
         name: arguments.name.clone().unwrap_or_else(default_placer),
         period: arguments.period,
         half_life: arguments.half_life,

@@ -85,23 +85,27 @@ fn what_changed_is_dropped_and_what_is_answered_after_it_is_stored() {
 
 #[test]
 fn what_was_asked_before_a_write_over_another_connection_is_not_stored() {
-    let (mut copies, fill) = copied();
-    copies.write_begins(slot());
-    copies.write_ends(slot());
-    copies.fill(fill, GET, b"$1\r\nx\r\n");
-    copies.expires(fill, GET, -1, MS);
-    assert_eq!(read(&mut copies, MS), None);
+    for held in [Held::Slot(slot()), Held::All] {
+        let (mut copies, fill) = copied();
+        copies.write_begins(held);
+        copies.write_ends(held);
+        copies.fill(fill, GET, b"$1\r\nx\r\n");
+        copies.expires(fill, GET, -1, MS);
+        assert_eq!(read(&mut copies, MS), None, "{held:?}");
+    }
 }
 
 #[test]
 fn while_a_write_is_under_way_nothing_is_copied_or_answered_from_a_copy() {
-    let (mut copies, fill) = copied();
-    copies.expires(fill, GET, -1, MS);
-    copies.write_begins(slot());
-    assert!(read(&mut copies, MS).is_none() && !copies.wants(slot()));
-    copies.fill(fill, GET, b"$1\r\nx\r\n");
-    copies.write_ends(slot());
-    assert!(read(&mut copies, MS).is_none() && copies.wants(slot()));
+    for held in [Held::Slot(slot()), Held::All] {
+        let (mut copies, fill) = copied();
+        copies.expires(fill, GET, -1, MS);
+        copies.write_begins(held);
+        assert!(read(&mut copies, MS).is_none() && !copies.wants(slot()), "{held:?}");
+        copies.fill(fill, GET, b"$1\r\nx\r\n");
+        copies.write_ends(held);
+        assert!(read(&mut copies, MS).is_none() && copies.wants(slot()), "{held:?}");
+    }
 }
 
 #[test]

@@ -67,7 +67,16 @@ impl World {
         }
         let asking =
             if wire.queued.is_some() { wire.asking } else { std::mem::take(&mut wire.asking) };
-        let keys = if words[0] == "EXISTS" { words[1..].to_vec() } else { vec![words[1].clone()] };
+        if words[0] == "FLUSHALL" {
+            self.servers[node].keys.clear();
+            tell_of_all(&mut self.wires, node);
+            return b"+OK\r\n".to_vec();
+        }
+        let keys = match words[0].as_str() {
+            "EXISTS" => words[1..].to_vec(),
+            "MSET" => words[1..].iter().step_by(2).cloned().collect(),
+            _ => vec![words[1].clone()],
+        };
         let elsewhere = self.redirect(node, asking, &keys);
         let wire = self.wires.get_mut(&link).expect("a wire");
         match (&mut wire.queued, elsewhere) {
@@ -123,6 +132,14 @@ impl World {
                 let list = keys.entry(words[1].clone()).or_default();
                 list.push(words[2].parse().expect("a mark"));
                 list.len()
+            }
+            "MSET" => {
+                for pair in words[1..].chunks(2) {
+                    tell_of_change(&mut self.wires, node, &pair[0]);
+                    let list = keys.entry(pair[0].clone()).or_default();
+                    list.push(pair[1].parse().expect("a mark"));
+                }
+                return b"+OK\r\n".to_vec();
             }
             "LLEN" => keys.get(&words[1]).map_or(0, Vec::len),
             _ => words[1..].iter().filter(|key| keys.contains_key(*key)).count(),
@@ -181,6 +198,14 @@ impl World {
             self.servers[to].importing[slot] = None;
             self.servers[to].owner[slot] = to;
         }
+    }
+}
+
+/// Sends an invalidation of all keys to the connections that track any at `node`.
+fn tell_of_all(wires: &mut BTreeMap<usize, Wire>, node: usize) {
+    for wire in wires.values_mut().filter(|wire| wire.node == node && !wire.tracked.is_empty()) {
+        wire.tracked.clear();
+        wire.from_node.extend(b">2\r\n$10\r\ninvalidate\r\n_\r\n");
     }
 }
 

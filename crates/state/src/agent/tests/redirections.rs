@@ -6,13 +6,13 @@ use super::*;
 /// An agent that knows one node, which owns all slots, and a client of the agent.
 pub(super) struct Pair {
     pub(super) agent: Agent,
-    link: usize,
+    pub(super) link: usize,
     pub(super) client: usize,
-    now: Duration,
+    pub(super) now: Duration,
 }
 
 impl Pair {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::within(Limits::default())
     }
 
@@ -26,7 +26,7 @@ impl Pair {
 
     /// Replies to the next request at the node: to queries of the owner truthfully, to others with
     /// `answer`.
-    fn node_answers(&mut self, answer: &str) {
+    fn node_answers(&mut self, mut answer: impl FnMut(&str) -> String) {
         let Some(output) = self.agent.link_output(self.link) else { return };
         let mut said = output.bytes().to_vec();
         output.advance(said.len());
@@ -38,7 +38,10 @@ impl Pair {
                 b"CLUSTER" => format!("${}\r\n{text}\r\n", text.len()),
                 b"PING" => "+PONG\r\n".to_owned(),
                 b"ASKING" => "+OK\r\n".to_owned(),
-                _ => answer.to_owned(),
+                _ => {
+                    let words: Vec<_> = request.arguments().map(String::from_utf8_lossy).collect();
+                    answer(&words.join(" "))
+                }
             };
             // In pieces, as TCP may deliver it.
             for piece in told.as_bytes().chunks(64 << 10) {
@@ -50,14 +53,23 @@ impl Pair {
 
     /// The final reply to the client.
     pub(super) fn told(&mut self, line: &str, answer: &str) -> String {
-        self.node_answers(answer);
+        self.told_each(line, |_| answer.to_owned())
+    }
+
+    /// The same, where the reply of the node depends on its request.
+    pub(super) fn told_each(
+        &mut self,
+        line: &str,
+        mut answer: impl FnMut(&str) -> String,
+    ) -> String {
+        self.node_answers(&mut answer);
         let mut command = Vec::new();
         request::write_command(&mut command, &line.split(' ').collect::<Vec<_>>());
         self.agent.receive(self.client, &command, self.now).expect("the protocol");
         for _ in 0..2_000 {
             self.now += Duration::from_millis(5);
             self.agent.handle_timeout(self.now);
-            self.node_answers(answer);
+            self.node_answers(&mut answer);
             let output = self.agent.output(self.client).expect("a client");
             if !output.is_empty() {
                 let told = String::from_utf8_lossy(output.bytes()).into_owned();

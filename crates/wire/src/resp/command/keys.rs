@@ -68,6 +68,16 @@ impl Keys {
         Self::Counted { count: 2, step: 1, destination: Some(1) };
 }
 
+impl Keys {
+    /// Number of arguments from one key to the next.
+    pub fn step(self) -> usize {
+        match self {
+            Self::Range { step, .. } | Self::Counted { step, .. } => usize::from(step),
+            _ => 1,
+        }
+    }
+}
+
 const fn range(first: u8, last: i8, step: u8) -> Keys {
     Keys::Range { first, last, step }
 }

@@ -19,15 +19,17 @@ mod categories;
 mod flags;
 mod index;
 mod keys;
+mod shards;
 mod table;
 
 pub use self::categories::Categories;
 pub use self::flags::Flags;
 pub use self::keys::{KeyIter, Keys};
+pub use self::shards::{Merge, Shards};
 use super::Request;
 
 /// One row of the table.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Command {
     /// Lower case; a subcommand follows its container: `client|tracking`.
     pub name: &'static str,
@@ -40,6 +42,8 @@ pub struct Command {
     pub keys: Keys,
     /// Properties beside the effect.
     pub flags: Flags,
+    /// The shards of a cluster that execute it.
+    pub shards: Shards,
     /// Its categories in addition to those that follow from its flags.
     own_categories: Categories,
     /// Rows of its subcommands, if the first argument names one.
@@ -104,11 +108,17 @@ impl Command {
     /// A row without categories of its own.
     const fn new(name: &'static str, arity: i8, effect: Effect, keys: Keys, flags: Flags) -> Self {
         let own_categories = Categories::NONE;
-        Self { name, arity, effect, keys, flags, own_categories, subcommands: &[] }
+        let shards = Shards::One;
+        Self { name, arity, effect, keys, flags, shards, own_categories, subcommands: &[] }
     }
 
     const fn with(mut self, flags: Flags) -> Self {
         self.flags = self.flags.and(flags);
+        self
+    }
+
+    const fn by(mut self, shards: Shards) -> Self {
+        self.shards = shards;
         self
     }
 

@@ -1,8 +1,8 @@
 //! Keys of any type.
 
 use super::super::Effect::{Other, Read, ReadUncacheable, Write};
-use super::super::{Categories, Command, Effect, Flags, Keys};
-use super::{ALWAYS, NONE, R, RF, SUM, W, WF, WM};
+use super::super::{Categories, Command, Effect, Flags, Keys, Merge, Shards};
+use super::{ALWAYS, NONE, R, RF, SUM, SUM_OF_KEYS, W, WF, WM};
 
 const AT_RISK: Categories = Categories::KEYSPACE.and(Categories::DANGEROUS);
 const SORTED: Categories =
@@ -10,14 +10,14 @@ const SORTED: Categories =
 
 pub(super) const COMMANDS: &[Command] = &[
     row("copy", -3, Write, Keys::FIRST_TWO, WM).with(Flags::OTHER_DATABASE),
-    row("del", -2, Write, Keys::ALL, W),
+    row("del", -2, Write, Keys::ALL, W).by(SUM_OF_KEYS),
     // The serialized form may change with the encoding, not only with the value.
     row("dump", 2, ReadUncacheable, Keys::FIRST, R),
-    row("exists", -2, SUM, Keys::ALL, RF),
+    row("exists", -2, SUM, Keys::ALL, RF).by(SUM_OF_KEYS),
     row("expire", -3, Write, Keys::FIRST, WF),
     row("expireat", -3, Write, Keys::FIRST, WF),
     row("expiretime", 2, ReadUncacheable, Keys::FIRST, RF),
-    row("keys", 2, ReadUncacheable, Keys::None, R).within(AT_RISK),
+    row("keys", 2, ReadUncacheable, Keys::None, R).within(AT_RISK).by(Shards::All(Merge::Union)),
     row("migrate", -6, Write, Keys::Migrate, W).within(AT_RISK),
     row("move", 3, Write, Keys::FIRST, WF).with(Flags::OTHER_DATABASE),
     row("object", -2, ReadUncacheable, Keys::None, NONE).containing(OBJECT),
@@ -35,10 +35,10 @@ pub(super) const COMMANDS: &[Command] = &[
     // BY and GET read keys that are named only by values.
     row("sort_ro", -2, ReadUncacheable, Keys::FIRST, R).within(SORTED),
     // Changes the time of last use of the key.
-    row("touch", -2, ReadUncacheable, Keys::ALL, RF),
+    row("touch", -2, ReadUncacheable, Keys::ALL, RF).by(SUM_OF_KEYS),
     row("ttl", 2, ReadUncacheable, Keys::FIRST, RF),
     row("type", 2, Read, Keys::FIRST, RF),
-    row("unlink", -2, Write, Keys::ALL, WF),
+    row("unlink", -2, Write, Keys::ALL, WF).by(SUM_OF_KEYS),
 ];
 
 const OBJECT: &[Command] = &[

@@ -15,7 +15,7 @@ mod sorted_set;
 mod stream;
 mod string;
 
-use super::{Command, Effect, Flags, Split};
+use super::{Command, Effect, Flags, Merge, Shards, Split};
 
 /// Every row except those of subcommands.
 pub(super) const GROUPS: &[&[Command]] = &[
@@ -39,6 +39,13 @@ pub(super) const GROUPS: &[&[Command]] = &[
 const ELEMENTS: Effect = Effect::ReadMany(Split::Elements);
 const SUM: Effect = Effect::ReadMany(Split::Sum);
 const WHOLE: Effect = Effect::ReadMany(Split::Whole);
+
+/// Split by key: one reply for each key, the sum, or one for all.
+const EACH_KEY: Shards = Shards::OfKeys(Merge::ByKey);
+const SUM_OF_KEYS: Shards = Shards::OfKeys(Merge::Sum);
+const ALL_OF_KEYS: Shards = Shards::OfKeys(Merge::Same);
+/// Executed by every shard.
+const EVERY: Shards = Shards::All(Merge::Same);
 
 const NONE: Flags = Flags::NONE;
 const R: Flags = Flags::READONLY;

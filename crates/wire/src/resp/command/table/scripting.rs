@@ -1,8 +1,8 @@
 //! Code that runs on the server.
 
 use super::super::Effect::{Connection, Other, ReadUncacheable, Write};
-use super::super::{Categories, Command, Effect, Flags, Keys};
-use super::{ALWAYS, NONE, R, W, WM};
+use super::super::{Categories, Command, Effect, Flags, Keys, Merge, Shards};
+use super::{ALWAYS, EVERY, NONE, R, W, WM};
 
 pub(super) const COMMANDS: &[Command] = &[
     script("eval", Write, CODE).with(Flags::OTHER_DATABASE),
@@ -17,25 +17,25 @@ pub(super) const COMMANDS: &[Command] = &[
 
 // They change code, not values; replies of code are never stored.
 const FUNCTION: &[Command] = &[
-    row("function|delete", 3, Other, Keys::None, W.and(Flags::NOSCRIPT)),
+    row("function|delete", 3, Other, Keys::None, W.and(Flags::NOSCRIPT)).by(EVERY),
     row("function|dump", 2, Other, Keys::None, Flags::NOSCRIPT),
-    row("function|flush", -2, Other, Keys::None, W.and(Flags::NOSCRIPT)),
+    row("function|flush", -2, Other, Keys::None, W.and(Flags::NOSCRIPT)).by(EVERY),
     row("function|help", 2, Other, Keys::None, ALWAYS),
     row("function|kill", 2, Other, Keys::None, Flags::NOSCRIPT),
     row("function|list", -2, Other, Keys::None, Flags::NOSCRIPT),
-    row("function|load", -3, Other, Keys::None, WM.and(Flags::NOSCRIPT)),
-    row("function|restore", -3, Other, Keys::None, WM.and(Flags::NOSCRIPT)),
+    row("function|load", -3, Other, Keys::None, WM.and(Flags::NOSCRIPT)).by(EVERY),
+    row("function|restore", -3, Other, Keys::None, WM.and(Flags::NOSCRIPT)).by(EVERY),
     row("function|stats", 2, Other, Keys::None, Flags::NOSCRIPT),
 ];
 
 const SCRIPT: &[Command] = &[
     // Turns this connection into a debugging session.
     row("script|debug", -3, Connection, Keys::None, Flags::NOSCRIPT),
-    row("script|exists", -3, Other, Keys::None, Flags::NOSCRIPT),
-    row("script|flush", -2, Other, Keys::None, Flags::NOSCRIPT),
+    row("script|exists", -3, Other, Keys::None, Flags::NOSCRIPT).by(Shards::All(Merge::And)),
+    row("script|flush", -2, Other, Keys::None, Flags::NOSCRIPT).by(EVERY),
     row("script|help", 2, Other, Keys::None, ALWAYS),
     row("script|kill", 2, Other, Keys::None, Flags::NOSCRIPT),
-    row("script|load", 3, Other, Keys::None, Flags::NOSCRIPT.and(Flags::STALE)),
+    row("script|load", 3, Other, Keys::None, Flags::NOSCRIPT.and(Flags::STALE)).by(EVERY),
     row("script|show", 3, Other, Keys::None, Flags::NOSCRIPT),
 ];
 

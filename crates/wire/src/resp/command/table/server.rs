@@ -3,8 +3,8 @@
 use super::super::Effect::{
     Access, Other, PubSub, ReadUncacheable, Write, WriteDatabase, WriteEverything,
 };
-use super::super::{Categories, Command, Flags, Keys};
-use super::{ADMIN_ALWAYS, ALWAYS, F, NONE, OWN, R, RF, W, WF, WM};
+use super::super::{Categories, Command, Flags, Keys, Merge, Shards};
+use super::{ADMIN_ALWAYS, ALWAYS, EVERY, F, NONE, OWN, R, RF, W, WF, WM};
 
 const ADMIN: Flags = Flags::ADMIN.and(Flags::NOSCRIPT);
 const AT_RISK: Categories = Categories::KEYSPACE.and(Categories::DANGEROUS);
@@ -19,11 +19,13 @@ pub(super) const COMMANDS: &[Command] = &[
         .within(Categories::CONNECTION),
     Command::new("commandlog", -2, Other, Keys::None, NONE).containing(COMMANDLOG),
     Command::new("config", -2, Other, Keys::None, NONE).containing(CONFIG),
-    Command::new("dbsize", 1, ReadUncacheable, Keys::None, RF).within(Categories::KEYSPACE),
+    Command::new("dbsize", 1, ReadUncacheable, Keys::None, RF)
+        .within(Categories::KEYSPACE)
+        .by(Shards::All(Merge::Sum)),
     Command::new("debug", -2, WriteEverything, Keys::None, ADMIN_ALWAYS),
     Command::new("failover", -1, WriteEverything, Keys::None, ADMIN.and(Flags::STALE)),
-    Command::new("flushall", -1, WriteEverything, Keys::None, W).within(AT_RISK),
-    Command::new("flushdb", -1, WriteDatabase, Keys::None, W).within(AT_RISK),
+    Command::new("flushall", -1, WriteEverything, Keys::None, W).within(AT_RISK).by(EVERY),
+    Command::new("flushdb", -1, WriteDatabase, Keys::None, W).within(AT_RISK).by(EVERY),
     Command::new("info", -1, Other, Keys::None, ALWAYS).within(Categories::DANGEROUS),
     Command::new("lastsave", 1, Other, Keys::None, ALWAYS.and(F)).within(SUPERVISION),
     Command::new("latency", -2, Other, Keys::None, NONE).containing(LATENCY),

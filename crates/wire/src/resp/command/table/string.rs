@@ -2,7 +2,7 @@
 
 use super::super::Effect::{Read, ReadUncacheable, Write};
 use super::super::{Categories, Command, Effect, Flags, Keys};
-use super::{ELEMENTS, R, RF, WF, WHOLE, WM, WMF};
+use super::{ALL_OF_KEYS, EACH_KEY, ELEMENTS, R, RF, WF, WHOLE, WM, WMF};
 
 pub(super) const COMMANDS: &[Command] = &[
     row("append", 3, Write, Keys::FIRST, WMF),
@@ -29,8 +29,8 @@ pub(super) const COMMANDS: &[Command] = &[
     row("incrby", 3, Write, Keys::FIRST, WMF),
     row("incrbyfloat", 3, Write, Keys::FIRST, WMF),
     row("lcs", -3, WHOLE, Keys::FIRST_TWO, R),
-    row("mget", -2, ELEMENTS, Keys::ALL, RF),
-    row("mset", -3, Write, Keys::PAIRS, WM),
+    row("mget", -2, ELEMENTS, Keys::ALL, RF).by(EACH_KEY),
+    row("mset", -3, Write, Keys::PAIRS, WM).by(ALL_OF_KEYS),
     row("msetex", -4, Write, Keys::Counted { count: 1, step: 2, destination: None }, WM),
     row("msetnx", -3, Write, Keys::PAIRS, WM),
     row("pfadd", -2, Write, Keys::FIRST, WMF).within(Categories::HYPERLOGLOG),
