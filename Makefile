@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-compare bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p conformance-redis conformance-mongodb release test-release test-bare deps lint clean
+.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-compare bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p conformance-redis conformance-mongodb conformance-memcached conformance-dynamodb release test-release test-bare deps lint clean
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
@@ -161,6 +161,16 @@ conformance-mongodb: deps ## The same with the suite of PyMongo
 	./deps.sh conformance
 	cargo build --locked -p enroute
 	$(PYTHON) -m conformance mongodb
+
+conformance-memcached: deps ## The same with memcached's own tests
+	./deps.sh memcached-tests
+	cargo build --locked -p enroute
+	$(PYTHON) -m conformance memcached
+
+conformance-dynamodb: deps ## The same with the suite of aiodynamo
+	./deps.sh conformance
+	cargo build --locked -p enroute
+	$(PYTHON) -m conformance dynamodb
 
 release: ## Build the packages (deb, rpm) and their checksums in target/packages; needs Go
 	packaging/build.sh

@@ -4,7 +4,7 @@
 # continues without what it cannot install.
 #
 # Arguments: the pieces to install [default: all that `make test` needs]. The default excludes
-# `conformance`, which `make conformance-redis` and `make conformance-mongodb` install.
+# `conformance` and `memcached-tests`, which the targets `make conformance-*` install.
 #
 # Exit status: 0 if no installation failed (missing pieces are listed), 1 if one failed, or if
 # CI=true and a piece is missing.
@@ -43,11 +43,12 @@ describe() {
     mongo-java) echo "mongo-java-server 1.47.0, from origins/mongo-java" ;;
     dynamodb-local) echo "DynamoDB Local 2.5.2, from origins/dynamodb-local" ;;
     redis-tests) echo "Redis's own test suites, from Debian's source package" ;;
+    memcached-tests) echo "memcached's own tests, from Debian's source package" ;;
     python) echo "Python client libraries in a virtualenv, from origins/python/requirements.txt" ;;
     checker) echo "linearizability checker, built from checker/" ;;
     cargo-deny) echo "cargo-deny $cargo_deny_version, which checks dependencies (about 120 CPU seconds)" ;;
     examples) echo "client libraries of the examples, from the lock files in examples/" ;;
-    conformance) echo "test suites of redis-py and PyMongo, from conformance/*.txt" ;;
+    conformance) echo "test suites of redis-py, PyMongo and aiodynamo, from conformance/*.txt" ;;
     esac
 }
 
@@ -59,6 +60,7 @@ tools() {
     mongo-java) echo mvn java javac ;;
     dynamodb-local) echo mvn java ;;
     redis-tests) echo apt-get tclsh redis-cli ;;
+    memcached-tests) echo apt-get perl memcached ;;
     python | conformance) echo python3 ;;
     cargo-deny) echo cargo ;;
     examples) echo python3 node npm go mvn java javac ;;
@@ -72,6 +74,7 @@ inputs() {
     mongo-java) cat origins/mongo-java/{pom.xml,jars.sha256,MongoJava.java} ;;
     dynamodb-local) cat origins/dynamodb-local/{pom.xml,jars.sha256} ;;
     redis-tests) redis-cli --version ;;
+    memcached-tests) memcached --version ;;
     python) cat origins/python/requirements.txt && python3 --version ;;
     checker) cat checker/*.go checker/go.{mod,sum} && go version ;;
     cargo-deny) echo "$cargo_deny_version" ;;
@@ -90,6 +93,7 @@ product() {
     mongo-java) echo "$deps/mongo-java/MongoJava.class" ;;
     dynamodb-local) echo "$deps/dynamodb-local/DynamoDBLocal-2.5.2.jar" ;;
     redis-tests) echo "$deps/redis-tests/runtest" ;;
+    memcached-tests) echo "$deps/memcached-tests/t/getset.t" ;;
     python) echo "$deps/python/bin/python" ;;
     examples) echo examples/node/node_modules/.package-lock.json ;;
     conformance) echo "$deps/conformance/python/bin/pytest" ;;
@@ -103,6 +107,7 @@ install() {
     mongo-java) install_mongo_java ;;
     dynamodb-local) install_dynamodb_local ;;
     redis-tests) install_redis_tests ;;
+    memcached-tests) install_memcached_tests ;;
     python) install_python ;;
     cargo-deny) install_cargo_deny ;;
     examples) install_examples ;;
@@ -158,7 +163,7 @@ install_conformance() {
             -r conformance/requirements.txt &&
         "$target/python/bin/python" -m pip download -q --disable-pip-version-check --no-deps \
             --no-binary :all: --require-hashes -r conformance/suites.txt -d "$target/archives" &&
-        unpack_suite redis tests && unpack_suite pymongo test
+        unpack_suite redis tests && unpack_suite pymongo test && unpack_suite aiodynamo tests
 }
 
 # Unpacks only the tests, so that they import the installed libraries.
@@ -183,11 +188,11 @@ install_python() {
             -r origins/python/requirements.txt
 }
 
-# The source package of the installed redis-server, from the package sources in the configuration of
-# apt.
-install_redis_tests() {
-    local work=$deps/redis-tests.work target=$deps/redis-tests file
-    rm -rf "$work" "$target" && mkdir -p "$work"/{lists/partial,sources} "$target/src"
+# Downloads the source package of a Debian package in its newest version, from the package sources
+# in the configuration of apt.
+download_source() { # package, directory for it and for the lists of packages
+    local work=$2 file
+    rm -rf "$work" && mkdir -p "$work"/{lists/partial,sources}
     for file in /etc/apt/sources.list.d/*.sources /etc/apt/sources.list; do
         [ -f "$file" ] || continue
         sed -e 's/^Types: deb$/Types: deb-src/' -e 's/^deb /deb-src /' "$file" \
@@ -195,13 +200,26 @@ install_redis_tests() {
     done
     local apt=(apt-get -q -o Dir::Etc::sourcelist=- -o "Dir::Etc::sourceparts=$work/sources"
         -o "Dir::State::lists=$work/lists" -o APT::Sandbox::User=root)
-    (cd "$work" && "${apt[@]}" update && "${apt[@]}" source --download-only redis) \
-        >"$deps/redis-tests.log" 2>&1 || { tail -n 5 "$deps/redis-tests.log" >&2; return 1; }
-    tar -xzf "$work"/redis_*.orig.tar.gz -C "$target" --strip-components 1 --wildcards \
-        '*/runtest' '*/tests/*' &&
+    (cd "$work" && "${apt[@]}" update && "${apt[@]}" source --download-only "$1") \
+        >"$work.log" 2>&1 || { tail -n 5 "$work.log" >&2; return 1; }
+}
+
+install_redis_tests() {
+    local work=$deps/redis-tests.work target=$deps/redis-tests
+    rm -rf "$target" && mkdir -p "$target/src" && download_source redis "$work" &&
+        tar -xzf "$work"/redis_*.orig.tar.gz -C "$target" --strip-components 1 \
+            --wildcards '*/runtest' '*/tests/*' &&
         ln -s "$(command -v redis-server)" "$(command -v redis-cli)" \
             "$(command -v redis-benchmark)" "$target/src/" &&
-        rm -rf "$work"
+        rm -rf "$work" "$work.log"
+}
+
+install_memcached_tests() {
+    local work=$deps/memcached-tests.work target=$deps/memcached-tests
+    rm -rf "$target" && mkdir -p "$target" && download_source memcached "$work" &&
+        tar -xJf "$work"/memcached_*.orig.tar.xz -C "$target" --strip-components 1 \
+            --wildcards '*/t/*' &&
+        rm -rf "$work" "$work.log"
 }
 
 hash_of() { inputs "$1" 2>&1 | sha256sum | cut -d' ' -f1; }

@@ -4,16 +4,11 @@ Exit status: 0 if all differences are allowed, else 1.
 """
 
 import argparse
-import contextlib
 import sys
 import tempfile
 import time
 
 from conformance import comparison, suites
-from lab.library import processes
-from lab.library.repository import ROOT
-
-ENROUTE = ROOT / "target" / "debug" / "enroute"
 
 
 def main():
@@ -62,23 +57,12 @@ def confirmed(suite, found, allowed):
 def measured(suite, cached, names):
     """Results of the suite against a new server, directly or through a new cache."""
     started = time.monotonic()
-    with contextlib.ExitStack() as stack:
-        directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="enroute-conformance-"))
-        address = stack.enter_context(suite.origin())
-        if cached:
-            address = stack.enter_context(cache(suite.scheme, address))
-        results = suite.run(address, directory, names)
+    with tempfile.TemporaryDirectory(prefix="enroute-conformance-") as directory:
+        results = suite.measure(cached, directory, names)
     way = "through the cache" if cached else "direct"
     took_s = round(time.monotonic() - started)
     print(f"{suite.name}: {way}: {comparison.counts(results)} in {took_s} s", flush=True)
     return results
-
-
-@contextlib.contextmanager
-def cache(scheme, to):
-    urls = "--listen", f"{scheme}://127.0.0.1:0", "--origin", f"{scheme}://{to}"
-    with processes.running(ENROUTE, "cache", *urls) as program:
-        yield program.address()
 
 
 if __name__ == "__main__":

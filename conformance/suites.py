@@ -1,21 +1,28 @@
-"""Runs each suite against an address and reads its results."""
+"""Runs each suite directly or through the cache, and reads its results."""
 
+import contextlib
 import json
 import os
 import re
-import signal
-import subprocess
+import socket
+import time
 from pathlib import Path
 from typing import Callable, NamedTuple
 
-from conformance import comparison
+from conformance import comparison, memcached
+from conformance.command import run
 from lab.library import processes
 from lab.library.repository import ROOT
 
 HERE = Path(__file__).parent
+ENROUTE = ROOT / "target" / "debug" / "enroute"
 INSTALLED = ROOT / ".deps" / "conformance"
 PYTHON = INSTALLED / "python" / "bin" / "python"
 REDIS_TESTS = ROOT / ".deps" / "redis-tests"
+DYNAMODB_LOCAL = ROOT / ".deps" / "dynamodb-local"
+
+# That of the clients. The cache knows it: without it nothing would be answered from storage.
+ACCESS_KEY = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 PYTEST_S = 90 * 60
 UNIT_S = 10 * 60
@@ -38,10 +45,9 @@ TCL_RESULTS = {"ok": "passed", "err": "failed", "skip": "skipped", "ignore": "sk
 class Suite(NamedTuple):
     name: str
     scheme: str
-    # Context manager: starts a server and yields its address.
-    origin: Callable
-    # Runs the tests against an address, only those with the given names if there are any.
-    run: Callable
+    # Runs the tests and returns their results by name. Arguments: whether through the cache, an
+    # empty directory, and the names of those to run, if not all.
+    measure: Callable
 
     def allowed(self):
         """Reasons by name of the tests whose results may differ."""
@@ -63,6 +69,11 @@ def pymongo(address, directory, names):
     host, port = address.split(":")
     options = ["-p", "no_test_commands", "-m", "default", "--deselect", ENDS_THE_RUN]
     return pytest("pymongo", directory, [*options, *names], {"DB_IP": host, "DB_PORT": port})
+
+
+def aiodynamo(address, directory, names):
+    variables = {**ACCESS_KEY, "DYNAMODB_URL": f"http://{address}"}
+    return pytest("aiodynamo", directory, names or ["tests/integration"], variables)
 
 
 def pytest(source, directory, arguments, variables):
@@ -137,27 +148,55 @@ def tcl_results(unit, output):
     return results
 
 
-def run(command, directory, limit_s, environment):
-    """Output and status of a command; it is killed with its children after `limit_s`."""
-    with subprocess.Popen(
-        command,
-        cwd=directory,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
+def against(scheme, origin, tests):
+    """Runs `tests` against the address of one server, which `origin` starts."""
+
+    def measure(cached, directory, names):
+        with contextlib.ExitStack() as stack:
+            address = stack.enter_context(origin())
+            if cached:
+                address = stack.enter_context(cache(scheme, address))
+            return tests(address, directory, names)
+
+    return measure
+
+
+@contextlib.contextmanager
+def cache(scheme, to):
+    urls = "--listen", f"{scheme}://127.0.0.1:0", "--origin", f"{scheme}://{to}"
+    known = [f"{name}={value}" for name, value in ACCESS_KEY.items()]
+    with processes.running("env", *known, ENROUTE, "cache", *urls) as program:
+        yield program.address()
+
+
+@contextlib.contextmanager
+def dynamodb_local():
+    """DynamoDB Local with its tables in memory; yields its address."""
+    port = processes.free_port()
+    options = "-inMemory", "-sharedDb", "-disableTelemetry", "-port", port
+    command = [
+        "java",
+        "-XX:+UseSerialGC",
+        f"-Djava.library.path={DYNAMODB_LOCAL}",
+        "-cp",
+        f"{DYNAMODB_LOCAL}/*",
+        "com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
+        *options,
+    ]
+    with processes.running(*command) as server:
+        until_connected(server, port)
+        yield f"127.0.0.1:{port}"
+
+
+def until_connected(server, port):
+    deadline = time.monotonic() + processes.START_S
+    while True:
         try:
-            output = process.communicate(timeout=limit_s)[0]
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            if not isinstance(error, subprocess.TimeoutExpired):
+            return socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            if server.ended or time.monotonic() > deadline:
                 raise
-            output = process.communicate()[0]
-        return output, process.returncode
+        time.sleep(0.1)
 
 
 def debuggable_redis():
@@ -166,7 +205,9 @@ def debuggable_redis():
 
 
 SUITES = [
-    Suite("redis-py", "redis", processes.redis, redis_py),
-    Suite("redis", "redis", debuggable_redis, redis),
-    Suite("pymongo", "mongodb", processes.origin, pymongo),
+    Suite("redis-py", "redis", against("redis", processes.redis, redis_py)),
+    Suite("redis", "redis", against("redis", debuggable_redis, redis)),
+    Suite("pymongo", "mongodb", against("mongodb", processes.origin, pymongo)),
+    Suite("memcached", "memcached", memcached.measure),
+    Suite("aiodynamo", "dynamodb", against("dynamodb", dynamodb_local, aiodynamo)),
 ]

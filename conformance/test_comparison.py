@@ -1,6 +1,6 @@
 import unittest
 
-from conformance import comparison, suites
+from conformance import comparison, memcached, suites
 
 
 class Comparison(unittest.TestCase):
@@ -41,6 +41,24 @@ class Output(unittest.TestCase):
     def test_the_last_result_of_a_python_test_counts_unless_one_failed(self):
         lines = ['["a", "passed"]', '["b", "passed"]', '["b", "failed"]', '["b", "passed"]']
         self.assertEqual(suites.pytest_results(lines), {"a": "passed", "b": "failed"})
+
+    def test_results_of_memcached_own_tests_are_read_from_the_output(self):
+        output = (
+            "1..5\nok 1 - stored\nnot ok 2 - fetched\n#   Failed test 'fetched'\nok 3\n"
+            "ok 4 # skip no extstore\nok 5 - later # TODO some day\n"
+        )
+        expected = {
+            "getset.t: 1 stored": "passed",
+            "getset.t: 2 fetched": "failed",
+            "getset.t: 3": "passed",
+            "getset.t: 4": "skipped",
+            "getset.t: 5 later": "skipped",
+        }
+        self.assertEqual(memcached.tap_results("getset.t", output, 0), expected)
+        died = memcached.tap_results("getset.t", "ok 1 - stored\n", 255)
+        self.assertEqual(died, {"getset.t: 1 stored": "passed", "getset.t: ended": "failed"})
+        skipped = memcached.tap_results("tls.t", "1..0 # SKIP no TLS\n", 0)
+        self.assertEqual(skipped, {"tls.t": "skipped"})
 
     def test_results_of_redis_own_tests_are_read_from_the_output(self):
         output = (
