@@ -217,15 +217,16 @@ fn lines(
         Flow::ReadMany(read) => {
             let form = Form { name: "", variant: Vec::new() };
             let (mut text, mut ttl_max) = (String::new(), Duration::ZERO);
-            for (place_of, key) in (1..).zip(&read.keys) {
+            for (number, &key) in read.keys.iter().enumerate() {
                 let held = |stored: &Stored| {
                     let unrestricted = stored.identity == Identity::Unrestricted;
-                    let variant = if unrestricted { read.variant } else { read.restricted };
-                    if stored.variant == variant { vec![&form] } else { Vec::new() }
+                    let single = read.single(number, key, unrestricted);
+                    if stored.variant == single.variant { vec![&form] } else { Vec::new() }
                 };
-                let ttl = rules.ttl_of(key.bytes);
+                let ttl = rules.ttl_of(&read.single(number, key, true).subject());
                 ttl_max = ttl_max.max(ttl.0);
-                text.push_str(&format!("key {place_of}\n{}", described(*key, ttl, held, place)));
+                let described = described(key, ttl, held, place);
+                text.push_str(&format!("key {}\n{described}", number + 1));
             }
             Ok(text + &footer(dropped_by(None), ttl_max, place))
         }

@@ -19,6 +19,7 @@ pub mod filter;
 mod input;
 pub mod key;
 pub mod lease;
+pub mod live;
 mod manager;
 pub mod monitor;
 mod output;

@@ -11,7 +11,9 @@ use notation::glob;
 mod live;
 
 pub use live::LiveRules;
-pub(crate) use live::Seen;
+
+/// Rules as one session has seen them last.
+pub(crate) type Seen = crate::live::Seen<Rules>;
 
 /// Patterns of included and excluded keys, and lifetimes.
 #[derive(Debug, Clone, PartialEq, Eq)]

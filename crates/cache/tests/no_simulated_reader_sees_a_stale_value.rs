@@ -52,6 +52,11 @@ fn dynamodb() {
 }
 
 #[test]
+fn a_dynamodb_cache_without_quarantine_is_found_out() {
+    is_found_out::<dynamodb::DynamoDb>();
+}
+
+#[test]
 fn a_memcached_cache_without_quarantine_is_found_out() {
     is_found_out::<memcached::Memcached>();
 }

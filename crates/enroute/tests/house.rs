@@ -19,10 +19,10 @@ const FUNCTION_LINES_MAX: usize = 76;
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("bench", 6_800),
-    // Four protocols: the last is DynamoDB (`filter/dynamodb`), with an item cache. Latencies and
-    // hot keys are counted where reads are decided. `storage/observe` forecasts what caching would
-    // answer.
-    ("cache", 17_250),
+    // Four protocols: the last is DynamoDB (`filter/dynamodb`), with an item cache and batches.
+    // Latencies and hot keys are counted where reads are decided. `storage/observe` forecasts what
+    // caching would answer.
+    ("cache", 17_600),
     ("content", 3_100),
     // The last are RDB files: codec, export and import (`rdb`).
     ("db", 10_200),
@@ -38,14 +38,15 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("platform", 2_730),
     ("policy", 1_300),
     ("reactor", 1_300),
-    ("state", 7_500),
+    ("state", 8_800),
     ("store", 13_960),
     ("switch", 5_400),
     ("testbed", 10_800),
     ("top", 400),
     // HTTP/1.1 (`http1`) and DynamoDB (`dynamodb`) are the last of its codecs. Bodies of DynamoDB
-    // are read as far as the cache must know which items they name; `sigv4` verifies signatures.
-    ("wire", 11_250),
+    // are read as far as the cache must know which items they name; `sigv4` verifies signatures,
+    // and signs the parts of batches (`dynamodb/batch.rs`).
+    ("wire", 11_850),
 ];
 
 /// Lines of code of `enroute`, which is wiring: product code without blank lines and comments.

@@ -23,13 +23,15 @@ pub mod dynamodb;
 mod greeting;
 pub mod memcache;
 pub mod mongo;
+mod read;
 mod reply;
 pub mod resp;
 
 pub use ahead::{AHEAD, Ahead};
 pub use described::Described;
 pub use greeting::{Form, Greetings};
-pub use reply::{Cut, Hush, Kept, Probed, Reply};
+pub use read::{Answers, Read, ReadMany};
+pub use reply::{Combines, Cut, Hush, Kept, Probed, Reply};
 
 /// Bytes of a write's reply that are kept; a reply that proves a refusal is shorter.
 pub const VERDICT_BYTES: usize = 4 << 10;
@@ -135,40 +137,6 @@ impl Flow<'_> {
     }
 }
 
-/// A read of one key.
-#[derive(Debug)]
-pub struct Read<'a> {
-    /// The key.
-    pub key: Key<'a>,
-    /// Selects one of the key's answers: the command, its options, the user.
-    pub variant: &'a [u8],
-    /// Database and collection by name, for a probe; a table alone, or nothing.
-    pub place: (&'a str, &'a str),
-}
-
-impl Read<'_> {
-    /// What the patterns of rules are matched with: `database.collection`, the table, or the key.
-    pub(crate) fn subject(&self) -> Cow<'_, [u8]> {
-        match self.place {
-            ("", "") => Cow::Borrowed(self.key.bytes),
-            (table, "") => Cow::Borrowed(table.as_bytes()),
-            (database, collection) => Cow::Owned(format!("{database}.{collection}").into_bytes()),
-        }
-    }
-}
-
-/// A read of several keys.
-#[derive(Debug)]
-pub struct ReadMany<'a> {
-    /// The keys in the requested order.
-    pub keys: Vec<Key<'a>>,
-    /// Selects one of each key's answers.
-    pub variant: &'a [u8],
-    /// The same for a principal without all rights: the right to read one key does not include the
-    /// right to read several at once.
-    pub restricted: &'a [u8],
-}
-
 /// A write.
 #[derive(Debug)]
 pub struct Write<'a> {
@@ -233,9 +201,8 @@ pub trait Filter: Described {
     /// with the first that reads or writes.
     const CHECKS_EARLY: bool;
 
-    /// Whether each part of a reply that combines several names its key, so that the parts may come
-    /// in any order.
-    const NAMES_KEYS: bool;
+    /// How a reply combines several answers.
+    const COMBINES: Combines;
 
     /// Client Filter: determines the flow of a message. `scratch` is space for constructed data.
     ///
@@ -406,10 +373,12 @@ pub trait Filter: Described {
         None
     }
 
-    /// Writes a request for those of `keys` that are missing, in the manner of `tag`.
+    /// Writes a request for those `keys` of the request `original` that are missing, in the manner
+    /// of `tag`.
     fn request_missing<'a>(
         &mut self,
         tag: &Self::Tag,
+        original: &[u8],
         keys: impl Iterator<Item = &'a [u8]> + Clone,
         out: &mut Vec<u8>,
     );
@@ -417,7 +386,7 @@ pub trait Filter: Described {
     /// Begins a reply that combines `count` answers.
     fn answer_many(&mut self, tag: &Self::Tag, count: usize, out: &mut Vec<u8>);
 
-    /// Ends a reply that [`Self::answer_many`] began.
+    /// Ends a reply that [`Self::answer_many`] began in `out`.
     fn end_many(&mut self, _tag: &Self::Tag, _out: &mut Vec<u8>) {}
 
     /// Returns the answers for `keys` combined in `reply`; `None` if it is an error.
@@ -426,7 +395,7 @@ pub trait Filter: Described {
         tag: &Self::Tag,
         keys: impl Iterator<Item = &'k [u8]>,
         reply: &'a [u8],
-    ) -> Option<Vec<&'a [u8]>>;
+    ) -> Option<Vec<Cow<'a, [u8]>>>;
 
     /// Returns the number of answers in a reply that begins with `beginning`, and of bytes before
     /// the first; `None` if it does not contain several answers.

@@ -58,6 +58,17 @@ pub struct Cut {
     pub continues: bool,
 }
 
+/// How a reply combines the answers for several keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Combines {
+    /// In the order of the keys.
+    InOrder,
+    /// In any order: each answer names its key.
+    ByName,
+    /// In a form that can be written only when all of them are there.
+    Whole,
+}
+
 /// A reply that waits for its probe.
 #[derive(Debug, Clone, Copy)]
 pub struct Kept<'a> {

@@ -8,7 +8,7 @@ use tracing::debug;
 use super::client::Fillable;
 use crate::{
     expected::{Action, Expected, Fill, Merge, Part},
-    filter::{Filter, Read, ReadMany},
+    filter::{Answers, Filter, ReadMany},
     session::Session,
     stats::WhyNot,
     storage::{Answer, Grant, Question, Storage},
@@ -25,22 +25,24 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) {
-        let Some(variant) = self.variant_of_many(read, now) else {
+        let Some(has_all_rights) = self.may_combine(read, now) else {
             storage.stats().why_not(WhyNot::Unproven);
             self.check_if_due(now);
             self.forward(original);
             return self.expect_read(tag, Action::Forward, now);
         };
-        let mut command = None;
+        let (mut command, mut hits) = (None, 0);
         let mut merge = Merge::new(read.keys.len());
-        let mut hits = 0;
         let mut missing = SmallVec::<[&[u8]; 8]>::new();
         let mut probes = Vec::new();
         let mut probe_tags = SmallVec::<[F::Tag; 8]>::new();
-        for &key in &read.keys {
-            storage.stats().busiest.see(&key, ("", ""), now);
+        let is_explicit = matches!(read.answers, Answers::Each(_));
+        for (place, &key) in read.keys.iter().enumerate() {
+            let single = read.single(place, key, has_all_rights);
+            storage.stats().busiest.see(&key, single.place, now);
             let start = merge.stored.len();
-            let question = Question { key, variant, principal: self.standing.principal(now) };
+            let principal = self.standing.principal(now);
+            let question = Question { key, variant: single.variant, principal };
             let (filter, stored) = (&mut self.filter, &mut merge.stored);
             let Err(grant) = look_up(filter, question, &tag, stored, storage, now) else {
                 hits += 1;
@@ -53,20 +55,20 @@ impl<F: Filter> Session<F> {
                 continue;
             };
             missing.push(key.bytes);
-            let single = Read { key, variant, place: ("", "") };
             let grant = self.granted(&single, grant, (original, &mut command), storage, now);
             let fillable = self.prepare(&single, grant, storage);
+            let mut probed = false;
             let lease = fillable.and_then(|Fillable { lease, probe, probe_tag, .. }| {
-                let Some(probe_tag) = probe_tag else {
+                probed = probe_tag.is_some();
+                if !probed && !is_explicit {
                     // Null may stand for no record or for one of another type.
                     storage.release(lease);
                     return None;
-                };
+                }
                 probes.extend_from_slice(&probe);
-                probe_tags.push(probe_tag);
+                probe_tags.extend(probe_tag);
                 Some(lease)
             });
-            let probed = lease.is_some();
             let fill = Fill::new(&single, lease, probed, now, self.ttl_of(&single));
             merge.parts.push(Part::Missing(Box::new(fill)));
         }
@@ -85,7 +87,7 @@ impl<F: Filter> Session<F> {
             self.forward(original);
         } else {
             let out = self.to_server.buffer();
-            self.filter.request_missing(&tag, missing.iter().copied(), out);
+            self.filter.request_missing(&tag, original, missing.iter().copied(), out);
         }
         self.expect_read(tag, Action::Merge(Box::new(merge)), now);
         self.forward(&probes);
@@ -109,14 +111,15 @@ impl<F: Filter> Session<F> {
         self.expect_read(tag, Action::Forward, now);
     }
 
-    /// Returns the variant under which each part of a read of several keys is stored; `None` if the
-    /// read has to pass.
-    fn variant_of_many<'r>(&self, read: &ReadMany<'r>, now: Duration) -> Option<&'r [u8]> {
+    /// Whether the principal has all rights; `None` if a read of several keys has to pass.
+    fn may_combine(&self, read: &ReadMany<'_>, now: Duration) -> Option<bool> {
         let principal = self.standing.principal(now)?;
-        if principal.is_unrestricted() {
-            return Some(read.variant);
-        }
-        (principal.combines() || read.keys.len() == 1).then_some(read.restricted)
+        let has_all_rights = principal.is_unrestricted();
+        let may = has_all_rights
+            || principal.combines()
+            || read.keys.len() == 1
+            || matches!(read.answers, Answers::Each(_));
+        may.then_some(has_all_rights)
     }
 
     fn answer_stored(&mut self, tag: &F::Tag, merge: &Merge, now: Duration) {

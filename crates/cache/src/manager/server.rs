@@ -9,7 +9,7 @@ use super::observe;
 use crate::{
     Error,
     expected::{Action, Expected, Fill},
-    filter::{Cut, Ends, Filter, Hush, Kept, VERDICT_BYTES, Verdict},
+    filter::{Combines, Cut, Ends, Filter, Hush, Kept, VERDICT_BYTES, Verdict},
     session::{Captured, Reading, Session},
     stats::NotFilled,
     storage::{Storage, Write},
@@ -78,7 +78,7 @@ impl<F: Filter> Session<F> {
     fn expects(&mut self, cut: Cut) -> Option<Seen> {
         let front = self.expected.front();
         let front = front.filter(|front| !matches!(front.action, Action::Local(_)));
-        let seen = front.map(Expected::seen);
+        let seen = front.map(|front| front.seen(F::COMBINES));
         match self.reading {
             Reading::Boundary => seen.filter(|_| cut.answers),
             Reading::Unasked => None,
@@ -339,7 +339,7 @@ enum Capture {
 }
 
 impl<T> Expected<T> {
-    fn seen(&self) -> Seen {
+    fn seen(&self, combines: Combines) -> Seen {
         let plain = self.writes.is_empty() && self.ends == Ends::Nothing;
         let (passes, capture) = match &self.action {
             Action::Forward if !plain => (true, Capture::Head),
@@ -350,6 +350,7 @@ impl<T> Expected<T> {
             | Action::Local(_) => (true, Capture::Never),
             Action::Fill(_) | Action::State(_) => (true, Capture::IfSmall),
             Action::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
+            Action::Merge(_) if combines == Combines::Whole => (false, Capture::Always),
             Action::Merge(_) => (false, Capture::Splice),
             Action::Observe => (true, Capture::Always),
             Action::Fence { .. } | Action::Proof => (false, Capture::Head),

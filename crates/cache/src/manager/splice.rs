@@ -1,13 +1,13 @@
 //! Answers of which some parts are stored: the missing parts arrive with a reply, and each is
 //! inserted at its position. A reply that is too long to be held is inserted while it arrives.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use wire::resp::elements::Elements;
 
 use crate::{
     expected::{Action, Expected, Merge, Part, Splice},
-    filter::{Filter, Hush},
+    filter::{Combines, Filter, Hush},
     session::Session,
     storage::Storage,
 };
@@ -49,7 +49,7 @@ impl<F: Filter> Session<F> {
             return;
         };
         let mut unheard = Vec::new();
-        let stored = if F::NAMES_KEYS { merge.stored.as_slice() } else { &[] };
+        let stored = if F::COMBINES == Combines::ByName { merge.stored.as_slice() } else { &[] };
         let out = if self.hush == Hush::Off { self.to_client.buffer() } else { &mut unheard };
         let missing = merge.parts.iter().filter(|part| matches!(part, Part::Missing(_))).count();
         let elements = self.filter.elements(tag, &begun).filter(|&(count, _)| count == missing);
@@ -121,8 +121,9 @@ impl<F: Filter> Session<F> {
                     // Without elements the reply is an error, which `admit` will not take either.
                     let element = match &mut elements {
                         Some(elements) => elements.next(),
-                        None => reply,
+                        None => reply.map(Cow::Borrowed),
                     };
+                    let element = element.as_deref();
                     if !passed && elements.is_some() {
                         self.to_client.buffer().extend_from_slice(element.unwrap_or_default());
                     }

@@ -9,7 +9,11 @@
 //! late: GetItem {...}             signed by A, 20 minutes ago
 //! unsigned: GetItem {...}         without a signature
 //! close: GetItem {...}            signed by A, with `Connection: close`
+//! digest: GetItem {...}           signed by A, with a digest of its body in another header
 //! get ITEM [OPTIONS]              GetItem of the item with this `id` in table t; members of JSON
+//! many ITEM,ITEM [OPTIONS]        BatchGetItem of items in table t; members of JSON of the table
+//! items ITEM,ITEM                 a reply to it that has these items and left nothing out
+//! hit-items ITEM,ITEM             the same as a reply of the cache
 //! put ITEM [BYTES]                PutItem of it, with a value of this length
 //! begin REQUEST                   all but the last ten bytes of a request
 //! end REQUEST                     its last ten bytes
@@ -45,7 +49,7 @@ impl Speech for DynamoDb {
         settings.keys = config.rules();
         settings.clock = signed::CLOCK;
         if config.word("credentials") != Some("none") {
-            settings.credentials = Arc::new(signed::credentials());
+            settings.credentials = Arc::new(signed::credentials().into());
         }
         settings
     }
@@ -85,7 +89,11 @@ impl Speech for DynamoDb {
     }
 
     fn to_client(&mut self, text: &str, leaving: &[u8]) -> Vec<u8> {
-        let (kind, what) = text.split_once(' ').expect("kind and body");
+        let (kind, what) = text.split_once(' ').unwrap_or((text, ""));
+        let (kind, what) = match kind {
+            "hit-items" => ("hit", items(what)),
+            _ => (kind, what.to_owned()),
+        };
         if kind != "hit" && kind != "failed" {
             return self.origin(text);
         }
@@ -97,7 +105,7 @@ impl Speech for DynamoDb {
         assert_eq!(head.one("x-amzn-requestid").expect("an id").len(), 32);
         let is_right = match kind {
             "hit" => found.head.status == 200 && *found.body == *what.as_bytes(),
-            _ => found.head.status >= 400 && String::from_utf8_lossy(&found.body).contains(what),
+            _ => found.head.status >= 400 && String::from_utf8_lossy(&found.body).contains(&what),
         };
         // What differs is shown by the harness.
         if is_right { leaving.to_vec() } else { text.as_bytes().to_vec() }
@@ -122,6 +130,13 @@ fn request(text: &str) -> Vec<u8> {
             let key = format!("\"Key\":{{\"id\":{{\"S\":\"{item}\"}}}}");
             ("GetItem", format!("{{\"TableName\":\"t\",{key}{options}}}"))
         }
+        "many" => {
+            let (items, options) = rest.split_once(' ').unwrap_or((rest, ""));
+            let options = if options.is_empty() { String::new() } else { format!(",{options}") };
+            let keys = listed(items);
+            let body = format!("{{\"RequestItems\":{{\"t\":{{\"Keys\":[{keys}]{options}}}}}}}");
+            ("BatchGetItem", body)
+        }
         "put" => {
             let (item, bytes) = rest.split_once(' ').unwrap_or((rest, "0"));
             let value = "x".repeat(bytes.parse().expect("a length"));
@@ -133,10 +148,24 @@ fn request(text: &str) -> Vec<u8> {
     signed::request(signer, operation, &body)
 }
 
+/// Keys, or items that have no other attribute.
+fn listed(items: &str) -> String {
+    let listed = items.split(',').filter(|item| !item.is_empty());
+    let listed: Vec<_> = listed.map(|item| format!("{{\"id\":{{\"S\":\"{item}\"}}}}")).collect();
+    listed.join(",")
+}
+
+/// The body of a reply to BatchGetItem.
+fn items(items: &str) -> String {
+    format!("{{\"Responses\":{{\"t\":[{}]}},\"UnprocessedKeys\":{{}}}}", listed(items))
+}
+
 fn reply(text: &str) -> Vec<u8> {
-    let (status, what) = text.split_once(' ').expect("status and body");
+    let (status, what) = text.split_once(' ').unwrap_or((text, ""));
+    let (status, body) =
+        if status == "items" { ("200", items(what)) } else { (status, what.into()) };
     let body = match status {
-        "200" => what.to_owned(),
+        "200" => body,
         _ => format!("{{\"__type\":\"com.amazonaws.dynamodb.v20120810#{what}\"}}"),
     };
     format!(

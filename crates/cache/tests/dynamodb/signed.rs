@@ -40,6 +40,9 @@ pub(crate) fn request(signer: &str, operation: &str, body: &str) -> Vec<u8> {
     if signer == "close" {
         headers.push(("connection", "close".to_owned()));
     }
+    if signer == "digest" {
+        headers.push(("content-md5", "any".to_owned()));
+    }
     headers.push(("content-length", body.len().to_string()));
     let headers: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

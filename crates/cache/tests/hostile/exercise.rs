@@ -176,7 +176,7 @@ fn dynamodb_settings() -> dynamodb::Settings {
                         [b]\naws_access_key_id = B\naws_secret_access_key = secret of B\n";
     dynamodb::Settings {
         limits: wire::http1::Limits { head_bytes_max: 1_000, body_bytes_max: 4_000 },
-        credentials: Arc::new(wire::sigv4::Credentials::parse(KEYS).expect("valid")),
+        credentials: Arc::new(wire::sigv4::Credentials::parse(KEYS).expect("valid").into()),
         // When the requests of the corpus were signed.
         clock: Duration::from_secs(1_440_938_160),
         ..dynamodb::Settings::default()

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cache::filter::dynamodb::{DynamoDb as Filter, Settings};
 use wire::{
     dynamodb::{
+        batch::BatchGetItem,
         item::{GetItem, Which, Written, writes},
         reply::{Reply, Scanner, checksum},
         request,
@@ -32,6 +33,10 @@ pub(crate) struct Server;
 
 /// Who signs; the place is the form of the answer to a read.
 const SIGNERS: [&str; 3] = ["A", "B", "other"];
+/// Added to the form of a read of several items.
+const MANY: usize = 10;
+/// How clients spell a number.
+const SPELLINGS: [&str; 3] = ["", ".0", "0e-1"];
 
 impl Protocol for DynamoDb {
     type Filter = Filter;
@@ -41,7 +46,7 @@ impl Protocol for DynamoDb {
     fn filter(_: &mut Random) -> Filter {
         Filter::new(Arc::new(Settings {
             keys: rules(),
-            credentials: Arc::new(signed::credentials()),
+            credentials: Arc::new(signed::credentials().into()),
             clock: signed::CLOCK,
             ..Settings::default()
         }))
@@ -56,7 +61,21 @@ impl Protocol for DynamoDb {
         let (key, next) = (key_of(first, random), key_of(second, random));
         let item = |key: &str, value: u32| format!("{{{key},\"v\":{{\"N\":\"{value}\"}}}}");
         let (operation, body) = match choice {
-            0..22 => {
+            0..8 => {
+                let mut keys = vec![first];
+                for key in (0..random.below(4)).map(|_| random.below(KEYS)) {
+                    if !keys.contains(&key) {
+                        keys.push(key);
+                    }
+                }
+                let named: Vec<_> =
+                    keys.iter().map(|&key| format!("{{{}}}", key_of(key, random))).collect();
+                let named = named.join(",");
+                let body = format!("{{\"RequestItems\":{{\"t\":{{\"Keys\":[{named}]}}}}}}");
+                out.extend(signed::request(SIGNERS[form], "BatchGetItem", &body));
+                return vec![Ask::Read { keys, form: MANY + form }];
+            }
+            8..22 => {
                 let consistent = random.one_in(10);
                 let options = format!("\"ConsistentRead\":{consistent}");
                 let body = format!("{{\"TableName\":\"t\",\"Key\":{{{key}}},{options}}}");
@@ -105,13 +124,19 @@ impl Protocol for DynamoDb {
     fn is_answer(
         _: &Client,
         form: usize,
-        _: &[KeyNumber],
+        keys: &[KeyNumber],
         values: &[Vec<Value>],
         reply: &[u8],
     ) -> Option<bool> {
         let reply = Reply::parse(reply, &Limits::default()).expect("a reply");
-        let right = |value: &Value| answer(SIGNERS[form], *value).as_bytes() == &*reply.body;
-        (reply.head.status == 200).then(|| values[0].iter().any(right))
+        if reply.head.status != 200 {
+            return None;
+        }
+        let body = std::str::from_utf8(&reply.body).expect("text");
+        if let Some(form) = form.checked_sub(MANY) {
+            return Some(is_combined(SIGNERS[form], keys, values, body));
+        }
+        Some(values[0].iter().any(|value| answer(SIGNERS[form], *value) == body))
     }
 
     fn serve(
@@ -129,12 +154,22 @@ impl Protocol for DynamoDb {
         };
         bytes.extend_from_slice(&all[length..]);
         let (operation, body) = (message.operation(), &*message.body);
+        let signed = message.request.head.one("authorization").expect("signed");
+        let signed = std::str::from_utf8(signed).expect("text");
+        let signer = SIGNERS.into_iter().find(|name| signed.contains(&format!("={name}/")));
+        let signer = signer.expect("one of them");
         if let Some(get) = GetItem::parse(body).filter(|_| operation == "GetItem") {
-            let signed = message.request.head.one("authorization").expect("signed");
-            let signed = std::str::from_utf8(signed).expect("text");
-            let signer = SIGNERS.into_iter().find(|name| signed.contains(&format!("={name}/")));
             let value = origin.value(number_of(&get.key));
-            write("200 OK", &answer(signer.expect("one of them"), value), random, out);
+            write("200 OK", &answer(signer, value), random, out);
+            return true;
+        }
+        if let Some(batch) = BatchGetItem::parse(body).filter(|_| operation == "BatchGetItem") {
+            // The cache has signed it again if it asks for a part.
+            let text = std::str::from_utf8(body).expect("text");
+            let right = signed::request(signer, operation, text);
+            assert_eq!(right.escape_ascii().to_string(), all[..length].escape_ascii().to_string());
+            let body = answer_many(signer, &batch, origin, random);
+            write("200 OK", &body, random, out);
             return true;
         }
         match random.below(12) {
@@ -188,7 +223,7 @@ fn run(operation: &str, body: &[u8], origin: &mut Origin) {
 }
 
 fn key_of(key: KeyNumber, random: &mut Random) -> String {
-    let spelling = ["", ".0", "0e-1"][random.below(3)];
+    let spelling = SPELLINGS[random.below(3)];
     format!("\"id\":{{\"N\":\"{key}{spelling}\"}}")
 }
 
@@ -202,6 +237,58 @@ fn number_of(key: &Attributes<'_>) -> KeyNumber {
 fn answer(signer: &str, value: Value) -> String {
     let value = value.map_or(String::new(), |value| format!("\"v\":{value}"));
     format!("{{\"{signer}\":{{{value}}}}}")
+}
+
+/// An item in the answer to a read of several, up to its value.
+fn item_of(signer: &str, key: KeyNumber) -> String {
+    format!("{{\"id\":{{\"N\":\"{key}\"}},\"{signer}\":{{\"N\":\"")
+}
+
+/// The answer to a read of several items by `signer`: in any order, and not always of all.
+fn answer_many(
+    signer: &str,
+    batch: &BatchGetItem<'_>,
+    origin: &Origin,
+    random: &mut Random,
+) -> String {
+    let table = &batch.tables[0];
+    let (mut items, mut left) = (Vec::new(), Vec::new());
+    for place in 0..table.keys() {
+        let mut key = Vec::new();
+        assert!(table.write_key(place, &mut key));
+        // Behind table, names, type and length.
+        let digit = usize::from(key[10] - b'0');
+        if random.one_in(8) {
+            left.push(format!("{{{}}}", key_of(digit, random)));
+        } else if let Some(value) = origin.value(digit) {
+            let at = random.below(items.len() + 1);
+            items.insert(at, format!("{}{value}\"}}}}", item_of(signer, digit)));
+        }
+    }
+    let left = match left.as_slice() {
+        [] => String::new(),
+        left => format!("\"t\":{{\"Keys\":[{}]}}", left.join(",")),
+    };
+    let items = items.join(",");
+    format!("{{\"Responses\":{{\"t\":[{items}]}},\"UnprocessedKeys\":{{{left}}}}}")
+}
+
+/// Whether `body` answers a read of several items, each of which held one of its `values`.
+fn is_combined(signer: &str, keys: &[KeyNumber], values: &[Vec<Value>], body: &str) -> bool {
+    let Some((items, left)) = body.split_once("\"UnprocessedKeys\":") else { return false };
+    let mut count = 0;
+    let all_right = keys.iter().zip(values).all(|(&key, values)| {
+        let is_left = |spelling| left.contains(&format!("\"{key}{spelling}\""));
+        let found = items.split_once(&item_of(signer, key)).map(|(_, value)| {
+            count += 1;
+            value.split('"').next().and_then(|value| value.parse().ok()).expect("a value")
+        });
+        match SPELLINGS.into_iter().any(is_left) {
+            true => found.is_none(),
+            false => values.contains(&found),
+        }
+    });
+    all_right && items.matches("\"id\"").count() == count
 }
 
 fn write(status: &str, body: &str, random: &mut Random, out: &mut Vec<u8>) {

@@ -52,9 +52,9 @@ EXAMPLES:
     enroute cache --config enroute.toml --admin 127.0.0.1:9900
 
 SIGTERM and Ctrl-C wait for outstanding replies (drain_timeout, 10 s), then exit. SIGHUP, and
-POST /reload of the admin endpoint, read the file of --config and the TLS files again and apply
-capacity, memory, ttl, include, exclude and most limits without closing connections; the log names
-what has changed and what needs a restart. docs/guide/configuration.md describes all options.";
+POST /reload of the admin endpoint, read the file of --config, the TLS files and --credentials-file
+again and apply capacity, memory, ttl, include, exclude and most limits without closing connections;
+the log names what has changed and what needs a restart. docs/guide/configuration.md describes all options.";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
@@ -229,7 +229,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let shared = Arc::clone(runtime.shared());
     let mut observed = admin::Cache { shared: Arc::clone(&shared), reload: None };
-    if arguments.config.is_some() || shared.uses_tls() {
+    if arguments.config.is_some() || shared.uses_tls() || arguments.credentials_file.is_some() {
         let arguments = arguments.clone();
         let reload = Reload::start(document, shared, move || arguments.document())?;
         observed.reload = Some(Box::new(move || reload.apply("POST /reload")));

@@ -12,8 +12,8 @@ use tracing::{info, warn};
 use super::signal::on_hangup;
 use crate::{
     admin::Reloaded,
-    config::Document,
-    runtime::{Shared, StorageLimits},
+    config::{Document, ListenerDocument},
+    runtime::{Protocol, Shared, StorageLimits},
 };
 
 /// A running cache, and where its configuration is read.
@@ -49,14 +49,23 @@ impl Reload {
         let mut running = self.running.lock();
         let wanted = (self.read)()?;
         let shared = &self.shared;
+        let next = running.adopting(&wanted);
+        let credentials: Vec<_> =
+            next.listeners.iter().map(ListenerDocument::credentials).collect::<Result<_, _>>()?;
         if shared.uses_tls() {
             let lives = shared.certificates()?;
             shared.reload_tls()?;
             self.certificates.replace(lives);
             info!("{cause}: TLS files read again; new connections use them");
         }
-        let next = running.adopting(&wanted);
         next.apply_to(shared);
+        for (listener, known) in shared.listeners.iter().zip(credentials) {
+            if let Protocol::DynamoDb(settings) = &listener.protocol {
+                let (url, keys) = (listener.url(), known.count());
+                info!("{cause}: {url}: credentials read again; {keys} access keys are known");
+                settings.credentials.set(known);
+            }
+        }
         let reloaded =
             Reloaded { changed: running.changes(&next), needs_restart: next.changes(&wanted) };
         *running = next;

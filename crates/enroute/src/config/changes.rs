@@ -62,6 +62,7 @@ impl Document {
                 listener.include.clone_from(&wanted.include);
                 listener.exclude.clone_from(&wanted.exclude);
                 listener.ttl.clone_from(&wanted.ttl);
+                listener.credentials_file.clone_from(&wanted.credentials_file);
             }
         }
         next

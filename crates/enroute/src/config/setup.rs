@@ -241,7 +241,7 @@ impl Document {
                 secret,
                 limits: wire::http1::Limits::of_body(frame_bytes_max),
                 keys: rules,
-                credentials: Arc::new(written.credentials()?),
+                credentials: Arc::new(written.credentials()?.into()),
                 tables: Arc::clone(tables),
                 clock: wall_clock::now(),
                 ..dynamodb::Settings::default()
@@ -251,8 +251,12 @@ impl Document {
 }
 
 impl ListenerDocument {
-    /// The access keys of DynamoDB clients: of the file, and of the environment.
-    fn credentials(&self) -> anyhow::Result<Credentials> {
+    /// The access keys of DynamoDB clients: of the file, and of the environment; none for other
+    /// protocols.
+    pub(crate) fn credentials(&self) -> anyhow::Result<Credentials> {
+        if self.listen.scheme != Scheme::Dynamodb {
+            return Ok(Credentials::default());
+        }
         let path = self.credentials_file.as_deref();
         let read = |path| private_file::read_secret_text(path, "credentials file");
         let text = path.map(read).transpose()?.unwrap_or_default();

@@ -1,10 +1,10 @@
 //! boto3 signs, the cache verifies: an item is answered from storage for the access key that read
 //! it, until it is written.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
+use std::process::Command;
 
 use crate::support::{
-    directory::{TemporaryDirectory, installed},
+    directory::{TemporaryDirectory, installed, write_with_mode},
     enroute::{Cache, Enroute},
     origins::{DynamoDb, absent},
     process::free_address,
@@ -36,12 +36,24 @@ hit 6
 after all ResourceNotFoundException
 ";
 
+const RELOADED: &str = "\
+hit of one
+removed: hit of one False, of two True
+back: hit of one True, of two True
+another secret: hit of one False, by the new secret True
+mistake 422
+mistake: by the new secret True
+readable 422
+readable: by the new secret True
+new key: True
+";
+
 #[test]
 fn dynamodb_items_are_hits_for_their_access_key() {
     let Some(origin) = DynamoDb::start() else { return };
     let directory = TemporaryDirectory::create();
     let file = directory.path().join("credentials");
-    write(&file, CREDENTIALS, 0o600);
+    write_with_mode(&file, CREDENTIALS, 0o600);
     let option = format!("credentials_file = \"{}\"", file.display());
     let cache = Cache::start_all(&[("dynamodb", origin.address(), &option)], "");
     cache.log_line("(no feed: the bound is `ttl`)");
@@ -57,12 +69,39 @@ fn dynamodb_items_are_hits_for_their_access_key() {
     assert_eq!(cache.hits(), 10.0);
 }
 
+/// Of a client that stays connected.
+#[test]
+fn access_keys_are_read_again_on_sighup() {
+    let Some(origin) = DynamoDb::start() else { return };
+    let directory = TemporaryDirectory::create();
+    let file = directory.path().join("credentials");
+    write_with_mode(&file, CREDENTIALS, 0o600);
+    let option = format!("credentials_file = \"{}\"", file.display());
+    let admin = free_address().to_string();
+    let top = format!("[admin]\nlisten = \"{admin}\"\n");
+    let cache = Cache::start_all(&[("dynamodb", origin.address(), &option)], &top);
+    let script = format!("{}/tests/clients/dynamodb_reload.py", env!("CARGO_MANIFEST_DIR"));
+    let mut command = Command::new(installed("python/bin/python"));
+    command.args([&script, &cache.address().to_string()]);
+    command.args([&file.display().to_string(), &cache.process().id().to_string(), &admin]);
+    let Ok(output) = command.output() else {
+        absent::<()>("boto3 is not installed");
+        return;
+    };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let log = cache.process().stderr();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), RELOADED, "{errors}\n{log}");
+    // A mistake, and a file that others can read, change nothing.
+    assert_eq!(log.matches("reload failed").count(), 2, "{log}");
+    assert!(!log.contains("guess"), "{log}");
+}
+
 #[test]
 fn a_file_of_secrets_that_others_can_read_is_refused() {
     let directory = TemporaryDirectory::create();
     let file = directory.path().join("credentials");
     let told = |text: &str, mode: u32| {
-        write(&file, text, mode);
+        write_with_mode(&file, text, mode);
         let listen = ["--listen", "dynamodb://127.0.0.1:0"];
         let origin = format!("dynamodb://{}", free_address());
         let file = file.display().to_string();
@@ -75,9 +114,4 @@ fn a_file_of_secrets_that_others_can_read_is_refused() {
     assert!(stderr.contains("chmod 600"), "{stderr}");
     let stderr = told("[one]\naws_secret_access_key = hidden\n", 0o600);
     assert!(stderr.contains("profile `one`") && !stderr.contains("hidden"), "{stderr}");
-}
-
-fn write(file: &Path, text: &str, mode: u32) {
-    fs::write(file, text).expect("a writable directory");
-    fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("its owner");
 }

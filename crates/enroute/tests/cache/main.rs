@@ -18,6 +18,8 @@ mod demo_leaves_no_process_behind;
 mod demo_shows_what_capacity_saves;
 mod drivers_learn_no_other_way_to_a_replica_set;
 mod dynamodb_answers_are_the_same_through_the_cache;
+mod dynamodb_batches_are_completed_by_the_origin;
+mod dynamodb_history_through_the_cache_is_linearizable;
 mod dynamodb_items_are_hits_for_their_access_key;
 mod each_listener_states_its_staleness_bound;
 mod every_origin_stores_and_returns_a_value;

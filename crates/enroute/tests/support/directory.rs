@@ -1,5 +1,6 @@
 //! Temporary directories, and the paths of the repository and its installed tools.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{env, fs, process};
@@ -29,6 +30,12 @@ impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Writes a file with these permissions, of secrets for example.
+pub fn write_with_mode(file: &Path, text: &str, mode: u32) {
+    fs::write(file, text).expect("a writable directory");
+    fs::set_permissions(file, fs::Permissions::from_mode(mode)).expect("its owner");
 }
 
 /// A path under `.deps/`, where `deps.sh` installs tools.

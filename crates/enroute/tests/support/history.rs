@@ -73,6 +73,18 @@ impl Recorder {
         done.is_some()
     }
 
+    /// Executes a read of several keys and records what each of them held; `None` records nothing.
+    pub fn record_reads(&mut self, act: impl FnOnce() -> Option<Vec<(usize, Option<u64>)>>) {
+        let call_ns = self.start.elapsed().as_nanos();
+        let done = act();
+        let return_ns = self.start.elapsed().as_nanos();
+        let (client, outcome) = (self.client, Outcome::Succeeded);
+        self.operations.extend(done.into_iter().flatten().map(|(key, value)| {
+            let what = What::Read(value);
+            Operation { client, key, what, outcome, call_ns, return_ns }
+        }));
+    }
+
     /// Records the deletion of all these keys by `act`.
     pub fn record_deletes(&mut self, keys: Range<usize>, act: impl FnOnce()) {
         let call_ns = self.start.elapsed().as_nanos();

@@ -36,13 +36,26 @@ pub fn record(
     operations: usize,
     seed: u64,
 ) -> Vec<Operation> {
+    record_troubled(relay, operations, seed, |start, goes_on| {
+        work(address, seed, start, goes_on, || ())
+    })
+}
+
+/// The history of `work`, whose clients make `operations` requests in total, while `relay` has
+/// faults.
+pub fn record_troubled(
+    relay: &RelayHandle,
+    operations: usize,
+    seed: u64,
+    work: impl FnOnce(Instant, &(dyn Fn() -> bool + Sync)) -> Vec<Operation>,
+) -> Vec<Operation> {
     let start = Instant::now();
     let (left, over) = (AtomicUsize::new(operations), AtomicBool::new(false));
     let take = |left: usize| left.checked_sub(1);
     let goes_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
     thread::scope(|scope| {
         let trouble = scope.spawn(|| make_trouble(relay, &over, seed));
-        let history = work(address, seed, start, goes_on, || ());
+        let history = work(start, &goes_on);
         over.store(true, Ordering::Relaxed);
         let cuts = trouble.join().unwrap();
         eprintln!("seed {seed}: {cuts} cuts in {:?}", start.elapsed());

@@ -24,6 +24,7 @@ pub mod cluster;
 pub mod database;
 pub mod directory;
 pub mod dns;
+pub mod dynamodb_history;
 pub mod edge;
 pub mod enroute;
 pub mod faults;

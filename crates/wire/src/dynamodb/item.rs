@@ -50,13 +50,11 @@ impl<'a> GetItem<'a> {
     /// request, or may.
     #[must_use]
     pub fn write_projection(&self, out: &mut Vec<u8>) -> Option<()> {
-        let names = self.expression_attribute_names.as_ref();
-        let projection = match (&self.projection_expression, &self.attributes_to_get) {
-            (None, None) if names.is_none() => Projection::All,
-            (Some(text), None) => Projection::Expression(&text.0, names),
-            (None, Some(attributes)) if names.is_none() => Projection::Attributes(attributes),
-            _ => return None,
-        };
+        let projection = Projection::of(
+            self.projection_expression.as_ref(),
+            self.expression_attribute_names.as_ref(),
+            self.attributes_to_get.as_deref(),
+        )?;
         projection::write(&projection, out)
     }
 }
@@ -232,7 +230,7 @@ pub fn only_selects(operation: &str, body: &[u8]) -> bool {
 }
 
 /// Reads an object. The reader of a structure would take an array in its place.
-fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
+pub(super) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
     let is_object = body.trim_ascii_start().starts_with(b"{");
     is_object.then(|| serde_json::from_slice(body).ok()).flatten()
 }

@@ -3,8 +3,9 @@
 //! A request is a `POST` whose header `X-Amz-Target` names the operation and whose body is its
 //! JSON. Operations and errors: Amazon DynamoDB API Reference, version 2012-08-10.
 //!
-//! **Read first:** [`request`], then [`item`], [`value`] and [`reply`].
+//! **Read first:** [`request`], then [`item`], [`value`], [`reply`] and [`batch`].
 
+pub mod batch;
 pub mod item;
 mod projection;
 pub mod reply;

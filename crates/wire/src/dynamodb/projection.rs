@@ -23,6 +23,23 @@ pub(super) enum Projection<'r, 'a> {
     Expression(&'r str, Option<&'r Members<'a, Text<'a>>>),
 }
 
+impl<'r, 'a> Projection<'r, 'a> {
+    /// What these members of a request state: `ProjectionExpression`, `ExpressionAttributeNames`,
+    /// `AttributesToGet`. `None` if the origin refuses them together.
+    pub(super) fn of(
+        expression: Option<&'r Text<'a>>,
+        names: Option<&'r Members<'a, Text<'a>>>,
+        attributes: Option<&'r [Text<'a>]>,
+    ) -> Option<Self> {
+        match (expression, attributes) {
+            (None, None) if names.is_none() => Some(Self::All),
+            (Some(text), None) => Some(Self::Expression(&text.0, names)),
+            (None, Some(attributes)) if names.is_none() => Some(Self::Attributes(attributes)),
+            _ => None,
+        }
+    }
+}
+
 /// Appends the canonical form of `projection`; `None` if the origin refuses it, or may.
 pub(super) fn write(projection: &Projection<'_, '_>, out: &mut Vec<u8>) -> Option<()> {
     match projection {

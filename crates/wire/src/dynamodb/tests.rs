@@ -1,3 +1,4 @@
+mod batch;
 mod bodies;
 mod keys;
 

@@ -5,9 +5,13 @@
 //! in the query, and those of version 4A are not verified. Reference: AWS General Reference,
 //! "Create a signed AWS API request".
 //!
+//! A request that stands in for one that was verified, with another body, is signed by the same
+//! access key: [`Verifier::write_with_body`].
+//!
 //! **Read first:** [`signature`], then [`credentials`].
 
 pub mod credentials;
+mod replacement;
 pub mod signature;
 
 pub use credentials::Credentials;

@@ -96,15 +96,44 @@ impl Verifier {
         if now_s.abs_diff(signed_at) > SKEW_MAX.as_secs() {
             return Err(Refusal::Skew);
         }
+        let mac = self.mac(&claim, request, body, credential)?;
+        // In constant time.
+        mac.verify_slice(&claim.signature).map_err(|_| Refusal::Mismatch)?;
+        Ok(Signer { access_key: claim.access_key, region: claim.region })
+    }
+
+    /// The signature, in hexadecimal, with which the signer of a request that was verified would
+    /// have signed `request`: the same but for its body and the headers that state it.
+    ///
+    /// # Errors
+    /// Why it cannot be signed.
+    pub fn sign(
+        &mut self,
+        request: &RequestHead<'_>,
+        body: &[u8],
+        credentials: &Credentials,
+    ) -> Result<[u8; 64], Refusal> {
+        let claim = Claim::of(&request.head)?;
+        let credential = credentials.of(claim.access_key).ok_or(Refusal::UnknownKey)?;
+        let mac = self.mac(&claim, request, body, credential)?;
+        Ok(hex(&mac.finalize().into_bytes().into()))
+    }
+
+    /// What the signature of a claim must be.
+    fn mac(
+        &mut self,
+        claim: &Claim<'_>,
+        request: &RequestHead<'_>,
+        body: &[u8],
+        credential: &Credential,
+    ) -> Result<Hmac<Sha256>, Refusal> {
         let canonical = claim.canonical(request, body, credential)?;
-        let mut mac = self.derived(&claim, credential)?;
+        let mut mac = self.derived(claim, credential)?;
         for part in [ALGORITHM, "\n", claim.time, "\n", claim.scope, "\n"] {
             mac.update(part.as_bytes());
         }
         mac.update(&canonical);
-        // In constant time.
-        mac.verify_slice(&claim.signature).map_err(|_| Refusal::Mismatch)?;
-        Ok(Signer { access_key: claim.access_key, region: claim.region })
+        Ok(mac)
     }
 
     /// The key for the scope of a claim.
@@ -241,7 +270,7 @@ fn write_trimmed(value: &[u8], hash: &mut Sha256) {
     }
 }
 
-fn hex(bytes: &[u8; 32]) -> [u8; 64] {
+pub(super) fn hex(bytes: &[u8; 32]) -> [u8; 64] {
     let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
     let mut out = [0; 64];
     for (pair, byte) in out.chunks_exact_mut(2).zip(bytes) {

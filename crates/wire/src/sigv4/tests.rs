@@ -108,6 +108,46 @@ fn the_signatures_of_the_test_suite_are_verified() {
     }
 }
 
+/// The signature that a request gets is the one that its signer would have made.
+#[test]
+fn a_request_with_another_body_is_signed_by_its_signer() {
+    let (first, second) = ("Param1=value1", "Param2=another value");
+    let hash = |body: &str| {
+        use sha2::{Digest, Sha256};
+        String::from_utf8(super::signature::hex(&Sha256::digest(body).into()).to_vec())
+            .expect("hex")
+    };
+    let text = |body: &str| {
+        let more =
+            format!("x-amz-content-sha256: {}\r\nContent-Length: {}\r\n", hash(body), body.len());
+        let signed = "content-length;host;x-amz-content-sha256;x-amz-date";
+        let signature = "0".repeat(64);
+        Case { line: "POST /", more, signed, signature: String::leak(signature), body: "" }.text()
+    };
+    let known = credentials("");
+    let sign = |from: &str, body: &str| {
+        let request = head::request(from.as_bytes(), &Limits::default()).expect("valid");
+        let mut out = Vec::new();
+        let request = request.expect("whole");
+        Verifier::default().write_with_body(&request, body.as_bytes(), &known, &mut out);
+        let out = String::from_utf8(out).expect("text");
+        let (head, behind) = out.split_once("\r\n\r\n").expect("a head");
+        assert_eq!(behind, body);
+        format!("{head}\r\n\r\n")
+    };
+    // Signed without a change, and as another request that is changed into it.
+    let (direct, changed) = (sign(&text(second), second), sign(&text(first), second));
+    assert_eq!(direct, changed);
+    assert_eq!(verify(&direct, second, &known, NOW), Ok(()));
+    assert_eq!(verify(&direct, first, &known, NOW), Err(Refusal::Mismatch));
+    assert_eq!(sign(&direct, second), direct);
+    // The suite has signed this one.
+    let vanilla = vanilla().text().replace("Host:", "Host: ").replace("Date:", "Date: ");
+    assert_eq!(sign(&vanilla, ""), vanilla);
+    let stranger = vanilla.replace("AKIDEXAMPLE", "AKIDOTHER");
+    assert_eq!(sign(&stranger, ""), stranger);
+}
+
 fn with_token(token: &str) -> Case {
     let more = format!("X-Amz-Security-Token: {token}\r\n");
     let signature = "85d96828115b5dc0cfc3bd16ad9e210dd772bbebba041836c64533a82be05ead";

@@ -22,7 +22,7 @@ use crate::{
 
 /// Maximum number of items of a write; one with more counts as a write to everything.
 const ITEMS_MAX: usize = 256;
-/// Longest name of a region, in bytes. No variant begins with a larger byte.
+/// Longest name of a region, in bytes. The variant of a `GetItem` begins with its length.
 const REGION_BYTES_MAX: usize = 64;
 
 /// What a write touches; places are those of a key in the scratch space.
@@ -47,13 +47,17 @@ impl DynamoDb {
         let reply = if keeps_alive { Reply::Plain } else { Reply::Last };
         let is_usual = whole && message.is_usual();
         let (name, effect) = operation::of(message);
-        if effect != Effect::Get && whole && standing.login() != Login::Accepted {
+        let is_get = matches!(effect, Effect::Get | Effect::GetMany);
+        if !is_get && whole && standing.login() != Login::Accepted {
             // A client that is known may send longer requests.
             self.identify(message, standing, now);
         }
         let flow = match effect {
             Effect::Get if is_usual && keeps_alive => self.get(message, scratch, standing, now),
-            Effect::Get => Flow::Bypass(WhyNot::Option),
+            Effect::GetMany if is_usual && keeps_alive => {
+                return self.get_many(message, scratch, standing, now);
+            }
+            Effect::Get | Effect::GetMany => Flow::Bypass(WhyNot::Option),
             Effect::Reads => Flow::Bypass(WhyNot::Command),
             Effect::Describes => Flow::Coordination,
             Effect::Executes if is_usual && item::only_selects(name, &message.body) => {
@@ -103,9 +107,7 @@ impl DynamoDb {
             return Flow::Bypass(WhyNot::Excluded);
         }
         let key_bytes = scratch.len();
-        // DynamoDB Local has tables of its own for each region.
-        scratch.push(region.len() as u8);
-        scratch.extend_from_slice(region.as_bytes());
+        write_region(region, scratch);
         if get.write_projection(scratch).is_none() {
             return Flow::Bypass(WhyNot::Expression);
         }
@@ -119,13 +121,13 @@ impl DynamoDb {
 
     /// Verifies the signature of a whole request. Returns the region that it is for; none if it is
     /// not that of a known access key.
-    fn identify<'h>(
+    pub(super) fn identify<'h>(
         &mut self,
         message: &Message<'h>,
         standing: &mut Standing,
         now: Duration,
     ) -> Option<&'h str> {
-        let credentials = &self.settings.credentials;
+        let credentials = &*self.credentials;
         if credentials.count() == 0 {
             return None;
         }
@@ -205,4 +207,11 @@ impl DynamoDb {
     pub(super) fn table(&self, name: &[u8]) -> Namespace {
         Namespace::new(self.settings.secret, &self.settings.origin, b"", name)
     }
+}
+
+/// Begins a variant: DynamoDB Local has tables of its own for each region.
+pub(super) fn write_region(region: &str, scratch: &mut Scratch) {
+    // At most `REGION_BYTES_MAX`.
+    scratch.push(region.len() as u8);
+    scratch.extend_from_slice(region.as_bytes());
 }

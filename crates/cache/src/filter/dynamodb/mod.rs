@@ -10,19 +10,20 @@ use wire::{
     Error, Result,
     detect::{self, Protocol},
     dynamodb::{
-        Message, Passing,
+        Message, Passing, batch,
         reply::{self, Failure, Scanner, write_error},
         request,
         value::Names,
     },
     resp::request::Passed,
-    sigv4::Verifier,
+    sigv4::{Credentials, Verifier},
 };
 
 use crate::{
-    filter::{Cut, Filter, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
+    filter::{Combines, Cut, Filter, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
     key::{Namespace, Scope},
     lease::Character,
+    live,
     principal::{Finding, Standing},
     rules::{LiveRules, Seen},
     stats::NotFilled,
@@ -30,6 +31,7 @@ use crate::{
 
 mod client;
 mod described;
+mod many;
 mod operation;
 mod settings;
 mod tables;
@@ -43,6 +45,7 @@ pub struct DynamoDb {
     settings: Arc<Settings>,
     rules: Seen,
     namespace: Namespace,
+    credentials: live::Seen<Credentials>,
     verifier: Verifier,
     /// When the last request was read.
     asked_at: Duration,
@@ -51,6 +54,8 @@ pub struct DynamoDb {
     /// The rest of a request that is too long to be held.
     passing: Option<Passing>,
     scanner: Scanner,
+    /// Where the answer that is being combined begins in the bytes for the client.
+    combined_at: usize,
 }
 
 /// State of a request that is kept until its reply.
@@ -58,6 +63,8 @@ pub struct DynamoDb {
 pub enum Tag {
     /// The reply has no body, whatever its headers say: the method was `HEAD`.
     Head,
+    /// `BatchGetItem`, of these tables.
+    Many(Arc<batch::TableNames>),
     /// Any other.
     Other,
 }
@@ -69,12 +76,14 @@ impl DynamoDb {
         Self {
             rules: Seen::of(&settings.keys),
             namespace: Namespace::new(settings.secret, &settings.origin, b"", b""),
+            credentials: live::Seen::of(&settings.credentials),
             settings,
             verifier: Verifier::default(),
             asked_at: Duration::ZERO,
             recognised: false,
             passing: None,
             scanner: Scanner::default(),
+            combined_at: 0,
         }
     }
 }
@@ -83,7 +92,7 @@ impl Filter for DynamoDb {
     type Tag = Tag;
 
     const CHECKS_EARLY: bool = false;
-    const NAMES_KEYS: bool = true;
+    const COMBINES: Combines = Combines::Whole;
 
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
         if !self.recognised {
@@ -129,6 +138,10 @@ impl Filter for DynamoDb {
         now: Duration,
     ) -> Result<Request<'m, Tag>> {
         self.rules.refresh(&self.settings.keys);
+        if self.credentials.refresh(&self.settings.credentials) {
+            // It keeps a key that was derived from a secret.
+            self.verifier = Verifier::default();
+        }
         Ok(self.name_flow(message, true, scratch, standing, now))
     }
 
@@ -147,27 +160,35 @@ impl Filter for DynamoDb {
         })
     }
 
-    /// An entry is the checksum of its body, little-endian, and the body.
+    /// An entry is the checksum of its body, little-endian, and the body; that of `BatchGetItem` is
+    /// the item.
     fn admit(
         &self,
-        _: &Tag,
+        tag: &Tag,
         key: &[u8],
         reply: &[u8],
         packed: &mut Vec<u8>,
     ) -> Result<(), NotFilled> {
-        let reply = reply::Reply::parse(reply, &self.settings.limits);
-        let reply = reply.ok_or(NotFilled::Incomplete)?;
-        let checksum = reply.checksum().ok_or(NotFilled::ErrorReply)?;
+        if matches!(tag, Tag::Many(_)) {
+            packed.extend_from_slice(batch::stored(reply).ok_or(NotFilled::Incomplete)?);
+        } else {
+            let reply = reply::Reply::parse(reply, &self.settings.limits);
+            let reply = reply.ok_or(NotFilled::Incomplete)?;
+            let checksum = reply.checksum().ok_or(NotFilled::ErrorReply)?;
+            packed.extend_from_slice(&checksum.to_le_bytes());
+            packed.extend_from_slice(&reply.body);
+        }
         let (table, names) = Names::of_key(key).ok_or(NotFilled::OtherKey)?;
         if !self.settings.tables.learn(self.table(table), names) {
             return Err(NotFilled::OtherKey);
         }
-        packed.extend_from_slice(&checksum.to_le_bytes());
-        packed.extend_from_slice(&reply.body);
         Ok(())
     }
 
-    fn answer(&mut self, _: &Tag, _: &[u8], packed: &[u8], out: &mut Vec<u8>) {
+    fn answer(&mut self, tag: &Tag, key: &[u8], packed: &[u8], out: &mut Vec<u8>) {
+        if let Tag::Many(tables) = tag {
+            return tables.write_stored(key, packed, out);
+        }
         let Some((checksum, body)) = packed.split_first_chunk() else { return };
         let id = self.settings.request_id();
         reply::write("200 OK", u32::from_le_bytes(*checksum), body, id, false, out);
@@ -236,20 +257,33 @@ impl Filter for DynamoDb {
     fn request_missing<'a>(
         &mut self,
         _: &Tag,
-        _: impl Iterator<Item = &'a [u8]> + Clone,
-        _: &mut Vec<u8>,
+        original: &[u8],
+        keys: impl Iterator<Item = &'a [u8]> + Clone,
+        out: &mut Vec<u8>,
     ) {
+        self.ask_for(original, keys, out);
     }
 
-    fn answer_many(&mut self, _: &Tag, _: usize, _: &mut Vec<u8>) {}
+    /// The parts follow. What the client gets is written by [`Self::end_many`].
+    fn answer_many(&mut self, _: &Tag, _: usize, out: &mut Vec<u8>) {
+        self.combined_at = out.len();
+    }
+
+    fn end_many(&mut self, tag: &Tag, out: &mut Vec<u8>) {
+        if let Tag::Many(tables) = tag {
+            self.combine(tables, out);
+        }
+    }
 
     fn split<'a, 'k>(
         &self,
-        _: &Tag,
-        _: impl Iterator<Item = &'k [u8]>,
-        _: &'a [u8],
-    ) -> Option<Vec<&'a [u8]>> {
-        None
+        tag: &Tag,
+        keys: impl Iterator<Item = &'k [u8]>,
+        reply: &'a [u8],
+    ) -> Option<Vec<Cow<'a, [u8]>>> {
+        let Tag::Many(tables) = tag else { return None };
+        let parts = self.parts(tables, keys, reply)?;
+        Some(parts.into_iter().map(Cow::Owned).collect())
     }
 
     fn unavailable(&mut self, _: &Tag, why: &str, out: &mut Vec<u8>, _: Duration) {

@@ -7,6 +7,8 @@ use wire::dynamodb::Message;
 pub(super) enum Effect {
     /// Reads one item by its key.
     Get,
+    /// Reads several items by their keys.
+    GetMany,
     /// Reads items, and is never answered from storage.
     Reads,
     /// Writes items that it names.
@@ -29,7 +31,7 @@ const OPERATIONS: &[(&str, Effect)] = &[
     ("DeleteItem", Effect::Writes),
     ("BatchWriteItem", Effect::Writes),
     ("TransactWriteItems", Effect::Writes),
-    ("BatchGetItem", Effect::Reads),
+    ("BatchGetItem", Effect::GetMany),
     ("Query", Effect::Reads),
     ("Scan", Effect::Reads),
     ("TransactGetItems", Effect::Reads),

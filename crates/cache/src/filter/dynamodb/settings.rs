@@ -12,7 +12,7 @@ use wire::{dynamodb::reply::RequestId, http1::Limits, sigv4::Credentials};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use super::Tables;
-use crate::rules::LiveRules;
+use crate::{live::Live, rules::LiveRules};
 
 /// Settings shared by all connections to one origin.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ pub struct Settings {
     /// The tables that may be stored, and for how long.
     pub keys: Arc<LiveRules>,
     /// Access keys whose requests may be answered from storage; without one nothing is stored.
-    pub credentials: Arc<Credentials>,
+    pub credentials: Arc<Live<Credentials>>,
     /// What is known of tables, in all listeners of the process.
     pub tables: Arc<Tables>,
     /// The time of day, since 1970, at time zero of this process.
@@ -54,7 +54,7 @@ impl Settings {
     /// What bounds the time for which a write that bypasses the cache is not seen.
     #[must_use]
     pub fn bound_by(&self) -> &'static str {
-        match self.credentials.count() {
+        match self.credentials.current().count() {
             0 => "no access key is known, so nothing is stored; see `credentials_file`",
             _ => "no feed: the bound is `ttl`",
         }

@@ -11,7 +11,7 @@ use super::{
     tag::{Flags, MetaGet, Parts, Tag},
 };
 use crate::{
-    filter::{Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
+    filter::{Answers, Flow, Read, ReadMany, Reply, Request, Scratch, States, Write},
     key::{Key, Scope},
     principal::{Login, Standing},
     stats::WhyNot,
@@ -114,7 +114,8 @@ impl Memcache {
             return Request::new(Flow::Bypass(reason), Tag::Items);
         }
         let variant = parts.variant();
-        Request::new(Flow::ReadMany(ReadMany { keys, variant, restricted: variant }), tag)
+        let answers = Answers::Same { variant, restricted: variant };
+        Request::new(Flow::ReadMany(ReadMany { keys, answers }), tag)
     }
 
     #[inline]

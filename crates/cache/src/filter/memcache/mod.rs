@@ -2,7 +2,7 @@
 //!
 //! Decision: `docs/decisions/0146-memcached-replies-and-expiry.md`.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use wire::{
     Error, Result,
@@ -16,7 +16,10 @@ use wire::{
 };
 
 use crate::{
-    filter::{Ahead, Cut, Filter, Flow, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
+    filter::{
+        Ahead, Combines, Cut, Filter, Flow, Kept, OVERLOADED, Probed, Read, Request, Scratch,
+        Verdict,
+    },
     key::{Key, Namespace, Scope},
     lease::Character,
     principal::{Finding, Login, Proof, Standing},
@@ -76,7 +79,7 @@ impl Filter for Memcache {
     type Tag = Tag;
 
     const CHECKS_EARLY: bool = true;
-    const NAMES_KEYS: bool = true;
+    const COMBINES: Combines = Combines::ByName;
 
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
@@ -305,6 +308,7 @@ impl Filter for Memcache {
     fn request_missing<'a>(
         &mut self,
         tag: &Tag,
+        _: &[u8],
         keys: impl Iterator<Item = &'a [u8]> + Clone,
         out: &mut Vec<u8>,
     ) {
@@ -328,7 +332,7 @@ impl Filter for Memcache {
         _: &Tag,
         keys: impl Iterator<Item = &'k [u8]>,
         reply: &'a [u8],
-    ) -> Option<Vec<&'a [u8]>> {
+    ) -> Option<Vec<Cow<'a, [u8]>>> {
         server::split(keys, reply)
     }
 

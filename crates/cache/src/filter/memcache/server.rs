@@ -4,6 +4,8 @@
 //! the answer has them, each followed by a blank, then the value; an absent item as `-`. `get` and
 //! `mg f v` therefore share an entry.
 
+use std::borrow::Cow;
+
 use wire::memcache::{
     base64,
     reply::{Meta, Value},
@@ -226,13 +228,13 @@ fn write_number(number: usize, out: &mut Vec<u8>) {
 pub(super) fn split<'a, 'k>(
     keys: impl Iterator<Item = &'k [u8]>,
     reply: &'a [u8],
-) -> Option<Vec<&'a [u8]>> {
+) -> Option<Vec<Cow<'a, [u8]>>> {
     let mut rest = reply;
     let mut parts = Vec::new();
     for key in keys {
         let first = Value::first(rest).filter(|(item, _)| item.key == key);
         let (part, behind) = rest.split_at(first.map_or(0, |(_, taken)| taken));
-        parts.push(part);
+        parts.push(Cow::Borrowed(part));
         rest = behind;
     }
     (rest == b"END\r\n").then_some(parts)

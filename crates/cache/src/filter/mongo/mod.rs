@@ -20,7 +20,7 @@ use self::{
     large::Inflated,
 };
 use crate::{
-    filter::{Cut, Filter, Kept, Probed, Read, Request, Scratch, Verdict},
+    filter::{Combines, Cut, Filter, Kept, Probed, Read, Request, Scratch, Verdict},
     key::{self, Namespace, Scope},
     lease::Character,
     principal::{Finding, Standing},
@@ -122,7 +122,7 @@ impl Filter for Mongo {
 
     // Drivers watch servers by connections that never read.
     const CHECKS_EARLY: bool = false;
-    const NAMES_KEYS: bool = false;
+    const COMBINES: Combines = Combines::InOrder;
 
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
         if !self.recognised {
@@ -348,6 +348,7 @@ impl Filter for Mongo {
     fn request_missing<'a>(
         &mut self,
         _: &Tag,
+        _: &[u8],
         _: impl Iterator<Item = &'a [u8]> + Clone,
         _: &mut Vec<u8>,
     ) {
@@ -363,7 +364,7 @@ impl Filter for Mongo {
         _: &Tag,
         _: impl Iterator<Item = &'k [u8]>,
         _: &'a [u8],
-    ) -> Option<Vec<&'a [u8]>> {
+    ) -> Option<Vec<Cow<'a, [u8]>>> {
         None
     }
 

@@ -8,7 +8,7 @@ use wire::resp::{
 
 use super::{Expiry, FEED_DATABASES, Resp, Scripts, Tag, Topology, message::form, shebang};
 use crate::{
-    filter::{Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, Write},
+    filter::{Answers, Ends, Flow, Hush, Read, ReadMany, Reply, Request, Scratch, Write},
     key::{Key, Scope},
     principal::{Login, Standing},
     stats::WhyNot,
@@ -199,7 +199,8 @@ impl Resp {
     }
 
     fn read_many<'m>(&self, keys: impl Iterator<Item = &'m [u8]>) -> Request<'m, Tag> {
-        let mut read = ReadMany { keys: Vec::new(), variant: b"", restricted: b"mget" };
+        let answers = Answers::Same { variant: b"", restricted: b"mget" };
+        let mut read = ReadMany { keys: Vec::new(), answers };
         for key in keys {
             if !self.rules.allow(key) {
                 return plain(Flow::Bypass(WhyNot::Excluded));

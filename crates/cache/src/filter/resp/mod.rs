@@ -12,7 +12,9 @@ use wire::{
 };
 
 use crate::{
-    filter::{Ahead, Cut, Filter, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict},
+    filter::{
+        Ahead, Combines, Cut, Filter, Kept, OVERLOADED, Probed, Read, Request, Scratch, Verdict,
+    },
     key::{Namespace, Scope},
     lease::Character,
     principal::{Finding, Login, Standing},
@@ -127,7 +129,7 @@ impl Filter for Resp {
     type Tag = Tag;
 
     const CHECKS_EARLY: bool = true;
-    const NAMES_KEYS: bool = false;
+    const COMBINES: Combines = Combines::InOrder;
 
     #[inline]
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
@@ -377,6 +379,7 @@ impl Filter for Resp {
     fn request_missing<'a>(
         &mut self,
         _: &Tag,
+        _: &[u8],
         keys: impl Iterator<Item = &'a [u8]> + Clone,
         out: &mut Vec<u8>,
     ) {
@@ -393,9 +396,9 @@ impl Filter for Resp {
         _: &Tag,
         _: impl Iterator<Item = &'k [u8]>,
         reply: &'a [u8],
-    ) -> Option<Vec<&'a [u8]>> {
+    ) -> Option<Vec<Cow<'a, [u8]>>> {
         let reply = whole(reply, &self.settings.limits)?;
-        let elements = || reply.elements().map(|element| element.bytes()).collect();
+        let elements = || reply.elements().map(|element| Cow::Borrowed(element.bytes())).collect();
         (reply.kind() == wire::resp::Kind::Array && !reply.is_null()).then(elements)
     }
 

@@ -1,0 +1,300 @@
+//! The history of many DynamoDB clients on few items.
+//!
+//! Replies to reads are not stored for two seconds after a write of their item, so that items that
+//! are written all the time are never hits. The clients write one group of items after the other:
+//! those of the other groups have settled.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use wire::dynamodb::reply::{Reply, Scanner};
+use wire::http1::{Limits, head};
+use wire::sigv4::{Credentials, Verifier};
+
+use super::directory::{TemporaryDirectory, write_with_mode};
+use super::history::{self, Operation, Outcome, Recorder, What};
+use super::process::PATIENCE;
+
+const CLIENTS: usize = 16;
+const GROUPS: usize = 8;
+const KEYS: usize = 6 * GROUPS;
+/// For how long the items of one group are written.
+const TURN: Duration = Duration::from_millis(500);
+/// Pause before another attempt to connect to an address without a listener.
+const PAUSE: Duration = Duration::from_millis(2);
+
+const CREDENTIALS: &str = "[one]\naws_access_key_id = AKIDONE\naws_secret_access_key = one\n";
+const TABLE: &str = r#"{"TableName":"items","KeySchema":[{"AttributeName":"id","KeyType":"HASH"}],
+    "AttributeDefinitions":[{"AttributeName":"id","AttributeType":"N"}],"BillingMode":"PAY_PER_REQUEST"}"#;
+
+/// The option of a listener that knows the access key of the clients; the file is in `directory`.
+pub fn access_key(directory: &TemporaryDirectory) -> String {
+    let file = directory.path().join("credentials");
+    write_with_mode(&file, CREDENTIALS, 0o600);
+    format!("\ncredentials_file = \"{}\"", file.display())
+}
+
+/// Creates the table at an origin.
+pub fn create_table(origin: SocketAddr) {
+    let mut signer = Signer::new();
+    let mut connection = connect(origin).expect("the origin listens");
+    let told = ask(&mut connection, &signer.sign("CreateTable", TABLE)).expect("a reply");
+    assert_eq!(told.0, 200, "{}", told.1);
+}
+
+/// Clients of `address` send one request after another while it `goes_on`, and rest after each.
+pub fn work(
+    address: SocketAddr,
+    seed: u64,
+    start: Instant,
+    goes_on: impl Fn() -> bool + Sync,
+    rest: impl Fn() + Sync,
+) -> Vec<Operation> {
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| Client::new(number, address, seed, start))
+            .map(|client| scope.spawn(|| client.run(&goes_on, &rest)))
+            .collect();
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    })
+}
+
+/// Clients of `address` send requests with a pause after each, until `trouble` ends.
+pub fn record_during(
+    address: SocketAddr,
+    seed: u64,
+    start: Instant,
+    pause: Duration,
+    trouble: impl FnOnce(),
+) -> Vec<Operation> {
+    history::record_during(trouble, |goes_on| {
+        work(address, seed, start, goes_on, || thread::sleep(pause))
+    })
+}
+
+/// Signs requests as the access key of the clients.
+struct Signer {
+    verifier: Verifier,
+    credentials: Credentials,
+}
+
+impl Signer {
+    fn new() -> Self {
+        let credentials = Credentials::parse(CREDENTIALS).expect("valid");
+        Self { verifier: Verifier::default(), credentials }
+    }
+
+    fn sign(&mut self, operation: &str, body: &str) -> Vec<u8> {
+        let time = stamp(SystemTime::now());
+        let (date, nothing) = (&time[..8], "0".repeat(64));
+        let text = format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-amz-json-1.0\r\n\
+             X-Amz-Date: {time}\r\nX-Amz-Target: DynamoDB_20120810.{operation}\r\n\
+             Authorization: AWS4-HMAC-SHA256 Credential=AKIDONE/{date}/eu-central-1/dynamodb/\
+             aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target, \
+             Signature={nothing}\r\nContent-Length: 0\r\n\r\n"
+        );
+        let request = head::request(text.as_bytes(), &Limits::default());
+        let request = request.expect("valid").expect("whole");
+        let mut out = Vec::new();
+        self.verifier.write_with_body(&request, body.as_bytes(), &self.credentials, &mut out);
+        out
+    }
+}
+
+/// As in `X-Amz-Date`.
+fn stamp(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
+    let (days, rest) = (since / 86_400, since % 86_400);
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let (mut year, mut day) = (1970, days);
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
+    format!("{year}{:02}{:02}T{hour:02}{minute:02}{second:02}Z", month + 1, day + 1)
+}
+
+struct Client {
+    number: usize,
+    address: SocketAddr,
+    start: Instant,
+    random: Pcg64Mcg,
+    signer: Signer,
+    connection: Option<TcpStream>,
+    recorder: Recorder,
+}
+
+impl Client {
+    fn new(number: usize, address: SocketAddr, seed: u64, start: Instant) -> Self {
+        let random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64) << 32);
+        let (signer, recorder) = (Signer::new(), Recorder::new(number, start));
+        Self { number, address, start, random, signer, connection: None, recorder }
+    }
+
+    fn run(mut self, goes_on: impl Fn() -> bool, rest: impl Fn()) -> Vec<Operation> {
+        let mut value = self.number as u64 * 1_000_000_000;
+        while goes_on() {
+            value += 1;
+            let turn = (self.start.elapsed().as_millis() / TURN.as_millis()) as usize % GROUPS;
+            let group = turn * (KEYS / GROUPS);
+            let own = group + self.random.random_range(0..KEYS / GROUPS);
+            let any = self.random.random_range(0..KEYS);
+            match self.random.random_range(0..100) {
+                0..30 => self.read(own),
+                30..45 => self.read(any),
+                45..65 => self.read_many(own, any),
+                65..95 => self.write(own, What::Write(value)),
+                _ => self.write(own, What::Delete),
+            }
+            rest();
+        }
+        self.recorder.finish()
+    }
+
+    fn read(&mut self, key: usize) {
+        let body = match self.random.random_range(0..3) {
+            0 => format!(
+                r#"{{"TableName":"items","Key":{{{}}},"ProjectionExpression":"v"}}"#,
+                id(key)
+            ),
+            1 => format!(r#"{{"Key":{{{}}},"TableName":"items","ConsistentRead":false}}"#, id(key)),
+            _ => format!(r#"{{"TableName":"items","Key":{{{}}}}}"#, id(key)),
+        };
+        let request = self.signer.sign("GetItem", &body);
+        let (address, connection) = (self.address, &mut self.connection);
+        self.recorder.record(key, || {
+            let (status, body) = converse(address, connection, &request)?;
+            (status == 200).then(|| (What::Read(value_in(&body)), Outcome::Succeeded))
+        });
+    }
+
+    fn read_many(&mut self, one: usize, other: usize) {
+        let mut keys = vec![one];
+        keys.extend((other != one).then_some(other));
+        let named: Vec<_> = keys.iter().map(|&key| format!("{{{}}}", id(key))).collect();
+        let body = format!(r#"{{"RequestItems":{{"items":{{"Keys":[{}]}}}}}}"#, named.join(","));
+        let request = self.signer.sign("BatchGetItem", &body);
+        let (address, connection) = (self.address, &mut self.connection);
+        self.recorder.record_reads(|| {
+            let (status, body) = converse(address, connection, &request)?;
+            let whole = body.ends_with(r#""UnprocessedKeys":{}}"#);
+            // In any order, as the members of an item are.
+            let of = |key| body.split("},{").find(|item| item.contains(&id(key)));
+            let value = |key| (key, of(key).and_then(value_in));
+            (status == 200 && whole).then(|| keys.iter().map(|&key| value(key)).collect())
+        });
+    }
+
+    fn write(&mut self, key: usize, what: What) {
+        let (id, value) = (
+            id(key),
+            match what {
+                What::Write(value) => value,
+                _ => 0,
+            },
+        );
+        let item = format!(r#"{{{id},"v":{{"N":"{value}"}}}}"#);
+        let (operation, body) = match (what, self.random.random_range(0..20)) {
+            (What::Write(_), 0..10) => {
+                ("PutItem", format!(r#"{{"TableName":"items","Item":{item}}}"#))
+            }
+            (What::Write(_), 10..15) => {
+                let set = format!(
+                    r#""UpdateExpression":"SET v = :v","ExpressionAttributeValues":{{":v":{{"N":"{value}"}}}}"#
+                );
+                ("UpdateItem", format!(r#"{{"TableName":"items","Key":{{{id}}},{set}}}"#))
+            }
+            (What::Write(_), 15..18) => {
+                let put = format!(r#"{{"PutRequest":{{"Item":{item}}}}}"#);
+                ("BatchWriteItem", format!(r#"{{"RequestItems":{{"items":[{put}]}}}}"#))
+            }
+            (What::Write(_), _) => {
+                let put = format!(r#"{{"Put":{{"TableName":"items","Item":{item}}}}}"#);
+                ("TransactWriteItems", format!(r#"{{"TransactItems":[{put}]}}"#))
+            }
+            _ => ("DeleteItem", format!(r#"{{"TableName":"items","Key":{{{id}}}}}"#)),
+        };
+        let request = self.signer.sign(operation, &body);
+        let (address, connection) = (self.address, &mut self.connection);
+        self.recorder.record(key, || {
+            let told = converse(address, connection, &request);
+            let outcome = match told {
+                Some((200, body)) => {
+                    assert!(!body.contains("PutRequest"), "unprocessed: {body}");
+                    Outcome::Succeeded
+                }
+                _ => Outcome::Unknown,
+            };
+            Some((what, outcome))
+        });
+    }
+}
+
+/// The key attribute of an item.
+fn id(key: usize) -> String {
+    format!(r#""id":{{"N":"{key}"}}"#)
+}
+
+/// The value in the text of an item.
+fn value_in(item: &str) -> Option<u64> {
+    let (_, value) = item.split_once(r#""v":{"N":""#)?;
+    value.split('"').next()?.parse().ok()
+}
+
+/// Sends a request on the connection, or on another if there is none. A connection with a reply
+/// that is no answer is not used again.
+fn converse(
+    address: SocketAddr,
+    connection: &mut Option<TcpStream>,
+    request: &[u8],
+) -> Option<(u16, String)> {
+    let Some(mut used) = connection.take().or_else(|| connect(address)) else {
+        thread::sleep(PAUSE);
+        return None;
+    };
+    let told = ask(&mut used, request)?;
+    if told.0 >= 500 {
+        thread::sleep(PAUSE);
+    } else {
+        *connection = Some(used);
+    }
+    Some(told)
+}
+
+fn connect(address: SocketAddr) -> Option<TcpStream> {
+    let stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_nodelay(true).ok()?;
+    Some(stream)
+}
+
+/// Status and body of the reply; `None` if it is incomplete.
+fn ask(stream: &mut TcpStream, request: &[u8]) -> Option<(u16, String)> {
+    let limits = Limits::default();
+    stream.write_all(request).ok()?;
+    let (mut reply, mut buffer, mut seen) = (Vec::new(), [0; 8 << 10], 0);
+    let mut scanner = Scanner::default();
+    loop {
+        let read = stream.read(&mut buffer).ok().filter(|&read| read > 0)?;
+        reply.extend_from_slice(&buffer[..read]);
+        let progress = scanner.advance(&reply[seen..], false, &limits).expect("HTTP");
+        seen += progress.consumed;
+        if progress.complete {
+            let parsed = Reply::parse(&reply[..seen], &limits).expect("a reply");
+            return Some((parsed.head.status, String::from_utf8_lossy(&parsed.body).into_owned()));
+        }
+    }
+}
