@@ -83,17 +83,21 @@ impl<F: Filter> Session<F> {
             // The principal of the answer will be known only on the next connection to the origin.
             return self.pass_whole(merge, tag, original, storage, now);
         }
-        if missing.len() == read.keys.len() {
-            self.forward(original);
-        } else {
-            let out = self.to_server.buffer();
-            self.filter.request_missing(&tag, original, missing.iter().copied(), out);
-        }
+        self.request_missing(&missing, keys, &tag, original);
         self.expect_read(tag, Action::Merge(Box::new(merge)), now);
         self.forward(&probes);
         for probe_tag in probe_tags {
             self.expect(probe_tag, Action::Probe { asked_at: now });
         }
+    }
+
+    /// Requests the `missing` ones of a number of `keys`; all of them by the original request.
+    fn request_missing(&mut self, missing: &[&[u8]], keys: usize, tag: &F::Tag, original: &[u8]) {
+        if missing.len() == keys {
+            return self.forward(original);
+        }
+        let out = self.to_server.buffer();
+        self.filter.request_missing(tag, original, missing.iter().copied(), out);
     }
 
     /// Passes a read of several keys after all, with nothing to be stored of it.
