@@ -5,6 +5,6 @@
 | `command` | command line of a paper whose experiments are data files |
 | `page` | HTML report: style, table, picture |
 | `processes` | starting and stopping programs |
-| `repository` | paths of programs and results, revision of the repository |
+| `repository` | paths of programs and results, commit that results belong to |
 | `style` | style of the figures |
 """

@@ -1,13 +1,13 @@
 """Repeats the experiments of a paper: executes the runs without results, then writes a report with
 all figures and tables.
 
-Ctrl-C keeps finished runs; run the same command again to continue. Nothing is run while the
-repository has uncommitted changes.
+Results are stored under the commit that they are of. Ctrl-C keeps finished runs; run the same
+command again, at the same commit, to continue. Nothing is run while the repository has uncommitted
+changes.
 """
 
 import argparse
 import csv
-import datetime
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ from lab.library import processes, repository
 class Paper:
     """Parts of one paper's command."""
 
-    # Name of its module in `lab`, its directory in `results/<date>` and its target `make lab-NAME`.
+    # Name of its module in `lab`, its directory in `results/<commit>` and its target
+    # `make lab-NAME`.
     name: str
     # Has paper(), load(names, short) and run(experiment, raw).
     experiment: ModuleType
@@ -40,12 +41,11 @@ def main(paper):
     if not arguments.draw:
         repository.refuse_uncommitted()
     experiment, short = paper.experiment, arguments.short
-    suffix = "-short" if short else ""
-    directory = repository.RESULTS / f"{arguments.date}{suffix}" / paper.name
+    commit = arguments.draw or repository.commit()
+    directory = repository.results(commit, short, paper.name)
     raw = directory / "raw"
     raw.mkdir(parents=True, exist_ok=True)
     stated, wanted = experiment.paper(), experiment.load(arguments.names, short)
-    before = results(raw)
     try:
         if not arguments.draw:
             for each in wanted:
@@ -57,15 +57,12 @@ def main(paper):
     except processes.Failed as failure:
         print(f"lab: {failure}", file=sys.stderr)
         return 1
-    finally:
-        if results(raw) != before:
-            add_revision(raw, repository.revision())
     shown = list(paper.drawn(experiment.load([], short), raw, stated, directory))
     for each in shown:
         table = paper.table(each)
         if table and each[0].name in arguments.names:
             print(plain(table))
-    conditions = {"mode": "short" if short else "full", "revision": ", ".join(revisions(raw))}
+    conditions = {"mode": "short" if short else "full", "commit": commit}
     page = paper.page(stated, shown, conditions | paper.conditions)
     (directory / "report.html").write_text(page)
     print(f"report: {repository.shown(directory / 'report.html')}")
@@ -96,32 +93,16 @@ def drawn(experiment, figures):
     return each_drawn
 
 
-def results(raw):
-    """Modification time of each result file."""
-    return {path: path.stat().st_mtime_ns for path in raw.rglob("*.json*")}
-
-
-def revisions(raw):
-    """Revisions that produced the results in `raw`: finished runs are kept when code changes."""
-    file = raw / "revisions"
-    return file.read_text().split() if file.exists() else []
-
-
-def add_revision(raw, revision):
-    (raw / "revisions").write_text("\n".join(dict.fromkeys([*revisions(raw), revision])) + "\n")
-
-
 def parse(paper):
     parser = argparse.ArgumentParser(prog=f"python -m lab.{paper.name}", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures and tables to repeat [default: all]")
     parser.add_argument("--short", action="store_true", help="run for less time, at fewer points")
-    parser.add_argument("--draw", action="store_true", help="only draw the existing results")
-    parser.add_argument(
-        "--date",
-        default=str(datetime.date.today()),
-        help="date of the results to resume [default: today]",
-    )
+    add_draw(parser)
     return parser.parse_args()
+
+
+def add_draw(parser):
+    parser.add_argument("--draw", metavar="COMMIT", help="only draw the existing results of a commit")
 
 
 def write(path, table):

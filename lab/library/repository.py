@@ -1,4 +1,4 @@
-"""Paths of the lab's files, and the revision of the repository."""
+"""Paths of the lab's files, and the commit that results belong to."""
 
 import subprocess
 import sys
@@ -7,20 +7,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENTS = ROOT / "lab" / "experiments"
 RESULTS = ROOT / "lab" / "results"
+NOT_RESULTS = ":!lab/results"
 
 
-def revision():
+def commit():
+    """The last commit that changed anything but results; `unknown` outside of a Git checkout."""
     try:
-        return git("describe", "--always", "--dirty").strip()
+        return git("log", "-1", "--format=%h", "--abbrev=8", "--", ".", NOT_RESULTS).strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 
 
+def results(commit, short, paper):
+    """Where results of a paper's experiments are stored."""
+    return RESULTS / f"{commit}{'-short' if short else ''}" / paper
+
+
 def uncommitted():
     """Files with uncommitted changes, except results; empty outside of a Git checkout."""
-    command = ["status", "--porcelain", "-z", "--no-renames", "--", ".", ":!lab/results"]
     try:
-        said = git(*command)
+        said = git("status", "--porcelain", "-z", "--no-renames", "--", ".", NOT_RESULTS)
     except (OSError, subprocess.CalledProcessError):
         return []
     return [entry[3:] for entry in said.split("\0") if entry]

@@ -24,7 +24,7 @@ PAPER = command.Paper(
     name="paper",
     experiment=EXPERIMENT,
     drawn=lambda *_: [],
-    page=lambda _paper, _shown, conditions: conditions["revision"],
+    page=lambda _paper, _shown, conditions: conditions["commit"],
     table=lambda _: None,
     conditions={},
 )
@@ -36,12 +36,12 @@ class Command(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.directory = Path(temporary.name)
 
-    def page(self, revision, *names, uncommitted=()):
-        """The page after the command executed missing runs of `names`, built from `revision`."""
-        words = ["lab.none", "--date=today", *names]
+    def page(self, commit, *names, uncommitted=()):
+        """The commit of the page after the command executed missing runs of `names` at `commit`."""
+        words = ["lab.none", *names]
         with (
             mock.patch.object(repository, "RESULTS", self.directory),
-            mock.patch.object(repository, "revision", return_value=revision),
+            mock.patch.object(repository, "commit", return_value=commit),
             mock.patch.object(repository, "uncommitted", return_value=list(uncommitted)),
             mock.patch.object(repository, "shown", str),
             mock.patch.object(processes, "ENROUTE", Path(__file__)),
@@ -49,18 +49,19 @@ class Command(unittest.TestCase):
             contextlib.redirect_stdout(io.StringIO()),
         ):
             self.assertEqual(command.main(PAPER), 0)
-        return (self.directory / "today" / "paper" / "report.html").read_text()
+        return (self.directory / commit / "paper" / "report.html").read_text()
 
-    def test_a_page_names_the_revisions_that_its_results_are_of(self):
-        self.assertEqual(self.page("one", "a"), "one")
-        self.assertEqual(self.page("two", "a"), "one")
-        self.assertEqual(self.page("three", "a", "b"), "one, three")
+    def test_results_are_stored_under_the_commit_that_they_are_of(self):
+        for commit in ("one", "two", "one"):
+            self.assertEqual(self.page(commit, "a"), commit)
+        files = [str(path.relative_to(self.directory)) for path in self.directory.rglob("*.json")]
+        self.assertEqual(sorted(files), ["one/paper/raw/a.json", "two/paper/raw/a.json"])
 
     def test_nothing_is_run_of_what_is_not_committed(self):
         with self.assertRaisesRegex(SystemExit, "lab: code not committed"):
             self.page("one", "a", uncommitted=["code"])
         self.assertEqual(list(self.directory.rglob("*.json")), [])
-        self.assertEqual(self.page("one", "--draw", "a", uncommitted=["code"]), "")
+        self.assertEqual(self.page("one", "a", "--draw=one", uncommitted=["code"]), "one")
 
 
 if __name__ == "__main__":

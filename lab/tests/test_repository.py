@@ -19,8 +19,11 @@ class Repository(unittest.TestCase):
     def commit(self):
         (self.root / "code").write_text("a")
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"]):
-            named = ["-c", "user.name=lab", "-c", "user.email=lab@localhost"]
-            subprocess.run(["git", "-C", str(self.root), *named, *words], check=True)
+            self.git(*words)
+
+    def git(self, *words):
+        named = ["-c", "user.name=lab", "-c", "user.email=lab@localhost"]
+        subprocess.run(["git", "-C", str(self.root), *named, *words], check=True)
 
     def test_changed_and_new_files_are_refused_by_name(self):
         self.commit()
@@ -38,10 +41,17 @@ class Repository(unittest.TestCase):
         results.mkdir(parents=True)
         (results / "table.csv").write_text("b")
         self.assertEqual(repository.uncommitted(), [])
+        before = repository.commit()
+        self.git("add", ".")
+        self.git("commit", "-qm", "results")
+        self.assertEqual(repository.commit(), before)
+        (self.root / "code").write_text("b")
+        self.git("commit", "-qam", "two")
+        self.assertNotEqual(repository.commit(), before)
 
     def test_a_copy_without_history_is_not_refused(self):
         repository.refuse_uncommitted()
-        self.assertEqual(repository.revision(), "unknown")
+        self.assertEqual(repository.commit(), "unknown")
 
 
 if __name__ == "__main__":

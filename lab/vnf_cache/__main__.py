@@ -1,8 +1,9 @@
 """`python -m lab.vnf_cache`: repeats the tables and figures of the VNF-Cache paper. Measures the
 batches without results, then writes a report with all tables and figures.
 
-Ctrl-C keeps finished batches; run the same command again to continue. Nothing is measured while the
-repository has uncommitted changes.
+Results are stored under the commit that they are of. Ctrl-C keeps finished batches; run the same
+command again, at the same commit, to continue. Nothing is measured while the repository has
+uncommitted changes.
 """
 
 import argparse
@@ -19,20 +20,20 @@ from lab.library import command, processes, repository
 from lab.library.repository import shown
 from lab.vnf_cache import experiment, figures, report, runner, tables
 
-RESULTS = repository.RESULTS
 NAME = "vnf_cache"
 
 
 def main():
     arguments = parse()
-    directory = results_directory(arguments)
+    commit = arguments.draw or repository.commit()
+    directory = repository.results(commit, arguments.short, NAME)
     paper = experiment.load(arguments.short)
     if not arguments.draw:
         for program in (processes.ENROUTE, processes.FERRETDB):
             if not program.exists():
                 sys.exit(f"{program.name} is not built; `make lab-{NAME}` builds it")
         repository.refuse_uncommitted()
-        status = measure(paper, directory, arguments.short)
+        status = measure(paper, directory, arguments.short, commit)
         if status:
             return status
     draw(paper, directory)
@@ -47,19 +48,16 @@ def parse():
         action="store_true",
         help="measure fewer batches with the same delays; takes ten minutes",
     )
-    parser.add_argument(
-        "--date", help="date of the results to resume [default: the last unfinished ones, or today]"
-    )
-    parser.add_argument("--draw", action="store_true", help="only draw the existing results")
+    command.add_draw(parser)
     return parser.parse_args()
 
 
-def measure(paper, directory, short):
+def measure(paper, directory, short, commit):
     print(f"results: {shown(directory)}")
     directory.mkdir(parents=True, exist_ok=True)
     conditions = directory / "conditions.json"
     if not conditions.exists():
-        conditions.write_text(json.dumps(now_and_here(short), indent=2) + "\n")
+        conditions.write_text(json.dumps(now_and_here(short, commit), indent=2) + "\n")
     # Even if the shell started this with SIGINT ignored. SIGTERM is handled like SIGINT.
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, signal.default_int_handler)
@@ -71,7 +69,6 @@ def measure(paper, directory, short):
     except processes.Failed as failure:
         print(f"lab: {failure}", file=sys.stderr)
         return 1
-    (directory / "finished").touch()
     return 0
 
 
@@ -93,18 +90,7 @@ def draw(paper, directory):
     (directory / "report.html").write_text(page)
 
 
-def results_directory(arguments):
-    """`results/<date>[-short]/vnf_cache`: of the given date, the last unfinished, or today's."""
-    suffix = "-short" if arguments.short else ""
-    if arguments.date:
-        return RESULTS / f"{arguments.date}{suffix}" / NAME
-    for path in sorted(RESULTS.glob(f"????-??-??{suffix}/{NAME}"), reverse=True):
-        if arguments.draw or not (path / "finished").exists():
-            return path
-    return RESULTS / f"{datetime.date.today()}{suffix}" / NAME
-
-
-def now_and_here(short):
+def now_and_here(short, commit):
     return {
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "mode": "short" if short else "full",
@@ -112,7 +98,7 @@ def now_and_here(short):
         "kernel": platform.release().split("-")[0],
         "python": platform.python_version(),
         "pymongo": pymongo.version,
-        "revision": repository.revision(),
+        "commit": commit,
         "server": "FerretDB 1.24.0, SQLite",
     }
 
