@@ -18,7 +18,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
-    ("bench", 6_800),
+    ("bench", 6_810),
     // Four protocols: the last is DynamoDB (`filter/dynamodb`), with an item cache and batches.
     // Latencies and hot keys are counted where reads are decided. `storage/observe` forecasts what
     // caching would answer.
@@ -38,7 +38,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("platform", 2_730),
     ("policy", 1_300),
     ("reactor", 1_300),
-    ("state", 8_800),
+    ("state", 8_870),
     ("store", 13_960),
     ("switch", 5_400),
     ("testbed", 10_800),

@@ -14,14 +14,11 @@
 //!
 //! **Read first:** [`Balancer::review`].
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     Node,
-    initiator::Move,
+    moves::{CoolDown, Move, Moves},
     slot::{SLOTS, Slot},
 };
 
@@ -68,8 +65,6 @@ impl Default for Config {
 
 /// A slot that stays with its hottest node may be this multiple of its load.
 const ALONE: f64 = 1.05;
-/// A slot swings if it returns to a node that it left within this number of its cool-downs.
-const SWINGS_WITHIN: u32 = 4;
 /// A move that helps less than this multiple of the mean load is not made.
 const GAIN_MIN: f64 = 0.01;
 
@@ -138,14 +133,9 @@ struct Place {
 
 #[derive(Debug, Default)]
 struct Known {
-    stays_until: Duration,
-    cool_down: Duration,
-    /// The node that it left last, and when.
-    left: Option<(Node, Duration)>,
-    /// Target of its latest failed move.
-    not_moved: Option<Node>,
+    rests: CoolDown,
     /// Why it moved, or is about to.
-    moves: Option<Reason>,
+    reason: Option<Reason>,
     /// When that move ended.
     moved: Option<Duration>,
 }
@@ -155,10 +145,7 @@ struct Known {
 pub struct Balancer {
     config: Config,
     known: BTreeMap<Slot, Known>,
-    moving: BTreeMap<Slot, Move>,
-    /// Start times of the moves within the window.
-    begun: VecDeque<Duration>,
-    ready: Vec<Move>,
+    moves: Moves,
     /// Number of consecutive reviews with a node above `begin`.
     above: u32,
     /// What the latest review found.
@@ -184,11 +171,9 @@ impl Balancer {
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
+            moves: Moves::new(config.moves_max, config.moves_window),
             config,
             known: BTreeMap::new(),
-            moving: BTreeMap::new(),
-            begun: VecDeque::new(),
-            ready: Vec::new(),
             above: 0,
             found: Found::default(),
         }
@@ -197,9 +182,6 @@ impl Balancer {
     /// Compares the load of nodes, after each measurement; moves that follow are in
     /// [`Self::ready`].
     pub fn review(&mut self, loads: &Loads, now: Duration) {
-        while self.begun.front().is_some_and(|&at| at + self.config.moves_window <= now) {
-            self.begun.pop_front();
-        }
         let mut places = places(loads);
         let total: f64 = places.iter().map(|place| place.load).sum();
         let mean = total / places.len().max(1) as f64;
@@ -213,9 +195,9 @@ impl Balancer {
             no_budget: false,
         };
         self.known
-            .retain(|slot, known| self.found.loads.contains_key(slot) || known.stays_until > now);
+            .retain(|slot, known| self.found.loads.contains_key(slot) || known.rests.until > now);
         // The loads are of before the moves that are in progress.
-        if !self.moving.is_empty() || mean < loads.unit.least() {
+        if !self.moves.is_empty() || mean < loads.unit.least() {
             self.above = 0;
             return;
         }
@@ -233,7 +215,7 @@ impl Balancer {
             return;
         }
         while let Some(hot) = excess(&places, &slots, self.config.end * mean, ALONE) {
-            if self.begun.len() >= self.config.moves_max {
+            if self.moves.is_spent(now) {
                 self.found.no_budget = true;
                 break;
             }
@@ -241,8 +223,8 @@ impl Balancer {
                 self.found.stuck = hottest_of(places[hot].node, &slots);
                 break;
             };
-            self.carry(&mut slots[at], &mut places, hot, to, mean);
-            self.begun.push_back(now);
+            let one = self.carry(&mut slots[at], &mut places, hot, to, mean);
+            self.moves.begin(one, now);
         }
     }
 
@@ -292,11 +274,18 @@ impl Balancer {
     }
 
     fn may_move(&self, slot: Slot, now: Duration) -> bool {
-        self.known.get(&slot).is_none_or(|known| known.stays_until <= now)
+        self.known.get(&slot).is_none_or(|known| known.rests.until <= now)
     }
 
     /// Plans the move of a slot.
-    fn carry(&mut self, slot: &mut Load, places: &mut [Place], hot: usize, to: usize, mean: f64) {
+    fn carry(
+        &mut self,
+        slot: &mut Load,
+        places: &mut [Place],
+        hot: usize,
+        to: usize,
+        mean: f64,
+    ) -> Move {
         let share = |load: f64| load / mean;
         let reason = Reason {
             slot: share(slot.load),
@@ -310,41 +299,30 @@ impl Balancer {
         let (from, node) = (places[hot].node, places[to].node);
         slot.owner = node;
         slot.pinned = true;
-        let one = Move { slot: slot.slot, from, to: node, saves_us: 0.0 };
-        self.moving.insert(one.slot, one);
-        self.ready.push(one);
-        let known = self.known.entry(one.slot).or_default();
-        (known.moves, known.moved) = (Some(reason), None);
+        let known = self.known.entry(slot.slot).or_default();
+        (known.reason, known.moved) = (Some(reason), None);
+        Move { slot: slot.slot, from, to: node, saves_us: 0.0 }
     }
 
     /// Moves to be begun.
     pub fn ready(&mut self) -> Vec<Move> {
-        std::mem::take(&mut self.ready)
+        self.moves.take_ready()
     }
 
     /// The move of `slot` could not begin yet.
     pub fn put_off(&mut self, slot: Slot) {
-        if self.moving.remove(&slot).is_some() {
-            self.begun.pop_back();
-        }
+        self.moves.put_off(slot);
     }
 
     /// Ends the move of `slot`, successfully or not. A slot that moves back soon, or that the same
     /// node refuses again, waits twice as long.
     pub fn ended(&mut self, slot: Slot, moved: bool, now: Duration) {
-        let Some(one) = self.moving.remove(&slot) else { return };
-        let Config { cool_down, cool_down_max, .. } = self.config;
+        let Some(one) = self.moves.end(slot) else { return };
+        let lengths = (self.config.cool_down, self.config.cool_down_max);
         let known = self.known.entry(slot).or_default();
-        let soon = known.cool_down.max(cool_down) * SWINGS_WITHIN;
-        let swings =
-            moved && known.left.is_some_and(|(node, at)| node == one.to && now < at + soon);
-        let again = !moved && known.not_moved == Some(one.to);
-        known.cool_down =
-            if swings || again { (known.cool_down * 2).min(cool_down_max) } else { cool_down };
-        known.stays_until = now + known.cool_down;
-        known.not_moved = (!moved).then_some(one.to);
+        known.rests.begin(&one, moved, lengths, now);
         if moved {
-            (known.left, known.moved) = (Some((one.from, now)), Some(now));
+            known.moved = Some(now);
         }
         // The next review needs loads of after the moves.
         self.above = 0;

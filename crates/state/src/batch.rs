@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Node, initiator::Move, members::Member};
+use crate::{Node, members::Member, moves::Move};
 
 /// Moves that may begin now, one list per source, to be made one after another; and the moves that
 /// must wait for a later batch. The first of `moves` has priority.

@@ -11,13 +11,14 @@
 //! cool-down is judged by its average use over that time, not by its current use.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
 use crate::{
     Host, Node,
     accesses::Rate,
+    moves::{CoolDown, Move, Moves},
     placement::{Demand, Problem},
     slot::Slot,
 };
@@ -57,19 +58,6 @@ impl Default for Config {
             moves_window: Duration::from_secs(10),
         }
     }
-}
-
-/// A planned move of a slot.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Move {
-    /// Which slot.
-    pub slot: Slot,
-    /// The present node.
-    pub from: Node,
-    /// The new node.
-    pub to: Node,
-    /// Reduction of its accesses' waiting time, in microseconds per second.
-    pub saves_us: f64,
 }
 
 /// Why a slot is not moving.
@@ -116,22 +104,13 @@ struct Known {
     /// Its accesses at the last review that required no move.
     settled: Vec<(Host, Rate)>,
     wanted: Option<(Node, u32)>,
-    /// Nodes it left, and the time, latest first.
-    left: VecDeque<(Node, Duration)>,
     /// Its accesses on average over its cool-down, as of the last review.
     usual: Vec<(Host, Rate)>,
     reviewed: Duration,
-    /// Target of its latest failed move.
-    not_moved: Option<Node>,
-    stays_until: Duration,
-    cool_down: Duration,
+    rests: CoolDown,
     stays: Option<Stays>,
 }
 
-/// Maximum number of remembered former nodes of a slot.
-const LEFT_MAX: usize = 4;
-/// A slot oscillates if it moves back within this number of its cool-downs.
-const SWINGS_WITHIN: u32 = 4;
 /// A slot whose cool-down is at least this multiple of the shortest one is judged by the average of
 /// its accesses: its current accesses will have changed before it may move again.
 const USUAL_FROM: u32 = 4;
@@ -145,10 +124,7 @@ const LOOKS_AROUND_FOR: Duration = Duration::from_secs(30);
 pub struct Initiator {
     config: Config,
     slots: BTreeMap<Slot, Known>,
-    moving: BTreeMap<Slot, Move>,
-    /// Start times of the moves within the window.
-    begun: VecDeque<Duration>,
-    ready: Vec<Move>,
+    moves: Moves,
     /// Nodes that had room and were measured in the last review.
     places: BTreeSet<Node>,
     looks_around_until: Duration,
@@ -159,11 +135,9 @@ impl Initiator {
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
+            moves: Moves::new(config.moves_max, config.moves_window),
             config,
             slots: BTreeMap::new(),
-            moving: BTreeMap::new(),
-            begun: VecDeque::new(),
-            ready: Vec::new(),
             places: BTreeSet::new(),
             looks_around_until: Duration::ZERO,
         }
@@ -171,9 +145,6 @@ impl Initiator {
 
     /// Reviews every slot whose accesses have changed; moves that follow are in [`Self::ready`].
     pub fn review(&mut self, problem: &Problem<'_>, now: Duration) {
-        while self.begun.front().is_some_and(|&at| at + self.config.moves_window <= now) {
-            self.begun.pop_front();
-        }
         self.look_around(problem, now);
         let demands: Vec<Demand> =
             problem.demands.iter().map(|demand| self.admit(demand, now)).collect();
@@ -187,49 +158,35 @@ impl Initiator {
         // The largest saving goes first.
         wanted.sort_by(|a, b| b.saves_us.total_cmp(&a.saves_us).then(a.slot.cmp(&b.slot)));
         for one in wanted {
-            if self.begun.len() >= self.config.moves_max {
+            if self.moves.is_spent(now) {
                 self.note(one.slot, Stays::Budget);
                 continue;
             }
-            self.begun.push_back(now);
             self.note(one.slot, Stays::Moving);
-            self.moving.insert(one.slot, one);
-            self.ready.push(one);
+            self.moves.begin(one, now);
         }
         let present: BTreeSet<Slot> = problem.demands.iter().map(|demand| demand.slot).collect();
-        self.slots.retain(|slot, known| present.contains(slot) || known.stays_until > now);
+        self.slots.retain(|slot, known| present.contains(slot) || known.rests.until > now);
     }
 
     /// Moves to be begun.
     pub fn ready(&mut self) -> Vec<Move> {
-        std::mem::take(&mut self.ready)
+        self.moves.take_ready()
     }
 
     /// Ends the move of `slot`, successfully or not. A slot that the same node refuses again waits
     /// twice as long.
     pub fn ended(&mut self, slot: Slot, moved: bool, now: Duration) {
-        let Some(one) = self.moving.remove(&slot) else { return };
-        let Config { cool_down, cool_down_max, .. } = self.config;
+        let Some(one) = self.moves.end(slot) else { return };
+        let lengths = (self.config.cool_down, self.config.cool_down_max);
         let known = self.slots.entry(slot).or_default();
-        let soon = known.cool_down.max(cool_down) * SWINGS_WITHIN;
-        let swings =
-            moved && known.left.iter().any(|&(node, at)| node == one.to && now < at + soon);
-        let again = !moved && known.not_moved == Some(one.to);
-        known.cool_down =
-            if swings || again { (known.cool_down * 2).min(cool_down_max) } else { cool_down };
-        known.stays_until = now + known.cool_down;
+        known.rests.begin(&one, moved, lengths, now);
         known.wanted = None;
-        known.not_moved = (!moved).then_some(one.to);
-        if moved {
-            known.left.push_front((one.from, now));
-            known.left.truncate(LEFT_MAX);
-        }
     }
 
     /// The move of `slot` could not begin yet: the next review may plan it again without a delay.
     pub fn put_off(&mut self, slot: Slot) {
-        if self.moving.remove(&slot).is_some() {
-            self.begun.pop_back();
+        if self.moves.put_off(slot) {
             self.note(slot, Stays::Budget);
         }
     }
@@ -261,15 +218,15 @@ impl Initiator {
         let Config { threshold, cool_down, .. } = self.config;
         let known = self.slots.entry(demand.slot).or_default();
         known.observe(&demand.accesses, cool_down, now);
-        let is_restless = known.cool_down >= cool_down * USUAL_FROM;
+        let is_restless = known.rests.length >= cool_down * USUAL_FROM;
         let accesses = if is_restless { &known.usual } else { &demand.accesses }.clone();
         let stays = if demand.pinned {
             Some(Stays::Pinned)
-        } else if self.moving.contains_key(&demand.slot) {
+        } else if self.moves.is_moving(demand.slot) {
             Some(Stays::Moving)
-        } else if known.stays_until > now {
-            let until = known.stays_until;
-            let moved = known.not_moved.is_none();
+        } else if known.rests.until > now {
+            let until = known.rests.until;
+            let moved = known.rests.not_moved.is_none();
             Some(if moved { Stays::CoolsDown { until } } else { Stays::NotMoved { until } })
         } else if change(&known.settled, &accesses) <= threshold {
             Some(Stays::Unchanged)
@@ -328,7 +285,7 @@ impl Initiator {
 impl Known {
     /// Notes the current accesses.
     fn observe(&mut self, accesses: &[(Host, Rate)], cool_down: Duration, now: Duration) {
-        let over = self.cool_down.max(cool_down).as_secs_f64().max(f64::MIN_POSITIVE);
+        let over = self.rests.length.max(cool_down).as_secs_f64().max(f64::MIN_POSITIVE);
         let since = now.saturating_sub(self.reviewed).as_secs_f64();
         self.reviewed = now;
         let share = if self.usual.is_empty() { 1.0 } else { 1.0 - (-since / over).exp() };

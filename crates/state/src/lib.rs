@@ -3,7 +3,8 @@
 //! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or Valkey Cluster, as
 //! arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access pattern monitor,
 //! [`placement`] computes which node should own which slot, [`initiator`] when a slot should move
-//! there, [`batch`] which move at once, [`migration`] how, and [`lease`] which placer may move
+//! there, [`moves`] what bounds moves,
+//! [`batch`] which move at once, [`migration`] how, and [`lease`] which placer may move
 //! them; [`balance`] decides which slots move where load is to be even instead, and [`replicas`]
 //! selects the slots that are copied. [`placer`] joins these into rounds over a [`view`] of the
 //! cluster, from the [`report`]s of agents. [`agent`] routes the requests of applications. Hosts
@@ -35,6 +36,7 @@ pub mod initiator;
 pub mod lease;
 pub mod members;
 pub mod migration;
+pub mod moves;
 pub mod note;
 pub mod placement;
 pub mod placer;

@@ -9,9 +9,9 @@ use std::{
 use crate::{
     Node,
     batch::is_settled,
-    initiator::Move,
     members::{self, Member},
     migration::{Claim, Migration, resume},
+    moves::Move,
     slot::{SLOTS, Slot},
 };
 

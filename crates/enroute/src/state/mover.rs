@@ -11,9 +11,9 @@ use platform::wall_clock;
 use state::{
     Node,
     batch::batch,
-    initiator::Move,
     members::Member,
     migration::{self, Claim, End, Migration},
+    moves::Move,
     scripts,
     slot::Slot,
     view::Claims,

@@ -11,7 +11,7 @@ use std::{
 
 use reactor::Seldom;
 use state::{
-    initiator::Move,
+    moves::Move,
     placer::{Count, Placer as Decisions, Review},
     report::{self, TAG},
     slot::Slot,

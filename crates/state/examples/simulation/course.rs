@@ -9,7 +9,8 @@ use state::{
     accesses::{Accesses, Counts},
     batch::batch,
     delays::Matrix,
-    initiator::{Config, Initiator, Move},
+    initiator::{Config, Initiator},
+    moves::Move,
     placement::{Capacity, Demand, MoveCost, Problem},
     slot::Slot,
 };

@@ -32,7 +32,7 @@ impl Balancer {
     /// Why the latest move of `slot` was planned.
     #[must_use]
     pub fn reason(&self, slot: Slot) -> Option<Reason> {
-        self.known.get(&slot)?.moves
+        self.known.get(&slot)?.reason
     }
 
     /// The load of each slot in use, as of the latest review.
@@ -83,15 +83,15 @@ impl Balancer {
             self.summary(&name),
         ];
         let known = self.known.get(&slot);
-        if let Some((reason, moved)) = known.and_then(|known| Some((known.moves?, known.moved?))) {
+        if let Some((reason, moved)) = known.and_then(|known| Some((known.reason?, known.moved?))) {
             let ago = now.saturating_sub(moved).as_secs();
             lines.push(format!("moved {ago} s ago: {reason}"));
         }
         let hottest = found.places.iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
         let (begin, end) = (self.config.begin, self.config.end);
-        let stays_until = known.map(|known| known.stays_until).filter(|&until| until > now);
+        let stays_until = known.map(|known| known.rests.until).filter(|&until| until > now);
         lines.push(match hottest {
-            _ if self.moving.contains_key(&slot) => match known.and_then(|known| known.moves) {
+            _ if self.moves.is_moving(slot) => match known.and_then(|known| known.reason) {
                 Some(reason) => format!("moving: {reason}"),
                 None => "moving".to_owned(),
             },

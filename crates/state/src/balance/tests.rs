@@ -302,3 +302,23 @@ fn a_rate_outlives_the_move_of_its_slot_and_the_restart_of_its_node() {
     meter.take(Node(1), None, Duration::from_secs(45));
     assert!(!meter.counts_at([Node(1)].into_iter()), "it cannot count");
 }
+
+#[test]
+fn counters_of_two_nodes_are_not_compared() {
+    let slot = Slot::new(7).expect("a slot");
+    let mut meter = Meter::new(Duration::from_secs(10));
+    let mut rate_after = |node, counter, second| {
+        let usage = SlotUsage { slot, keys: 1, processor_us: Some(counter) };
+        meter.take(Node(node), Some(&[usage]), Duration::from_secs(second));
+        meter.rates().next().map(|(_, rate)| rate)
+    };
+    assert_eq!(rate_after(0, 1_000_000, 0), None);
+    assert_eq!(rate_after(0, 1_100_000, 1), Some(100_000.0));
+    // The slot has moved, to a node that counted it before and to one that did not.
+    assert_eq!(rate_after(1, 9_000_000, 2), Some(100_000.0));
+    assert_eq!(rate_after(0, 1_100_100, 3), Some(100_000.0));
+    // The mean of two seconds.
+    assert_eq!(rate_after(0, 1_400_100, 4), Some(200_000.0));
+    // The node has restarted.
+    assert_eq!(rate_after(0, 10, 5), Some(200_000.0));
+}

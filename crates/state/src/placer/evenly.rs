@@ -6,7 +6,7 @@ use super::{Config, EXPLAINED_MAX, Goal, Placer};
 use crate::{
     Node,
     balance::{self, Balancer, Load, Loads, Unit},
-    initiator::Move,
+    moves::Move,
     report::TAG,
     slot::Slot,
     view::View,
