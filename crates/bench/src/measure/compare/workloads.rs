@@ -28,7 +28,8 @@ use crate::{
 };
 
 /// Servers, and how one line of a workload is measured: the line by its place, and a seed. The
-/// reading is the processor time of one operation, with `per_second` beside it.
+/// reading is the processor time of one operation, with `per_second` beside it. A closure captures
+/// only the fields that it names, and the servers in the others end: it names all that it needs.
 pub(super) type Measure<'r> = Box<dyn FnMut(usize, u64) -> anyhow::Result<Reading> + 'r>;
 
 /// Lines that share their servers.
@@ -168,6 +169,7 @@ fn tls_hits(run: &Run) -> anyhow::Result<Measure<'_>> {
     tls::benchmark(&stage.directory, &stage.cache, tls::TLS, "set", 1)?;
     let requests = (run.round().as_secs_f64() * TLS_HITS_PER_SECOND) as usize;
     Ok(Box::new(move |_, _| {
+        let stage = &stage;
         let reading = tls::hits(&stage.directory, &stage.cache, tls::TLS, requests)?;
         let per_second = reading.others["hits_per_second"];
         Ok(Reading::new(reading.value).with("per_second", per_second))
@@ -215,6 +217,7 @@ fn pages(run: &Run) -> anyhow::Result<Measure<'_>> {
     let (origin, asked) = origin()?;
     let stage = edge::Stage::set(run, &origin.to_string())?;
     Ok(Box::new(move |line, _| {
+        let stage = &stage;
         let server = &stage.remote.server;
         if line == 0 {
             let reading = stage.remote.shake_hands(run.round().as_secs().max(1))?;
