@@ -7,8 +7,9 @@ pub struct Output {
     written: usize,
 }
 
-/// A buffer that has been written out is kept up to this size; see [`Output::borrow_from`].
-const KEPT_BYTES: usize = 128 << 10;
+/// A buffer is kept up to this size, also when little in it waits: for a large value, new memory
+/// costs more than copying the value does. See [`Output::borrow_from`].
+const KEPT_BYTES: usize = 2 << 20;
 
 /// Written bytes are removed from the buffer once there are at least this many, and more than
 /// waiting bytes.
@@ -51,9 +52,10 @@ impl Output {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         const COUNTED_BYTES_MIN: usize = 16 << 10;
-        match self.bytes.len() {
-            little @ ..COUNTED_BYTES_MIN => little,
-            _ => self.bytes.capacity(),
+        const LENT_BYTES_MAX: usize = 128 << 10;
+        match (self.bytes.len(), self.bytes.capacity()) {
+            (little @ ..COUNTED_BYTES_MIN, ..=LENT_BYTES_MAX) => little,
+            (_, capacity) => capacity,
         }
     }
 
@@ -116,5 +118,22 @@ mod tests {
             assert_eq!(output.bytes(), [round as u8; 500]);
         }
         assert!(output.bytes.capacity() < 16_384, "{}", output.bytes.capacity());
+    }
+
+    #[test]
+    fn the_buffer_of_a_large_reply_is_kept_and_counted_until_it_is_given_back() {
+        const BYTES: usize = 1_000_000;
+        let (mut output, mut spare) = (Output::default(), Vec::new());
+        for _ in 0..2 {
+            output.borrow_from(&mut spare);
+            output.buffer().resize(BYTES, 1);
+            while output.len() > 100 {
+                output.advance(output.len() / 3 + 1);
+                assert!(output.held_bytes() >= BYTES, "{}", output.held_bytes());
+            }
+            output.advance(output.len());
+            spare.extend(output.give_back());
+            assert!(spare[0].capacity() >= BYTES && output.held_bytes() == 0);
+        }
     }
 }
