@@ -318,6 +318,11 @@ enum Begun<'a> {
 
 /// Appends a command in the form every server reads, an array of bulk strings.
 pub fn write_command(out: &mut Vec<u8>, arguments: &[impl AsRef<[u8]>]) {
+    /// Bytes around most arguments: a dollar sign, the length, two ends of lines.
+    const AROUND: usize = 8;
+    let bytes = arguments.iter().map(|argument| argument.as_ref().len() + AROUND).sum::<usize>();
+    // An empty buffer would grow several times: every miss of the cache has one.
+    out.reserve(AROUND + bytes);
     length::write(out, b'*', arguments.len());
     for argument in arguments {
         super::response::write_bulk(out, argument.as_ref());
