@@ -3,6 +3,11 @@
 //!
 //! A feed that was lost may have missed anything, so closing drops all. Tracking does not report
 //! the database of a written key, so the key is dropped from all of them.
+//!
+//! Of a cluster, each node has a feed, and all of them close and drop the entries of the cluster. A
+//! node that has lost its primary role or some slots may have answered reads after the next owner
+//! accepted writes. So the feed asks for the owners of the slots instead of sending `PING`: if they
+//! change, everything is dropped, and a node without a complete cluster is no valid origin.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,6 +37,8 @@ pub struct Feed {
     awaited: u32,
     /// Beginnings of the keys that the origin was asked to report; none are all keys.
     prefixes: Option<Vec<Vec<u8>>>,
+    /// The last reply to `CLUSTER SLOTS`.
+    owners: Vec<u8>,
     heard_at: Duration,
     pinged_at: Duration,
 }
@@ -47,6 +54,7 @@ impl Feed {
             closed: SmallVec::new(),
             awaited: 0,
             prefixes: None,
+            owners: Vec::new(),
             heard_at: Duration::ZERO,
             pinged_at: Duration::ZERO,
         };
@@ -71,6 +79,10 @@ impl Feed {
         tracking.extend(prefixes.flat_map(|prefix| [&b"PREFIX"[..], prefix]));
         request::write_command(out, &tracking);
         self.awaited = 2;
+        if self.settings.clustered {
+            ask_for_owners(out);
+            self.awaited += 2;
+        }
         (self.heard_at, self.pinged_at) = (now, now);
     }
 
@@ -125,7 +137,10 @@ impl Feed {
             return Err("the rules include keys with other prefixes now");
         }
         if now >= self.pinged_at + self.config.ping_interval {
-            request::write_command(self.output.buffer(), &["PING"]);
+            match self.settings.clustered {
+                true => ask_for_owners(self.output.buffer()),
+                false => request::write_command(self.output.buffer(), &["PING"]),
+            }
             self.pinged_at = now;
         }
         Ok(())
@@ -136,6 +151,7 @@ impl Feed {
         self.input = Input::default();
         self.output.clear();
         self.awaited = 0;
+        self.owners.clear();
         self.close(storage);
     }
 
@@ -157,12 +173,10 @@ impl Feed {
 
     fn answered<S: Storage>(&mut self, reply: &Frame<'_>, storage: &mut S) -> Result<(), Error> {
         if let Some(error) = reply.error() {
-            return Err(Error::Server(wire::Error::Malformed {
-                protocol: "redis",
-                offset: 0,
-                expected: "an origin that lets the feed log in and track",
-                got: String::from_utf8_lossy(error).into_owned(),
-            }));
+            return Err(refused("an origin that lets the feed log in and track", error));
+        }
+        if self.settings.clustered {
+            self.check_owners(reply, storage)?;
         }
         if self.awaited > 0 {
             self.awaited -= 1;
@@ -177,6 +191,48 @@ impl Feed {
         Ok(())
     }
 
+    /// Takes the replies to [`ask_for_owners`].
+    fn check_owners<S: Storage>(
+        &mut self,
+        reply: &Frame<'_>,
+        storage: &mut S,
+    ) -> Result<(), Error> {
+        match (reply.kind(), reply.payload()) {
+            (Kind::Verbatim | Kind::Bulk, Some(info)) => {
+                let info = info.strip_prefix(b"txt:").unwrap_or(info);
+                let mut lines = info.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end);
+                match lines.find(|line| line.starts_with(b"cluster_state:")) {
+                    Some(b"cluster_state:ok") => Ok(()),
+                    state => Err(refused("cluster_state:ok", state.unwrap_or(info))),
+                }
+            }
+            (Kind::Array, _) if self.owners == reply.bytes() => Ok(()),
+            (Kind::Array, _) => {
+                if !self.owners.is_empty() {
+                    self.drop_all(storage);
+                }
+                self.owners = reply.bytes().to_vec();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn drop_all<S: Storage>(&self, storage: &mut S) {
+        for database in self.databases() {
+            dropped(namespace(&self.settings, database).whole_database(), storage);
+        }
+    }
+
+    /// The databases that can have entries. Those of a cluster were stored through any of its
+    /// listeners, and each listener knows only those that its own clients have selected.
+    fn databases(&self) -> impl Iterator<Item = u32> + use<> {
+        let clustered = self.settings.clustered;
+        let chosen = self.settings.databases.numbers();
+        let all = 0..if clustered { FEED_DATABASES } else { 0 };
+        all.chain(chosen.filter(move |_| !clustered))
+    }
+
     /// `>2 invalidate [key …]`, or null instead of the keys when everything was flushed.
     fn invalidate<S: Storage>(&self, push: &Frame<'_>, storage: &mut S) {
         let mut elements = push.elements();
@@ -184,17 +240,28 @@ impl Feed {
             return;
         }
         let Some(keys) = elements.next() else { return };
-        for database in self.settings.databases.numbers() {
+        if keys.is_null() {
+            self.drop_all(storage);
+            return;
+        }
+        for database in self.databases() {
             let namespace = namespace(&self.settings, database);
-            if keys.is_null() {
-                dropped(namespace.whole_database(), storage);
-                continue;
-            }
             for key in keys.elements().filter_map(|key| key.payload()) {
                 dropped(Scope::Key(Key::new(namespace, key)), storage);
             }
         }
     }
+}
+
+/// Asks a node whether its cluster is complete, and which nodes own the slots.
+fn ask_for_owners(out: &mut Vec<u8>) {
+    request::write_command(out, &["CLUSTER", "INFO"]);
+    request::write_command(out, &["CLUSTER", "SLOTS"]);
+}
+
+fn refused(expected: &'static str, got: &[u8]) -> Error {
+    let got = String::from_utf8_lossy(got).into_owned();
+    Error::Server(wire::Error::Malformed { protocol: "redis", offset: 0, expected, got })
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ impl Document {
             })?;
         }
         self.find_shared_port()?;
-        self.find_ttl_mistake()?;
+        self.find_shared_mistake()?;
         for (number, listener) in self.listeners.iter().enumerate() {
             listener.find_mistake().map_err(|(field, message)| Mistake {
                 at: Some(Place::Listener(number, field)),
@@ -47,18 +47,30 @@ impl Document {
         Ok(found)
     }
 
-    /// The first listener that has the entries of another, and another ttl.
-    fn find_ttl_mistake(&self) -> Result<(), Mistake> {
+    /// The first listener that has the entries of another, and another ttl; or that of a cluster of
+    /// which not every node reports the same keys.
+    fn find_shared_mistake(&self) -> Result<(), Mistake> {
         for (number, listener) in self.listeners.iter().enumerate() {
-            let mut earlier = self.listeners[..number].iter();
-            if let Some(other) =
-                earlier.find(|one| one.shares_entries(listener) && one.ttl != listener.ttl)
-            {
-                let message = format!(
-                    "expected the same `ttl` as in the listener above at {}: both serve the same entries",
-                    other.listen
-                );
-                return Err(Mistake { at: Some(Place::Listener(number, "ttl")), message });
+            let earlier = self.listeners[..number].iter();
+            for other in earlier.filter(|one| one.shares_entries(listener)) {
+                let (field, message) = match listener.cluster.is_some() {
+                    _ if other.ttl != listener.ttl => {
+                        ("ttl", "the same `ttl` as in the listener above at")
+                    }
+                    true if other.feed.is_some() && listener.feed.is_none() => {
+                        ("cluster", "`feed` as in the listener above at")
+                    }
+                    true if other.feed.is_none() && listener.feed.is_some() => {
+                        ("feed", "no `feed`, or one also in the listener above at")
+                    }
+                    true if listener.feed.is_some() && other.include != listener.include => {
+                        ("include", "the same `include` as in the listener above at")
+                    }
+                    _ => continue,
+                };
+                let message =
+                    format!("expected {message} {}: both serve the same entries", other.listen);
+                return Err(Mistake { at: Some(Place::Listener(number, field)), message });
             }
         }
         Ok(())
@@ -154,10 +166,6 @@ impl ListenerDocument {
             Scheme::Mongodb if self.cluster.is_some() => {
                 mistake("cluster", "`cluster` is for Redis listeners only; remove it")
             }
-            Scheme::Redis if self.cluster.is_some() && self.feed.is_some() => mistake(
-                "feed",
-                "`feed` cannot be combined with `cluster`: a feed covers one node only",
-            ),
             Scheme::Mongodb | Scheme::Redis if self.credentials_file.is_some() => mistake(
                 "credentials_file",
                 "`credentials_file` is for DynamoDB listeners only; remove it",

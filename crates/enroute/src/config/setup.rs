@@ -220,6 +220,7 @@ impl Document {
                 on_write,
                 unknown_expiry: written.unknown_expiry.into(),
                 feed: written.feed.is_some(),
+                clustered: written.cluster.is_some(),
                 addresses: if written.is_transparent() {
                     Arc::default()
                 } else {

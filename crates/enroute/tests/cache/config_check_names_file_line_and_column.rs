@@ -65,9 +65,23 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "`feed` is not for memcached listeners",
     ),
     (
-        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\ncluster = \"c\"\nfeed = {}\n",
-        "5:8",
-        "a feed covers one node only",
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\ncluster = \"c\"\nfeed = {}\n\
+         [[listener]]\nlisten = \"redis://h:3\"\norigin = \"redis://h:4\"\ncluster = \"c\"\n",
+        "9:11",
+        "expected `feed` as in the listener above",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\ncluster = \"c\"\n\
+         [[listener]]\nlisten = \"redis://h:3\"\norigin = \"redis://h:4\"\ncluster = \"c\"\nfeed = {}\n",
+        "9:8",
+        "expected no `feed`, or one also in the listener above",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\ncluster = \"c\"\nfeed = {}\n\
+         [[listener]]\nlisten = \"redis://h:3\"\norigin = \"redis://h:4\"\ncluster = \"c\"\nfeed = {}\n\
+         include = [\"a:*\"]\n",
+        "11:11",
+        "expected the same `include` as in the listener above",
     ),
     (
         "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis+sentinel://a,b\"\n",

@@ -51,8 +51,8 @@ fn only_included_keys_are_asked_for() {
     becomes("order:1:x", None);
 }
 
-/// The feed ends when its user loses its rights or is deleted, and resumes once the rights are
-/// back.
+/// The feed ends when its user loses its rights, is deleted or has another password, and resumes
+/// once it is let in again.
 #[test]
 fn a_feed_whose_user_loses_its_rights_is_closed_until_it_has_them_again() {
     let Some(origin) = Redis::start() else { return };
@@ -76,10 +76,16 @@ fn a_feed_whose_user_loses_its_rights_is_closed_until_it_has_them_again() {
             told.as_deref() == Some(value) && counted == hits
         });
     };
-    for (number, loss) in ["SETUSER feed -@all", "DELUSER feed"].into_iter().enumerate() {
+    let losses = ["SETUSER feed -@all", "DELUSER feed", "SETUSER feed resetpass >other"];
+    for (number, loss) in losses.into_iter().enumerate() {
         let _: () = direct.set("key", format!("before {number}")).unwrap();
         hits_of(&format!("before {number}"), true);
         acl(loss);
+        if loss.contains("resetpass") {
+            // A connection that has logged in keeps its rights.
+            let mut kill = redis::cmd("CLIENT");
+            kill.arg("KILL").arg("USER").arg("feed").exec(&mut direct).unwrap();
+        }
         until("the feed is lost", || {
             let log = cache.process().stderr();
             log.lines().filter(|line| line.contains("feed lost")).count() > number

@@ -15,7 +15,7 @@ pub const NODES: usize = 3;
 
 /// Timeout after which nodes consider each other failed and refuse requests: a busy machine may
 /// delay one for seconds. A later option overrides it.
-const GONE: [&str; 2] = ["--cluster-node-timeout", "15000"];
+pub const GONE: [&str; 2] = ["--cluster-node-timeout", "15000"];
 
 /// Three nodes that agree on the owners of all slots, with further options of redis-server.
 pub fn cluster(options: &[&str]) -> Option<Vec<Redis>> {

@@ -12,6 +12,15 @@ use crate::{
 const NOW: Duration = Duration::from_secs(1);
 const STANDS: &[u8] = b"%1\r\n$5\r\nproto\r\n:3\r\n+OK\r\n";
 
+/// The reply to `CLUSTER INFO` of a node of a complete cluster.
+const COMPLETE: &[u8] = b"=38\r\ntxt:cluster_state:ok\r\ncluster_size:3\r\n\r\n";
+
+/// A reply to `CLUSTER SLOTS`: a node at this port owns all of them.
+fn owners(port: &str) -> Vec<u8> {
+    let node = format!("*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
+    format!("*1\r\n*3\r\n:0\r\n:16383\r\n{node}").into_bytes()
+}
+
 struct World {
     settings: Arc<Settings>,
     storage: MemoryStorage,
@@ -20,7 +29,22 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let settings = Arc::new(Settings { feed: true, ..Settings::default() });
+        Self::of(Settings { feed: true, ..Settings::default() })
+    }
+
+    /// A feed of a node of a cluster that has answered everything.
+    fn node() -> Self {
+        let mut world = Self::of(Settings { feed: true, clustered: true, ..Settings::default() });
+        world.feed.connected(NOW);
+        world.hear(STANDS);
+        assert!(world.lease(0).is_none(), "the owners are not known yet");
+        world.hear(COMPLETE);
+        world.hear(&owners("7000"));
+        world
+    }
+
+    fn of(settings: Settings) -> Self {
+        let settings = Arc::new(settings);
         let mut storage = MemoryStorage::new(storage::Config::default(), 0);
         let feed = Feed::new(Arc::clone(&settings), Config::default(), &mut storage);
         Self { settings, storage, feed }
@@ -180,4 +204,42 @@ fn an_origin_that_refuses_is_an_error_that_says_so() {
     world.feed.connected(NOW);
     let error = world.feed.receive(b"-NOAUTH no\r\n", &mut world.storage, NOW).unwrap_err();
     assert!(error.to_string().contains("NOAUTH no"), "{error}");
+}
+
+#[test]
+fn a_node_is_asked_for_the_owners_of_its_slots_in_place_of_a_ping() {
+    let mut world = World::node();
+    let ask = b"*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
+    assert!(world.feed.output().bytes().ends_with(ask));
+    world.feed.output().clear();
+    assert!(world.feed.handle_timeout(NOW + Duration::from_secs(1)).is_ok());
+    assert_eq!(world.feed.output().bytes(), ask);
+}
+
+#[test]
+fn a_change_of_owners_drops_all_and_the_same_owners_nothing() {
+    let mut world = World::node();
+    // Selected by a client of another listener of the cluster.
+    for database in [0, 3] {
+        let lease = world.lease(database).expect("open");
+        assert!(world.fill(lease, database));
+    }
+    world.hear(COMPLETE);
+    world.hear(&owners("7000"));
+    assert_eq!((world.read(0), world.read(3)), (Answer::Hit, Answer::Hit));
+    world.hear(COMPLETE);
+    world.hear(&owners("7001"));
+    for database in [0, 3] {
+        let late = world.lease(database).expect("dropped");
+        world.hear(&owners(if database == 0 { "7002" } else { "7003" }));
+        assert!(!world.fill(late, database), "read before the change");
+    }
+}
+
+#[test]
+fn a_node_whose_cluster_is_not_complete_is_no_origin() {
+    let mut world = World::node();
+    let failed = b"=24\r\ntxt:cluster_state:fail\r\n\r\n";
+    let error = world.feed.receive(failed, &mut world.storage, NOW).unwrap_err();
+    assert!(error.to_string().contains("cluster_state:fail"), "{error}");
 }

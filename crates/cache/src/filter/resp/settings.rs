@@ -28,6 +28,8 @@ pub struct Settings {
     /// A [`crate::feed::Feed`] reports writes that bypass the cache. Only the first
     /// [`FEED_DATABASES`] databases are cached then.
     pub feed: bool,
+    /// The origin is a node of a cluster, whose listeners share their entries.
+    pub clustered: bool,
     /// The databases clients have chosen.
     pub databases: Databases,
     /// The origin's last reply to HELLO, used while it cannot be reached, for as long as an entry.
@@ -53,6 +55,7 @@ impl Settings {
             on_write: self.on_write,
             unknown_expiry: self.unknown_expiry,
             feed: false,
+            clustered: self.clustered,
             databases: Databases::default(),
             greetings: Arc::default(),
             addresses: Arc::clone(&self.addresses),
