@@ -21,9 +21,18 @@ use crate::{
 type Names = Vec<Box<[u8]>>;
 
 /// Key of the entry that counts the keys of the databases other than 0; no client can use this key.
-const COUNTS: &[u8] = &[0xff];
+pub(crate) const COUNTS: &[u8] = &[0xff];
 /// Length of these counts.
 pub(crate) const COUNTS_BYTES: usize = 8 * DATABASES as usize;
+
+/// The value of [`COUNTS`].
+pub(crate) fn counts_value(counts: [u64; DATABASES as usize]) -> [u8; COUNTS_BYTES] {
+    let mut bytes = [0; COUNTS_BYTES];
+    for (bytes, count) in bytes.chunks_exact_mut(8).zip(counts) {
+        bytes.copy_from_slice(&count.to_le_bytes());
+    }
+    bytes
+}
 /// Ends of keys remembered in each shard, so that they are noticed without a lookup; later ones are
 /// noticed when they are read, or by the store's sweep.
 const DEADLINES_MAX: usize = 8_192;
@@ -322,13 +331,9 @@ impl Shard {
     }
 
     fn keep_counts(&mut self, now: Duration) -> Result<(), Failure> {
-        let mut bytes = [0; COUNTS_BYTES];
-        for (bytes, count) in bytes.chunks_exact_mut(8).zip(self.others) {
-            bytes.copy_from_slice(&count.to_le_bytes());
-        }
         let written = self
             .store
-            .write(COUNTS, &bytes, None, now)
+            .write(COUNTS, &counts_value(self.others), None, now)
             .map_err(|error| Failure::of_store(&self.name, &error))?;
         self.written = written.position;
         Ok(())

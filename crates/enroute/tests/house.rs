@@ -25,11 +25,11 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("cache", 17_600),
     ("content", 3_100),
     // The last are RDB files: codec, export and import (`rdb`).
-    ("db", 10_200),
+    ("db", 10_260),
     ("edge-tls", 900),
     ("endpoint", 700),
     // Help texts are a part of it; `WIRING_LINES_MAX` limits the code.
-    ("enroute", 19_300),
+    ("enroute", 19_100),
     ("fabric", 6_700),
     ("intercept", 550),
     ("keyserver", 1_800),
@@ -38,6 +38,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("platform", 2_730),
     ("policy", 1_300),
     ("reactor", 1_300),
+    ("shards", 600),
     ("state", 8_870),
     ("store", 13_960),
     ("switch", 5_400),

@@ -23,6 +23,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("reactor", &[]),
     ("endpoint", &["reactor", "wire"]),
     ("platform", &["policy", "reactor"]),
+    ("shards", &["db", "platform", "store"]),
     ("top", &["cache", "endpoint", "platform"]),
     (
         "testbed",
@@ -41,6 +42,7 @@ const TABLE: &[(&str, &[&str])] = &[
             "notation",
             "platform",
             "reactor",
+            "shards",
             "state",
             "store",
             "switch",

@@ -8,7 +8,8 @@ use store::elastic::{self, Elastic, Load, Scan, Ticket};
 
 use super::{Element, Entry, Error, Limits, Reader, Writer};
 use crate::keyspace::{VALUE_BYTES_MAX, shard_of};
-use crate::stored::StoredKey;
+use crate::shard::{COUNTS, counts_value};
+use crate::stored::{DATABASES, StoredKey};
 
 /// Longest strings that a database takes: its keys are stored with a byte for their database.
 const LIMITS: Limits =
@@ -100,19 +101,23 @@ impl<D: Device + ?Sized> Offline<'_, D> {
         tickets.into_iter().for_each(|ticket| self.store.release(ticket));
     }
 
-    fn put(&mut self, entry: &Entry, now: Duration) -> Result<(), elastic::Error> {
-        let key = StoredKey::new(entry.database, &entry.key).0;
+    fn put(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<Duration>,
+        now: Duration,
+    ) -> Result<(), elastic::Error> {
         let mut waits = Vec::new();
         let written = loop {
-            if let Load::Pending(ticket) = self.store.load(&key, now) {
+            if let Load::Pending(ticket) = self.store.load(key, now) {
                 waits.push(ticket);
                 self.turn_until_idle(now);
                 continue;
             }
             let accepted = self.store.accepts_writes();
-            let written = accepted.and_then(|()| {
-                self.store.write(&key, &entry.value, entry.expires_at, now).map(drop)
-            });
+            let written =
+                accepted.and_then(|()| self.store.write(key, value, expires_at, now).map(drop));
             match written {
                 Err(elastic::Error::Busy { .. }) if self.turn_until_idle(now) => {}
                 written => break written,
@@ -120,6 +125,19 @@ impl<D: Device + ?Sized> Offline<'_, D> {
         };
         self.release(waits);
         written
+    }
+
+    /// Ends an import of entries, of which `others` counts those in databases 1 and up.
+    fn end(
+        &mut self,
+        others: [u64; DATABASES as usize],
+        now: Duration,
+    ) -> Result<(), elastic::Error> {
+        // Without counts, all keys of a shard are taken for those of database 0.
+        if others != [0; DATABASES as usize] {
+            self.put(COUNTS, &counts_value(others), None, now)?;
+        }
+        self.close(now)
     }
 
     /// Makes everything durable, so that the next start finds a clean end.
@@ -134,7 +152,18 @@ impl<D: Device + ?Sized> Offline<'_, D> {
     }
 }
 
-/// Writes all entries of a database; returns their number. The shards are used, and not changed.
+/// Fails if a store has found anything damaged: it may have been an entry.
+fn expect_no_damage<D: Device + ?Sized>(shards: &mut [Offline<'_, D>]) -> Result<(), Failure> {
+    for (shard, offline) in shards.iter_mut().enumerate() {
+        if let Some(error) = offline.store.poll_damage() {
+            return Err(Failure::Store { shard, error });
+        }
+    }
+    Ok(())
+}
+
+/// Writes all entries of a database that have not expired, and closes the shards; returns their
+/// number. No entry is changed.
 ///
 /// # Errors
 /// The first place that is damaged, or cannot be written: a snapshot has everything.
@@ -144,6 +173,8 @@ pub fn export<D: Device + ?Sized>(
     now: Duration,
 ) -> Result<u64, Failure> {
     let (mut writer, mut count) = (Writer::new(), 0);
+    // Found when a shard was opened.
+    expect_no_damage(shards)?;
     for (shard, offline) in shards.iter_mut().enumerate() {
         let (mut cursor, mut waits) = (0, Vec::new());
         loop {
@@ -159,8 +190,9 @@ pub fn export<D: Device + ?Sized>(
                 Scan::Ready { cursor: next, keys, .. } => {
                     offline.release(waits.drain(..));
                     cursor = next;
-                    for key in keys {
-                        let found = offline.fetch(&key, now);
+                    // The counts are no client's entry.
+                    for key in keys.iter().filter(|key| ***key != *COUNTS) {
+                        let found = offline.fetch(key, now);
                         let found = found.map_err(|error| Failure::Store { shard, error })?;
                         let Some(((value, expires_at), (database, name))) =
                             found.zip(key.split_first())
@@ -180,13 +212,17 @@ pub fn export<D: Device + ?Sized>(
             }
         }
     }
+    // Found since then.
+    expect_no_damage(shards)?;
     file.write_all(&writer.end())?;
     file.flush()?;
+    // A shard that is not closed is opened like one after a crash: no entry depends on it.
+    shards.iter_mut().for_each(|offline| drop(offline.close(now)));
     Ok(count)
 }
 
-/// Stores all entries of a snapshot that have not expired, and closes the shards; returns their
-/// number.
+/// Stores all entries of a snapshot that have not expired, and closes the shards, which were empty;
+/// returns their number.
 ///
 /// # Errors
 /// The snapshot has something that a database does not have, or is damaged; a shard cannot be
@@ -197,6 +233,8 @@ pub fn import<D: Device + ?Sized>(
     now: Duration,
 ) -> Result<u64, Failure> {
     let (mut reader, mut rest, mut count) = (Reader::new(LIMITS), Vec::new(), 0);
+    // Keys of each shard in databases 1 and up.
+    let mut others = vec![[0; DATABASES as usize]; shards.len()];
     loop {
         let mut used = 0;
         while let Some((element, bytes)) = reader.decode(&rest[used..])? {
@@ -204,15 +242,22 @@ pub fn import<D: Device + ?Sized>(
             match element {
                 Element::Skipped => {}
                 Element::Entry(entry) if entry.expires_at.is_some_and(|at| at <= now) => {}
-                Element::Entry(entry) => {
-                    let shard = shard_of(entry.database, &entry.key, shards.len());
-                    let stored = shards[shard].put(&entry, now);
-                    stored.map_err(|error| Failure::Store { shard, error })?;
-                    count += 1;
+                Element::Entry(Entry { database, key, value, expires_at }) => {
+                    let shard = shard_of(database, &key, shards.len());
+                    let offline = &mut shards[shard];
+                    let before = offline.store.len();
+                    let stored = StoredKey::new(database, &key).0;
+                    let written = offline.put(&stored, &value, expires_at, now);
+                    written.map_err(|error| Failure::Store { shard, error })?;
+                    let added = offline.store.len() - before;
+                    if database != 0 {
+                        others[shard][usize::from(database)] += added;
+                    }
+                    count += added;
                 }
                 Element::End => {
                     for (shard, offline) in shards.iter_mut().enumerate() {
-                        let closed = offline.close(now);
+                        let closed = offline.end(others[shard], now);
                         closed.map_err(|error| Failure::Store { shard, error })?;
                     }
                     return Ok(count);

@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 mod advise;
 mod backup;
 mod orchestrator;
+mod snapshot;
 
 use platform::{private_file, tls};
 
@@ -48,6 +49,10 @@ EXAMPLES:
   Back up while serving, and restore (`enroute db backup --help`):
     enroute db backup backups/monday    # with --admin 127.0.0.1:9121
     enroute db restore backups/monday data-restored
+
+  Import an RDB file of Redis, and export one (`enroute db import --help`):
+    enroute db import dump.rdb data
+    enroute db export data dump.rdb
 
   Keep the 99th percentile of the lookup time below 1 ms with the least memory:
     enroute db --dir data --memory 256MiB --autoscale p99=1ms,max=4GiB";
@@ -171,6 +176,10 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Read every record of a stopped database or a backup, and print each damaged place
     Check(backup::CheckArguments),
+    /// Write all entries of a stopped database to an RDB file, which Redis loads
+    Export(snapshot::ExportArguments),
+    /// Store all entries of an RDB file of Redis in a new database
+    Import(snapshot::ImportArguments),
     /// Run the reference orchestrator: grant memory to databases by setting the limit of a cgroup
     Orchestrator(orchestrator::Arguments),
     /// Copy a backup to a new data directory
@@ -311,6 +320,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Some(Command::Advise(asked)) => return advise::run(asked),
         Some(Command::Backup(asked)) => return backup::back_up(asked),
         Some(Command::Check(asked)) => return backup::check(asked),
+        Some(Command::Export(asked)) => return snapshot::export(asked),
+        Some(Command::Import(asked)) => return snapshot::import(asked),
         Some(Command::Restore(asked)) => return backup::restore(asked),
         Some(Command::Orchestrator(asked)) => return orchestrator::run(asked),
     }

@@ -23,6 +23,7 @@ use anyhow::Context;
 use db::{Server, goal::Goal, lookups::Lookups, parameters::Parameters};
 use endpoint::Told;
 use reactor::Post;
+use shards::{Locks, directory};
 use store::{
     FileDevice,
     elastic::{Config, Sync, Warming},
@@ -32,20 +33,15 @@ use zeroize::Zeroizing;
 mod backup;
 mod budget;
 mod connection;
-mod directory;
 mod disk;
 mod durable;
 mod host;
 mod netcache;
 mod observed;
-pub mod offline;
 pub mod orchestrator;
 mod queue;
-mod shards;
 mod upkeep;
 mod worker;
-
-pub use shards::Locks;
 
 use backup::Backups;
 use budget::Budget;

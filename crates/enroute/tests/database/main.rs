@@ -15,6 +15,7 @@ mod database_clients_side_by_side_are_answered_like_redis_server;
 mod database_directory_has_one_owner;
 mod database_directory_may_be_renamed;
 mod database_files_are_their_owners_alone;
+mod database_goes_to_redis_and_comes_back;
 mod database_history_is_linearizable;
 mod database_holds_a_latency_with_the_least_memory;
 mod database_keeps_strangers_out;

@@ -4,12 +4,12 @@ use std::{path::PathBuf, thread, time::Duration};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use shards::offline;
 use store::elastic::backup::Findings;
 
 use crate::{
     admin::{Backup, BackupWanted},
     cli::admin,
-    database::offline,
 };
 
 const BACKUP_EXAMPLES: &str = "\

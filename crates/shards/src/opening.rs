@@ -7,18 +7,18 @@ use std::{
 
 use anyhow::{Context, bail};
 use db::{Shard, keyspace::Shards};
-use platform::directory::Directory;
+use platform::{directory::Directory, random};
 use store::{
     FileDevice,
     device::FileName,
     elastic::{Config, Elastic, Listing, shard_name},
 };
 
-use super::directory;
+use crate::directory;
 
 /// Number of shards of a new database: few, because with `--sync always` each shard syncs on its
 /// own; enough that two workers rarely need the same lock.
-const SHARDS_NEW: usize = 4;
+pub(crate) const SHARDS_NEW: usize = 4;
 
 /// All shards.
 ///
@@ -57,12 +57,21 @@ impl Shards for Locks {
     }
 }
 
-/// A shard, its device, and what identifies it.
-type Opened = (Mutex<Shard>, Arc<FileDevice>, u32);
+/// One shard that was opened.
+pub(crate) struct Opened {
+    /// Name of its directory.
+    name: String,
+    pub(crate) store: Elastic,
+    /// Its files.
+    pub(crate) device: Arc<FileDevice>,
+}
 
 /// Opens the shards in `directory`, making them if they are absent; the memory in `config` is for
 /// all.
-pub(super) fn open(
+///
+/// # Errors
+/// A shard is missing, is another one, or cannot be opened.
+pub fn open(
     directory: &Directory,
     config: &Config,
     now: Duration,
@@ -78,10 +87,33 @@ pub(super) fn open(
         Listing::Shards(identities) => identities.iter().copied().map(Some).collect(),
     };
     check_presence(directory, &listed, config.accept_data_loss)?;
+    let opened = open_listed(directory, &listed, config, now)?;
+    let now_listed = identities(&opened);
+    if now_listed != listing {
+        directory::list(directory, &now_listed)?;
+    }
+    let (shards, devices): (Vec<_>, Vec<_>) = opened
+        .into_iter()
+        .map(|Opened { name, store, device }| (Mutex::new(Shard::new(&name, store)), device))
+        .unzip();
+    Ok((Locks { shards: shards.into() }, devices))
+}
+
+/// The list of these shards.
+pub(crate) fn identities(opened: &[Opened]) -> Listing {
+    Listing::Shards(opened.iter().map(|opened| opened.store.identity()).collect())
+}
+
+/// Opens these shards, in parallel: it takes as long as opening the largest one.
+pub(crate) fn open_listed(
+    directory: &Directory,
+    listed: &[Option<u32>],
+    config: &Config,
+    now: Duration,
+) -> anyhow::Result<Vec<Opened>> {
     let memory_bytes = config.memory_bytes / listed.len();
     let config = &Config { memory_bytes, ..config.clone() };
-    // Shards are opened in parallel: the start takes as long as that of the largest shard.
-    let opened = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let open = |(index, &identity): (usize, &Option<u32>)| {
             scope.spawn(move || open_shard(directory, index, identity, config, now))
         };
@@ -90,19 +122,12 @@ pub(super) fn open(
             Ok(opened) => opened,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        threads.into_iter().map(join).collect::<anyhow::Result<Vec<Opened>>>()
-    })?;
-    let now_listed = Listing::Shards(opened.iter().map(|(.., identity)| *identity).collect());
-    if now_listed != listing {
-        directory::list(directory, &now_listed)?;
-    }
-    let (shards, devices): (Vec<_>, Vec<_>) =
-        opened.into_iter().map(|(shard, device, _)| (shard, device)).unzip();
-    Ok((Locks { shards: shards.into() }, devices))
+        threads.into_iter().map(join).collect()
+    })
 }
 
 /// Fails if a shard is missing that existed before.
-fn check_presence(
+pub(crate) fn check_presence(
     directory: &Directory,
     listed: &[Option<u32>],
     accept_data_loss: bool,
@@ -147,7 +172,9 @@ fn open_shard(
     let path = directory.path().join(&name);
     let device = FileDevice::open_in(directory, &name)
         .with_context(|| format!("cannot open {}", path.display()))?;
-    let hash_key = [0; 2].map(|_: u64| super::host::random_number());
+    let mut hash_key = [[0; 8]; 2];
+    hash_key.iter_mut().for_each(|half| random::fill(half));
+    let hash_key = hash_key.map(u64::from_le_bytes);
     let accept_data_loss = config.accept_data_loss;
     let create = listed.is_none() || accept_data_loss;
     let store = Elastic::open(Config { hash_key, create, ..config.clone() }, &device, now)
@@ -172,5 +199,5 @@ fn open_shard(
             "{name}/{file} ends at offset {offset}: a crash left an incomplete record after it"
         );
     }
-    Ok((Mutex::new(Shard::new(&name, store)), Arc::new(device), identity))
+    Ok(Opened { name, store, device: Arc::new(device) })
 }

@@ -13,7 +13,7 @@ use store::{
     },
 };
 
-use super::directory;
+use crate::directory;
 
 /// Copies a backup to a directory that is empty, or does not exist.
 ///
@@ -30,17 +30,12 @@ pub fn restore(backup: &Path, target: &Path) -> anyhow::Result<Contents> {
         let damage = findings.damage.join("\n");
         bail!("{} is damaged, nothing was restored:\n{damage}", backup.display());
     }
-    let shown = target.display();
-    if target.exists() && target.read_dir()?.next().is_some() {
-        bail!("{shown} is not empty; expected an empty directory, or one that does not exist");
-    }
-    let (directory, _lock) = directory::open(target)?;
-    directory.guard(true)?;
+    let (directory, _lock) = directory::open_empty(target)?;
     for (index, stored) in contents.shards.iter().enumerate() {
         let name = shard_name(index);
         let to = FileDevice::open_in(&directory, &name)?;
         backup::restore(stored, &FileDevice::open_in(&within, &name)?, &to).with_context(|| {
-            format!("{name}: {shown} is incomplete; empty it before you try again")
+            format!("{name}: {} is incomplete; empty it before you try again", target.display())
         })?;
     }
     // Last: without the list of shards, the directory is not served.
@@ -54,7 +49,7 @@ pub fn restore(backup: &Path, target: &Path) -> anyhow::Result<Contents> {
 /// # Errors
 /// A process serves the directory, or it is neither of both.
 pub fn check(path: &Path) -> anyhow::Result<Findings> {
-    let (mut findings, shown) = (Findings::default(), path.display());
+    let mut findings = Findings::default();
     if path.join(FileName::Backup.to_string()).exists() {
         let (within, contents) = open_backup(path)?;
         for (index, stored) in contents.shards.iter().enumerate() {
@@ -65,15 +60,7 @@ pub fn check(path: &Path) -> anyhow::Result<Findings> {
         }
         return Ok(findings);
     }
-    if !path.is_dir() {
-        bail!("{shown} does not exist; expected a database or a backup");
-    }
-    let (directory, _lock) = directory::open(path)?;
-    let listed: Vec<Option<u32>> = match directory::listing(&directory)? {
-        Listing::Shards(shards) => shards.into_iter().map(Some).collect(),
-        Listing::Count(count) => vec![None; count],
-        Listing::Empty => bail!("{shown} is empty; expected a database or a backup"),
-    };
+    let (directory, _lock, listed) = directory::open_existing(path)?;
     for (index, identity) in listed.into_iter().enumerate() {
         let name = shard_name(index);
         if directory.has(&name) {
