@@ -212,7 +212,12 @@ fn the_devices_vanish_when_it_stops() {
     let Some((a, b, tunnel)) = tunnel(|_| ()) else { return };
     assert!(a.devices().contains("enroute0") && b.devices().contains("enroute0"));
     drop(tunnel);
-    assert!(!a.devices().contains("enroute0") && !b.devices().contains("enroute0"));
+    let began = Instant::now();
+    // A process that another test starts has them open until it executes its program.
+    while a.devices().contains("enroute0") || b.devices().contains("enroute0") {
+        assert!(began.elapsed() < PATIENCE, "{} {}", a.devices(), b.devices());
+        thread::sleep(MS);
+    }
 }
 
 #[test]
