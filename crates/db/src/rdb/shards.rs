@@ -27,10 +27,10 @@ type Found = (Vec<u8>, Option<Duration>);
 #[non_exhaustive]
 pub enum Failure {
     /// The file, or what is in it, cannot be read.
-    #[error("{0}")]
+    #[error(transparent)]
     Snapshot(#[from] Error),
     /// The file cannot be read or written.
-    #[error("cannot read or write the RDB file: {0}")]
+    #[error("cannot read or write the RDB file")]
     File(#[from] io::Error),
     /// A shard cannot be read or written.
     #[error("shard {shard}: {error}")]

@@ -185,6 +185,7 @@ fn what_cannot_be_imported_is_refused_by_name() {
         fs::write(&dump, wrong).expect("written");
         let said = import();
         assert!(said.contains(&format!("cannot import {}", dump.display())), "{said}");
+        assert_eq!(said.matches("offset").count(), 1, "the reason is told once: {said}");
     }
     fs::write(&dump, whole).expect("written");
     // Nothing is left of what was refused; what is there is kept.
