@@ -10,9 +10,30 @@ use crate::support::process::until;
 use crate::support::raw::Raw;
 
 const OPTIONS: &str = "cluster = \"shop\"\nfeed = {}";
+/// Entries do not expire while a test waits for a report.
+const STORAGE: &str = "[storage]\nttl = \"60min\"\n";
 /// A key of a slot that moves, and one that is absent until it is written after a move.
 const SLOT: u16 = 12_182;
 const KEYS: [&str; 2] = ["foo", "{foo}absent"];
+
+#[test]
+fn writes_at_each_node_are_reported_by_its_own_feed() {
+    let Some(nodes) = cluster(&[]) else { return };
+    let cache = start(&nodes);
+    for node in &nodes {
+        let mut around = Raw::connect(node.address());
+        let owns = |key: &String| {
+            around.command(&format!("SET {key} 0"));
+            around.hear_line() == "+OK\r\n"
+        };
+        let key = (0..).map(|number| format!("key{number}")).find(owns).expect("it owns slots");
+        for round in 1..4 {
+            is_a_hit(&cache, &key);
+            around.ask(&format!("SET {key} {round}"), "+OK\r\n");
+            becomes(&cache, &key, Some(&round.to_string()));
+        }
+    }
+}
 
 #[test]
 fn writes_around_a_cached_cluster_are_seen_while_slots_move() {
@@ -106,7 +127,7 @@ fn nothing_of_a_cluster_is_served_without_its_feeds_and_a_promoted_replica_is_fo
 /// A cache with a listener for each node. Nothing is a hit before all feeds are established.
 fn start(nodes: &[Redis]) -> Cache {
     let listeners: Vec<_> = nodes.iter().map(|node| ("redis", node.address(), OPTIONS)).collect();
-    Cache::start_all(&listeners, "")
+    Cache::start_all(&listeners, STORAGE)
 }
 
 fn owner(nodes: &[Redis]) -> usize {
