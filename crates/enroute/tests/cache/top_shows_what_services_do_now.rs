@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::support::{
     directory::{TemporaryDirectory, on_path},
     enroute::{Enroute, admin, program},
-    origins::Redis,
+    origins::{Redis, absent},
     process::{PATIENCE, free_address},
 };
 
@@ -156,8 +156,7 @@ fn latencies_are_counted_for_hits_and_for_misses() {
 fn frames_follow_each_other_in_the_terminal_until_q() {
     let Some(redis) = Redis::start() else { return };
     let Some(script) = on_path("script") else {
-        eprintln!("SKIPPED: script (util-linux) is not on PATH: there is no terminal");
-        return;
+        return absent("script (util-linux) is not on PATH").unwrap_or(());
     };
     let enroute = cache(&redis);
     let top = format!("{} top {} --interval 100ms", program().display(), enroute.admin_address());
