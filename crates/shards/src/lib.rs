@@ -4,7 +4,7 @@
 //! opens the shards for `enroute db`. [`offline`] checks and restores what no process serves, and
 //! [`snapshot`] converts between a data directory and an RDB file of Redis.
 //!
-//! **What it is not.** No service: no threads, sockets or commands.
+//! **What it is not.** No service: no sockets or commands, and no thread outlives a call.
 //!
 //! **Read first:** `opening.rs`, then `store::elastic`.
 #![forbid(unsafe_code)]

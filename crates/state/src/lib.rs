@@ -3,13 +3,12 @@
 //! **What it is.** AnnaBellaDB's decisions (IFIP, 2020) for a Redis or Valkey Cluster, as
 //! arithmetic: [`delays`] is the infrastructure monitor, [`accesses`] the access pattern monitor,
 //! [`placement`] computes which node should own which slot, [`initiator`] when a slot should move
-//! there, [`moves`] what bounds moves,
-//! [`batch`] which move at once, [`migration`] how, and [`lease`] which placer may move
-//! them; [`balance`] decides which slots move where load is to be even instead, and [`replicas`]
-//! selects the slots that are copied. [`placer`] joins these into rounds over a [`view`] of the
-//! cluster, from the [`report`]s of agents. [`agent`] routes the requests of applications. Hosts
-//! are where applications run, nodes are servers of the cluster; the unit of placement is the hash
-//! [`slot`].
+//! there, [`moves`] what bounds moves, [`batch`] which move at once, [`migration`] how, and
+//! [`lease`] which placer may move them; [`balance`] decides which slots move where load is to be
+//! even instead, and [`replicas`] selects the slots that are copied. [`placer`] joins these into
+//! rounds over a [`view`] of the cluster, from the [`report`]s of agents. [`agent`] routes the
+//! requests of applications. Hosts are where applications run, nodes are servers of the cluster;
+//! the unit of placement is the hash [`slot`].
 //!
 //! It also contains all commands to the nodes and the meaning of their replies: each command is a
 //! [`query`] beside the model it belongs to ([`members`], [`usage`], [`steps`] with its [`scripts`]

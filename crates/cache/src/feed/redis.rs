@@ -46,6 +46,11 @@ pub struct Feed {
 impl Feed {
     /// A feed that is not connected: nothing of the origin is stored until it is.
     pub fn new<S: Storage>(settings: Arc<Settings>, config: Config, storage: &mut S) -> Self {
+        if settings.clustered {
+            // Entries are stored through any listener of the cluster, and each knows only the
+            // databases that its own clients have selected.
+            (0..FEED_DATABASES).for_each(|database| settings.databases.choose(database));
+        }
         let mut feed = Self {
             settings,
             config,
@@ -219,18 +224,9 @@ impl Feed {
     }
 
     fn drop_all<S: Storage>(&self, storage: &mut S) {
-        for database in self.databases() {
+        for database in self.settings.databases.numbers() {
             dropped(namespace(&self.settings, database).whole_database(), storage);
         }
-    }
-
-    /// The databases that can have entries. Those of a cluster were stored through any of its
-    /// listeners, and each listener knows only those that its own clients have selected.
-    fn databases(&self) -> impl Iterator<Item = u32> + use<> {
-        let clustered = self.settings.clustered;
-        let chosen = self.settings.databases.numbers();
-        let all = 0..if clustered { FEED_DATABASES } else { 0 };
-        all.chain(chosen.filter(move |_| !clustered))
     }
 
     /// `>2 invalidate [key …]`, or null instead of the keys when everything was flushed.
@@ -244,7 +240,7 @@ impl Feed {
             self.drop_all(storage);
             return;
         }
-        for database in self.databases() {
+        for database in self.settings.databases.numbers() {
             let namespace = namespace(&self.settings, database);
             for key in keys.elements().filter_map(|key| key.payload()) {
                 dropped(Scope::Key(Key::new(namespace, key)), storage);

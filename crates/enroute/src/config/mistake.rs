@@ -53,20 +53,19 @@ impl Document {
         for (number, listener) in self.listeners.iter().enumerate() {
             let earlier = self.listeners[..number].iter();
             for other in earlier.filter(|one| one.shares_entries(listener)) {
-                let (field, message) = match listener.cluster.is_some() {
-                    _ if other.ttl != listener.ttl => {
-                        ("ttl", "the same `ttl` as in the listener above at")
-                    }
-                    true if other.feed.is_some() && listener.feed.is_none() => {
-                        ("cluster", "`feed` as in the listener above at")
-                    }
-                    true if other.feed.is_none() && listener.feed.is_some() => {
-                        ("feed", "no `feed`, or one also in the listener above at")
-                    }
-                    true if listener.feed.is_some() && other.include != listener.include => {
-                        ("include", "the same `include` as in the listener above at")
-                    }
-                    _ => continue,
+                let feeds = (other.feed.is_some(), listener.feed.is_some());
+                let (field, message) = if other.ttl != listener.ttl {
+                    ("ttl", "the same `ttl` as in the listener above at")
+                } else if listener.cluster.is_none() {
+                    continue;
+                } else if feeds == (true, false) {
+                    ("cluster", "`feed` as in the listener above at")
+                } else if feeds == (false, true) {
+                    ("feed", "no `feed`, or one also in the listener above at")
+                } else if feeds == (true, true) && other.include != listener.include {
+                    ("include", "the same `include` as in the listener above at")
+                } else {
+                    continue;
                 };
                 let message =
                     format!("expected {message} {}: both serve the same entries", other.listen);
