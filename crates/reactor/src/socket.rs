@@ -5,9 +5,17 @@ use std::{
     net::{Shutdown, SocketAddr, TcpStream},
 };
 
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, SendFlags, recv, send},
+};
+
 use crate::{Possible, Reactor};
 
 /// A connection that never blocks, and what is possible with it.
+///
+/// It calls the system without libc, whose functions let a thread be cancelled while they wait: two
+/// more atomic operations for each, 2 % of a hit, for threads that never wait here.
 #[derive(Debug)]
 pub struct Socket {
     stream: TcpStream,
@@ -64,15 +72,15 @@ impl Socket {
     #[inline]
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         while self.readable {
-            match self.stream.read(buffer) {
-                Ok(count) => {
+            match recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
+                Ok((count, _)) => {
                     // A short read has taken all data; but an end of stream is reported only once.
                     self.readable = count == buffer.len() || self.ended;
                     return Ok(Some(count));
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(Errno::AGAIN) => self.readable = false,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(None)
@@ -84,7 +92,7 @@ impl Socket {
     /// The connection is lost.
     #[inline]
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_by(|stream| stream.write(bytes))
+        self.write_by(|stream| Ok(send(&*stream, bytes, SendFlags::NOSIGNAL)?))
     }
 
     #[inline]
@@ -146,7 +154,7 @@ impl Read for Socket {
 /// As for reading. What is written is never empty.
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        some(self.write_by(|stream| stream.write(bytes))?)
+        some(Self::write(self, bytes)?)
     }
 
     fn write_vectored(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<usize> {

@@ -198,7 +198,7 @@ impl Round {
                     return Ok(());
                 }
             }
-            worker.reactor.wait(&mut events, self.patience(&drain, worker.now()))?;
+            worker.reactor.wait(&mut events, self.patience(&drain, worker))?;
             let mut noted = false;
             for (event, possible) in events.iter() {
                 if event == INBOX {
@@ -223,7 +223,7 @@ impl Round {
                     self.seats.call_all();
                 }
             }
-            self.call_due(worker.now());
+            self.call_due(worker);
             worker.look_for_room();
             self.take_turns(worker);
             self.make_room(worker);
@@ -231,11 +231,11 @@ impl Round {
     }
 
     /// Time to wait for events: zero while a connection can make progress.
-    fn patience(&self, drain: &Drain, now: Duration) -> Option<Duration> {
+    fn patience(&self, drain: &Drain, worker: &Worker) -> Option<Duration> {
         if self.seats.is_called() {
             return Some(Duration::ZERO);
         }
-        let alarm = self.alarms.first().map(|&(at, _)| at.saturating_sub(now));
+        let alarm = self.alarms.first().map(|&(at, _)| at.saturating_sub(worker.now()));
         let looks = self.full.then_some(ROOM_PAUSE);
         [alarm, drain.left(), looks].into_iter().flatten().min()
     }
@@ -318,7 +318,11 @@ impl Round {
         }
     }
 
-    fn call_due(&mut self, now: Duration) {
+    fn call_due(&mut self, worker: &Worker) {
+        if self.alarms.is_empty() {
+            return;
+        }
+        let now = worker.now();
         while let Some(&(at, token)) = self.alarms.first().filter(|(at, _)| *at <= now) {
             self.alarms.remove(&(at, token));
             if let Some(seated) = self.seats.call(token) {
