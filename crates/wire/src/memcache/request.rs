@@ -105,7 +105,7 @@ fn line<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Line<'a>>> {
     let word = memchr::memchr(b' ', line).unwrap_or(line.len());
     let verb = Verb::of(line.get(..word).unwrap_or_default());
     let request = Request { bytes, line, verb, value: &[] };
-    let value_bytes = if verb.has_value() { Some(request.value_bytes(limits)?) } else { None };
+    let value_bytes = if verb.has_value() { request.value_bytes(limits)? } else { None };
     Ok(Some((request, bytes.len(), value_bytes)))
 }
 
@@ -191,8 +191,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Returns the length of the value that the line announces.
-    fn value_bytes(&self, limits: &Limits) -> Result<usize> {
+    /// Returns the length of the value that the line announces; `None` if no server can expect one.
+    fn value_bytes(&self, limits: &Limits) -> Result<Option<usize>> {
         let mut words = self.words().skip(1);
         let mut next = || words.next().unwrap_or_default();
         let key = next();
@@ -209,6 +209,9 @@ impl<'a> Request<'a> {
             }
         }
         let length = next();
+        if length.is_empty() && self.verb == Verb::MetaSet {
+            return Ok(None);
+        }
         let Some(value_bytes) = number(length) else {
             return Err(malformed(0, "the length of the value", length));
         };
@@ -223,7 +226,7 @@ impl<'a> Request<'a> {
             return Err(malformed(0, "the end of the line", word));
         }
         match usize::try_from(value_bytes) {
-            Ok(value_bytes) if value_bytes <= limits.value_bytes_max => Ok(value_bytes),
+            Ok(value_bytes) if value_bytes <= limits.value_bytes_max => Ok(Some(value_bytes)),
             _ => Err(Error::TooLarge {
                 protocol: PROTOCOL,
                 offset: 0,
