@@ -7,7 +7,7 @@ use crate::support::directory::TemporaryDirectory;
 use crate::support::dynamodb_history::{access_key, create_table, work};
 use crate::support::enroute::{Cache, broken_program, program};
 use crate::support::history::{self, Verdict};
-use crate::support::memcached_history::{path_to, record_troubled};
+use crate::support::memcached_history::{path_to, record};
 use crate::support::origins::DynamoDb;
 
 /// Longer than a write can be in flight after its connection was lost, cuts included.
@@ -42,8 +42,8 @@ fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     let relay = path_to(origin.address(), seed);
     let option = access_key(&directory);
     let cache = Cache::run(program, &[("dynamodb", relay.local_addr(), &option)], OPTIONS);
-    let history = record_troubled(&relay, operations, seed, |start, goes_on| {
-        work(cache.address(), seed, start, goes_on, || ())
+    let history = record(&relay, operations, seed, |start, goes_on| {
+        work(cache.address(), seed, start, goes_on)
     });
     let statistics = cache.statistics();
     let verdict = history::check(&history)?;

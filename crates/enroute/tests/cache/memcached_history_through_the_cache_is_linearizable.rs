@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::enroute::{Cache, broken_program, program};
 use crate::support::history::{self, Verdict};
-use crate::support::memcached_history::{path_to, record};
+use crate::support::memcached_history::{path_to, record, work};
 use crate::support::origins::Memcached;
 
 /// Longer than a write can be in flight after its connection was lost, cuts included.
@@ -37,7 +37,9 @@ fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     let origin = Memcached::start()?;
     let relay = path_to(origin.address(), seed);
     let cache = Cache::run(program, &[("memcached", relay.local_addr(), "")], OPTIONS);
-    let history = record(cache.address(), &relay, operations, seed);
+    let history = record(&relay, operations, seed, |start, goes_on| {
+        work(cache.address(), seed, start, goes_on)
+    });
     let statistics = cache.statistics();
     let verdict = history::check(&history)?;
     eprintln!("{}\n{statistics:?}", verdict.text);

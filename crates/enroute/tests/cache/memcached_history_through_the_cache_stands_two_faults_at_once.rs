@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use crate::support::enroute::broken_program;
 use crate::support::history::{self, Verdict};
-use crate::support::memcached_history::record_during;
+use crate::support::memcached_history::work;
 use crate::support::origins::Memcached;
 use crate::support::seeds;
 use crate::support::troubled::{Troubled, WITHOUT_FEED, are_linearizable};
 
-/// Pause of each client between operations, so that the history of a run can be checked.
+/// Pause of each client between operations.
 const PAUSE: Duration = Duration::from_millis(4);
 /// With fewer hits a run proves little.
 const HITS_MIN: f64 = 500.0;
@@ -22,11 +22,7 @@ const HITS_MIN: f64 = 500.0;
 fn history(program: &Path, seed: u64) -> Option<Verdict> {
     history::checker()?;
     let origin = Memcached::start()?;
-    Troubled::start(program, origin, seed).history(
-        &WITHOUT_FEED,
-        HITS_MIN,
-        |cache, start, trouble| record_during(cache, seed, start, PAUSE, trouble),
-    )
+    Troubled::start(program, origin, seed).history(&WITHOUT_FEED, HITS_MIN, PAUSE, work)
 }
 
 #[test]

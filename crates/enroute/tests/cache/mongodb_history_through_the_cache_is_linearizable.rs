@@ -4,13 +4,13 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::enroute::{Cache, broken_program, program};
-use crate::support::history::{self, KILLS, Operation, Recorder, Verdict};
-use crate::support::mongodb_history::{KEYS, record, until_answered};
+use crate::support::history::{self, KILLS, Recorder, Verdict};
+use crate::support::mongodb_history::{KEYS, until_answered, work};
 use crate::support::origins::Mongo;
 use crate::support::process::{free_address, start_again};
 use rand::{RngExt, SeedableRng};
@@ -55,22 +55,15 @@ fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     let cache = Cache::run(program, &[("mongodb", config.listen, "")], options);
 
     let start = Instant::now();
-    let left = AtomicUsize::new(operations);
-    let over = AtomicBool::new(false);
-    let take = |left: usize| left.checked_sub(1);
-    let goes_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
-    let history: Vec<Operation> = thread::scope(|scope| {
+    let trouble = |over: &AtomicBool| {
         let mut kills = Recorder::new(KILLS, start);
-        let trouble = scope.spawn(|| {
-            let breaks = make_trouble(&config, &mut origin, cache.address(), &mut kills, &over);
-            (breaks, kills.finish())
-        });
-        let history = record(cache.address(), seed, start, goes_on, || ());
-        over.store(true, Ordering::Relaxed);
-        let ((breaks, killed), kills) = trouble.join().unwrap();
-        eprintln!("seed {seed}: {breaks} breaks, {killed} kills in {:?}", start.elapsed());
-        history.into_iter().chain(kills).collect()
-    });
+        let breaks = make_trouble(&config, &mut origin, cache.address(), &mut kills, over);
+        (breaks, kills.finish())
+    };
+    let (mut history, ((breaks, killed), kills)) =
+        history::record(operations, trouble, |goes_on| work(cache.address(), seed, start, goes_on));
+    eprintln!("seed {seed}: {breaks} breaks, {killed} kills in {:?}", start.elapsed());
+    history.extend(kills);
     let statistics = cache.statistics();
     let verdict = history::check(&history)?;
     eprintln!("{}\n{statistics:?}", verdict.text);

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use crate::support::enroute::broken_program;
 use crate::support::history::{self, Verdict};
-use crate::support::mongodb_history::record_during;
+use crate::support::mongodb_history::work;
 use crate::support::origins::Mongo;
 use crate::support::seeds;
 use crate::support::troubled::{Troubled, WITHOUT_FEED, are_linearizable};
 
-/// Pause of each client between operations, so that the history of a run can be checked.
+/// Pause of each client between operations.
 const PAUSE: Duration = Duration::from_millis(2);
 /// With fewer hits a run proves little: a driver retries a lost server every half second.
 const HITS_MIN: f64 = 100.0;
@@ -22,11 +22,7 @@ const HITS_MIN: f64 = 100.0;
 fn history(program: &Path, seed: u64) -> Option<Verdict> {
     history::checker()?;
     let origin = Mongo::start_java()?;
-    Troubled::start(program, origin, seed).history(
-        &WITHOUT_FEED,
-        HITS_MIN,
-        |cache, start, trouble| record_during(cache, seed, start, PAUSE, trouble),
-    )
+    Troubled::start(program, origin, seed).history(&WITHOUT_FEED, HITS_MIN, PAUSE, work)
 }
 
 #[test]

@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::support::enroute::broken_program;
 use crate::support::history::{self, Verdict};
 use crate::support::origins::Redis;
-use crate::support::redis_history::record_during;
+use crate::support::redis_history::work;
 use crate::support::seeds;
 use crate::support::troubled::{Fault, Troubled, WITHOUT_FEED, are_linearizable};
 
-/// Pause of each client between operations, so that the history of a run can be checked.
+/// Pause of each client between operations.
 const PAUSE: Duration = Duration::from_millis(4);
 /// With fewer hits a run proves little.
 const HITS_MIN: f64 = 500.0;
@@ -23,9 +23,7 @@ fn history(program: &Path, seed: u64) -> Option<Verdict> {
     // Without fsync: only the process is killed, not the machine.
     let origin = Redis::start_with(&["--appendonly", "yes", "--appendfsync", "no"])?;
     let faults = [&WITHOUT_FEED[..], &[Fault::FeedCut]].concat();
-    Troubled::start(program, origin, seed).history(&faults, HITS_MIN, |cache, start, trouble| {
-        record_during(cache, seed, start, PAUSE, trouble)
-    })
+    Troubled::start(program, origin, seed).history(&faults, HITS_MIN, PAUSE, work)
 }
 
 #[test]

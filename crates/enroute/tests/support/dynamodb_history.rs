@@ -7,16 +7,17 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use time::{OffsetDateTime, macros::format_description};
 use wire::dynamodb::reply::{Reply, Scanner};
 use wire::http1::{Limits, head};
 use wire::sigv4::{Credentials, Verifier};
 
 use super::directory::{TemporaryDirectory, write_with_mode};
-use super::history::{self, Operation, Outcome, Recorder, What};
+use super::history::{self, GoesOn, Operation, Outcome, Recorder, What};
 use super::process::PATIENCE;
 
 const CLIENTS: usize = 16;
@@ -26,7 +27,6 @@ const KEYS: usize = 6 * GROUPS;
 const TURN: Duration = Duration::from_millis(500);
 /// Pause before another attempt to connect to an address without a listener.
 const PAUSE: Duration = Duration::from_millis(2);
-
 const CREDENTIALS: &str = "[one]\naws_access_key_id = AKIDONE\naws_secret_access_key = one\n";
 const TABLE: &str = r#"{"TableName":"items","KeySchema":[{"AttributeName":"id","KeyType":"HASH"}],
     "AttributeDefinitions":[{"AttributeName":"id","AttributeType":"N"}],"BillingMode":"PAY_PER_REQUEST"}"#;
@@ -46,34 +46,9 @@ pub fn create_table(origin: SocketAddr) {
     assert_eq!(told.0, 200, "{}", told.1);
 }
 
-/// Clients of `address` send one request after another while it `goes_on`, and rest after each.
-pub fn work(
-    address: SocketAddr,
-    seed: u64,
-    start: Instant,
-    goes_on: impl Fn() -> bool + Sync,
-    rest: impl Fn() + Sync,
-) -> Vec<Operation> {
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| Client::new(number, address, seed, start))
-            .map(|client| scope.spawn(|| client.run(&goes_on, &rest)))
-            .collect();
-        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
-    })
-}
-
-/// Clients of `address` send requests with a pause after each, until `trouble` ends.
-pub fn record_during(
-    address: SocketAddr,
-    seed: u64,
-    start: Instant,
-    pause: Duration,
-    trouble: impl FnOnce(),
-) -> Vec<Operation> {
-    history::record_during(trouble, |goes_on| {
-        work(address, seed, start, goes_on, || thread::sleep(pause))
-    })
+/// Clients of `address` send one request after another while it `goes_on`.
+pub fn work(address: SocketAddr, seed: u64, start: Instant, goes_on: GoesOn<'_>) -> Vec<Operation> {
+    history::of_clients(CLIENTS, |number| Client::new(number, address, seed, start).run(goes_on))
 }
 
 /// Signs requests as the access key of the clients.
@@ -89,7 +64,9 @@ impl Signer {
     }
 
     fn sign(&mut self, operation: &str, body: &str) -> Vec<u8> {
-        let time = stamp(SystemTime::now());
+        let now = OffsetDateTime::now_utc();
+        let time = now.format(format_description!("[year][month][day]T[hour][minute][second]Z"));
+        let time = time.expect("a year of four digits");
         let (date, nothing) = (&time[..8], "0".repeat(64));
         let text = format!(
             "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-amz-json-1.0\r\n\
@@ -104,27 +81,6 @@ impl Signer {
         self.verifier.write_with_body(&request, body.as_bytes(), &self.credentials, &mut out);
         out
     }
-}
-
-/// As in `X-Amz-Date`.
-fn stamp(time: SystemTime) -> String {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs();
-    let (days, rest) = (since / 86_400, since % 86_400);
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    let (mut year, mut day) = (1970, days);
-    while day >= 365 + u64::from(is_leap(year)) {
-        day -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while day >= lengths[month] {
-        day -= lengths[month];
-        month += 1;
-    }
-    let (hour, minute, second) = (rest / 3_600, rest / 60 % 60, rest % 60);
-    format!("{year}{:02}{:02}T{hour:02}{minute:02}{second:02}Z", month + 1, day + 1)
 }
 
 struct Client {
@@ -144,7 +100,7 @@ impl Client {
         Self { number, address, start, random, signer, connection: None, recorder }
     }
 
-    fn run(mut self, goes_on: impl Fn() -> bool, rest: impl Fn()) -> Vec<Operation> {
+    fn run(mut self, goes_on: GoesOn<'_>) -> Vec<Operation> {
         let mut value = self.number as u64 * 1_000_000_000;
         while goes_on() {
             value += 1;
@@ -159,7 +115,6 @@ impl Client {
                 65..95 => self.write(own, What::Write(value)),
                 _ => self.write(own, What::Delete),
             }
-            rest();
         }
         self.recorder.finish()
     }

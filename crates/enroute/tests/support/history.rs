@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -215,14 +215,49 @@ pub fn is_found_out(mut run: impl FnMut(u64) -> Option<Verdict>) {
     assert!(seeds().any(is_found), "linearizable every time");
 }
 
-/// Clients that work while they are told to go on, until `trouble` ends: their history.
+/// What tells a client to go on: `false` after its last operation.
+pub type GoesOn<'a> = &'a (dyn Fn() -> bool + Sync);
+
+/// Runs the clients with the numbers 0 to `clients` at the same time, each in its own thread, and
+/// returns the operations of all.
+pub fn of_clients(clients: usize, run: impl Fn(usize) -> Vec<Operation> + Sync) -> Vec<Operation> {
+    let run = &run;
+    thread::scope(|scope| {
+        let clients: Vec<_> = (0..clients).map(|number| scope.spawn(move || run(number))).collect();
+        clients.into_iter().flat_map(|client| client.join().expect("no panic")).collect()
+    })
+}
+
+/// The history of `clients` that execute `operations` in total, while `trouble` runs until it is
+/// told that they are over; also what `trouble` returns.
+pub fn record<T: Send>(
+    operations: usize,
+    trouble: impl FnOnce(&AtomicBool) -> T + Send,
+    clients: impl FnOnce(GoesOn<'_>) -> Vec<Operation>,
+) -> (Vec<Operation>, T) {
+    let (left, over) = (AtomicUsize::new(operations), AtomicBool::new(false));
+    let take = |left: usize| left.checked_sub(1);
+    thread::scope(|scope| {
+        let trouble = scope.spawn(|| trouble(&over));
+        let history = clients(&|| left.fetch_update(Relaxed, Relaxed, take).is_ok());
+        over.store(true, Relaxed);
+        (history, trouble.join().expect("no panic"))
+    })
+}
+
+/// The history of `clients`, which pause for `pause` after each operation, until `trouble` ends.
 pub fn record_during(
+    pause: Duration,
     trouble: impl FnOnce(),
-    clients: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> Vec<Operation> + Send,
+    clients: impl FnOnce(GoesOn<'_>) -> Vec<Operation> + Send,
 ) -> Vec<Operation> {
     let over = AtomicBool::new(false);
+    let goes_on = || {
+        thread::sleep(pause);
+        !over.load(Relaxed)
+    };
     thread::scope(|scope| {
-        let clients = scope.spawn(|| clients(&|| !over.load(Relaxed)));
+        let clients = scope.spawn(|| clients(&goes_on));
         trouble();
         over.store(true, Relaxed);
         clients.join().expect("no panic")

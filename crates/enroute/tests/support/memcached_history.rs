@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use testbed::link::{Relay, RelayConfig, RelayHandle};
 
-use super::history::{self, Operation, Outcome, Recorder, What};
+use super::history::{self, GoesOn, Operation, Outcome, Recorder, What};
 use super::process::PATIENCE;
 
 const CLIENTS: usize = 16;
@@ -29,68 +29,24 @@ pub fn path_to(origin: SocketAddr, seed: u64) -> RelayHandle {
     Relay::start(config).expect("a relay")
 }
 
-/// Clients of `address` make `operations` requests in total, while `relay` has faults.
-pub fn record(
-    address: SocketAddr,
-    relay: &RelayHandle,
-    operations: usize,
-    seed: u64,
-) -> Vec<Operation> {
-    record_troubled(relay, operations, seed, |start, goes_on| {
-        work(address, seed, start, goes_on, || ())
-    })
-}
-
 /// The history of `work`, whose clients make `operations` requests in total, while `relay` has
 /// faults.
-pub fn record_troubled(
+pub fn record(
     relay: &RelayHandle,
     operations: usize,
     seed: u64,
-    work: impl FnOnce(Instant, &(dyn Fn() -> bool + Sync)) -> Vec<Operation>,
+    work: impl FnOnce(Instant, GoesOn<'_>) -> Vec<Operation>,
 ) -> Vec<Operation> {
     let start = Instant::now();
-    let (left, over) = (AtomicUsize::new(operations), AtomicBool::new(false));
-    let take = |left: usize| left.checked_sub(1);
-    let goes_on = || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
-    thread::scope(|scope| {
-        let trouble = scope.spawn(|| make_trouble(relay, &over, seed));
-        let history = work(start, &goes_on);
-        over.store(true, Ordering::Relaxed);
-        let cuts = trouble.join().unwrap();
-        eprintln!("seed {seed}: {cuts} cuts in {:?}", start.elapsed());
-        history
-    })
+    let trouble = |over: &AtomicBool| make_trouble(relay, over, seed);
+    let (history, cuts) = history::record(operations, trouble, |goes_on| work(start, goes_on));
+    eprintln!("seed {seed}: {cuts} cuts in {:?}", start.elapsed());
+    history
 }
 
-/// Clients of `address` send requests with a pause after each, until `trouble` ends.
-pub fn record_during(
-    address: SocketAddr,
-    seed: u64,
-    start: Instant,
-    pause: Duration,
-    trouble: impl FnOnce(),
-) -> Vec<Operation> {
-    history::record_during(trouble, |goes_on| {
-        work(address, seed, start, goes_on, || thread::sleep(pause))
-    })
-}
-
-/// Clients of `address` send one request after another while it `goes_on`, and rest after each.
-fn work(
-    address: SocketAddr,
-    seed: u64,
-    start: Instant,
-    goes_on: impl Fn() -> bool + Sync,
-    rest: impl Fn() + Sync,
-) -> Vec<Operation> {
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| Client::new(number, address, seed, start))
-            .map(|client| scope.spawn(|| client.run(&goes_on, &rest)))
-            .collect();
-        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
-    })
+/// Clients of `address` send one request after another while it `goes_on`.
+pub fn work(address: SocketAddr, seed: u64, start: Instant, goes_on: GoesOn<'_>) -> Vec<Operation> {
+    history::of_clients(CLIENTS, |number| Client::new(number, address, seed, start).run(goes_on))
 }
 
 /// Waits until the origin answers a new client of the cache at `address`.
@@ -139,7 +95,7 @@ impl Client {
         Self { number, address, random, connection: None, recorder: Recorder::new(number, start) }
     }
 
-    fn run(mut self, goes_on: impl Fn() -> bool, rest: impl Fn()) -> Vec<Operation> {
+    fn run(mut self, goes_on: GoesOn<'_>) -> Vec<Operation> {
         let mut value = self.number as u64 * 1_000_000_000;
         while goes_on() {
             value += 1;
@@ -152,7 +108,6 @@ impl Client {
             let key = self.random.random_range(0..keys);
             let form = self.random.random_range(0..3);
             self.operate(key, what, form);
-            rest();
         }
         self.recorder.finish()
     }

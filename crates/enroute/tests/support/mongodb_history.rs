@@ -11,39 +11,15 @@ use mongodb::sync::Client;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::history::{self, Operation, Outcome, Recorder, What};
+use super::history::{self, GoesOn, Operation, Outcome, Recorder, What};
 use super::process::PATIENCE;
 
 const CLIENTS: usize = 8;
 pub const KEYS: usize = 20;
 
-/// Clients of `address` send requests while `goes_on` is true, with a pause after each.
-pub fn record(
-    address: SocketAddr,
-    seed: u64,
-    start: Instant,
-    goes_on: impl Fn() -> bool + Sync,
-    rest: impl Fn() + Sync,
-) -> Vec<Operation> {
-    let (goes_on, rest) = (&goes_on, &rest);
-    thread::scope(|scope| {
-        let work = |number| move || work(number, address, seed, start, goes_on, rest);
-        let clients: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(work(number))).collect();
-        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
-    })
-}
-
-/// Clients of `address` send requests with a pause after each, until `trouble` ends.
-pub fn record_during(
-    address: SocketAddr,
-    seed: u64,
-    start: Instant,
-    pause: Duration,
-    trouble: impl FnOnce(),
-) -> Vec<Operation> {
-    history::record_during(trouble, |goes_on| {
-        record(address, seed, start, goes_on, || thread::sleep(pause))
-    })
+/// Clients of `address` send one request after another while it `goes_on`.
+pub fn work(address: SocketAddr, seed: u64, start: Instant, goes_on: GoesOn<'_>) -> Vec<Operation> {
+    history::of_clients(CLIENTS, |number| client(number, address, seed, start, goes_on))
 }
 
 /// Waits until the origin answers a new client of the cache at `address`.
@@ -55,13 +31,12 @@ pub fn until_answered(address: SocketAddr) {
     }
 }
 
-fn work(
+fn client(
     number: usize,
     address: SocketAddr,
     seed: u64,
     start: Instant,
-    goes_on: &impl Fn() -> bool,
-    rest: &impl Fn(),
+    goes_on: GoesOn<'_>,
 ) -> Vec<Operation> {
     let mut random = Pcg64Mcg::seed_from_u64(seed ^ (number as u64) << 32);
     let mut recorder = Recorder::new(number, start);
@@ -86,7 +61,6 @@ fn work(
             _ => recorder
                 .record(key, || Some((What::Delete, outcome(&users.delete_one(filter).run())))),
         };
-        rest();
     }
     recorder.finish()
 }

@@ -2,7 +2,7 @@
 //! is killed.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 use super::clients::{Client, Mix};
 use super::database::Database;
-use super::history::{self, Operation};
+use super::history::{self, GoesOn, Operation};
 use super::origins::Redis;
 
 const CLIENTS: usize = 16;
@@ -77,52 +77,18 @@ pub fn record(
     seed: u64,
 ) -> Vec<Operation> {
     let start = Instant::now();
-    let left = AtomicUsize::new(operations);
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let trouble = scope.spawn(|| make_trouble(origin, relay, &over, seed));
-        let history = work(address, seed, start, || take_one(&left), || ());
-        over.store(true, Ordering::Relaxed);
-        let (cuts, restarts) = trouble.join().unwrap();
-        eprintln!("seed {seed}: {cuts} cuts, {restarts} restarts in {:?}", start.elapsed());
-        history
-    })
+    let trouble = |over: &AtomicBool| make_trouble(origin, relay, over, seed);
+    let (history, (cuts, restarts)) =
+        history::record(operations, trouble, |goes_on| work(address, seed, start, goes_on));
+    eprintln!("seed {seed}: {cuts} cuts, {restarts} restarts in {:?}", start.elapsed());
+    history
 }
 
-/// Clients of `address` send requests with a pause after each, until `trouble` ends.
-pub fn record_during(
-    address: SocketAddr,
-    seed: u64,
-    start: Instant,
-    pause: Duration,
-    trouble: impl FnOnce(),
-) -> Vec<Operation> {
-    history::record_during(trouble, |goes_on| {
-        work(address, seed, start, goes_on, || thread::sleep(pause))
+/// Clients of `address` send one request after another while it `goes_on`.
+pub fn work(address: SocketAddr, seed: u64, start: Instant, goes_on: GoesOn<'_>) -> Vec<Operation> {
+    history::of_clients(CLIENTS, |number| {
+        Client::new(number, address, &MIX, seed, start).run(goes_on, || ())
     })
-}
-
-/// Clients of `address` send one request after another while it `goes_on`, and rest after each.
-fn work(
-    address: SocketAddr,
-    seed: u64,
-    start: Instant,
-    goes_on: impl Fn() -> bool + Sync,
-    rest: impl Fn() + Sync,
-) -> Vec<Operation> {
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| Client::new(number, address, &MIX, seed, start))
-            .map(|client| scope.spawn(|| client.run(&goes_on, &rest)))
-            .collect();
-        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
-    })
-}
-
-/// Whether another operation is to be executed.
-fn take_one(left: &AtomicUsize) -> bool {
-    let take = |left: usize| left.checked_sub(1);
-    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
 /// Breaks the path and the origin occasionally; returns how often.

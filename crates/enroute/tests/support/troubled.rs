@@ -16,7 +16,7 @@ use testbed::link::{Relay, RelayConfig, RelayHandle};
 use super::cgroup::Cgroup;
 use super::enroute::{Cache, program};
 use super::faults::{self, two_at_once};
-use super::history::{self, KILLS, Operation, Recorder, Verdict};
+use super::history::{self, GoesOn, KILLS, Operation, Recorder, Verdict};
 use super::origins::{Memcached, Mongo, Redis};
 use super::process::Process;
 use super::{memcached_history, mongodb_history, seeds};
@@ -126,24 +126,29 @@ impl<O: Origin> Troubled<O> {
         Self { origin: Mutex::new(origin), relay, cache, group, seed }
     }
 
-    /// Runs every pair of `faults` while `record` runs clients of an address, with the start of the
-    /// history, until the faults are over. Returns the verdict on the history.
+    /// Runs every pair of `faults` while `work` runs clients of an address, with the seed and the
+    /// start of the history. Each client pauses for `pause` after each operation, so that the
+    /// history can be checked. Returns the verdict on it.
     pub fn history(
         &self,
         faults: &[Fault],
         hits_min: f64,
-        record: impl FnOnce(SocketAddr, Instant, &mut dyn FnMut()) -> Vec<Operation>,
+        pause: Duration,
+        work: impl FnOnce(SocketAddr, u64, Instant, GoesOn<'_>) -> Vec<Operation> + Send,
     ) -> Option<Verdict> {
         let (start, mut random) = (Instant::now(), Pcg64Mcg::seed_from_u64(self.seed));
         let kills = Mutex::new(Recorder::new(KILLS, start));
-        let mut history = record(self.cache.address(), start, &mut || {
+        let trouble = || {
             let enough = || self.cache.hits() >= hits_min;
             for round in faults::rounds_until(faults::rounds(faults.len()), enough) {
                 two_at_once(faults, round, &mut random, |fault, lasts| {
                     self.suffer(fault, lasts, &kills);
                 });
             }
-        });
+        };
+        let (address, seed) = (self.cache.address(), self.seed);
+        let mut history =
+            history::record_during(pause, trouble, |goes_on| work(address, seed, start, goes_on));
         history.extend(kills.into_inner().expect("not poisoned").finish());
         let statistics = self.cache.statistics();
         let verdict = history::check(&history)?;
