@@ -167,7 +167,11 @@ fn resp_settings() -> resp::Settings {
 }
 
 fn memcache_settings() -> memcache::Settings {
-    let limits = wire::memcache::Limits { line_bytes_max: 300, value_bytes_max: 4_000 };
+    let limits = wire::memcache::Limits {
+        line_bytes_max: 300,
+        keys_line_bytes_max: 500,
+        value_bytes_max: 4_000,
+    };
     memcache::Settings { limits, ..memcache::Settings::default() }
 }
 

@@ -4,9 +4,10 @@
 /// caller must buffer until a message is complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// One line of a request or a reply, in bytes. memcached accepts 2,048 for most commands and
-    /// more for `get` and `gets`.
+    /// One line of a request or a reply, in bytes. memcached accepts 2,048 for most commands.
     pub line_bytes_max: usize,
+    /// The line of `get` or `gets`, which may name thousands of keys.
+    pub keys_line_bytes_max: usize,
     /// One value, in bytes: memcached's largest `-I`.
     pub value_bytes_max: usize,
 }
@@ -22,6 +23,6 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { line_bytes_max: 64 << 10, value_bytes_max: 1 << 30 }
+        Self { line_bytes_max: 64 << 10, keys_line_bytes_max: 1 << 20, value_bytes_max: 1 << 30 }
     }
 }

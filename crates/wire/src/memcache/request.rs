@@ -87,14 +87,10 @@ type Line<'a> = (Request<'a>, usize, Option<usize>);
 #[inline]
 fn line<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Line<'a>>> {
     let Some(end) = memchr::memchr(b'\n', bytes) else {
-        return match bytes.len() > limits.line_bytes_max {
-            true => Err(long_line(limits, bytes.len())),
-            false => Ok(None),
-        };
+        check_length(bytes, bytes.len(), limits)?;
+        return Ok(None);
     };
-    if end > limits.line_bytes_max {
-        return Err(long_line(limits, end));
-    }
+    check_length(bytes, end, limits)?;
     let (bytes, _) = bytes.split_at(end + 1);
     let line = bytes.get(..end).unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -107,6 +103,20 @@ fn line<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Line<'a>>> {
     let request = Request { bytes, line, verb, value: &[] };
     let value_bytes = if verb.has_value() { request.value_bytes(limits)? } else { None };
     Ok(Some((request, bytes.len(), value_bytes)))
+}
+
+/// Checks how long the line may be that begins with `bytes` and has at least this length.
+#[inline]
+fn check_length(bytes: &[u8], length: usize, limits: &Limits) -> Result<()> {
+    if length <= limits.line_bytes_max {
+        return Ok(());
+    }
+    let line = bytes.trim_prefix_blanks();
+    let limit = match line.starts_with(b"get ") || line.starts_with(b"gets ") {
+        true => limits.keys_line_bytes_max,
+        false => limits.line_bytes_max,
+    };
+    if length > limit { Err(long_line(limit, length)) } else { Ok(()) }
 }
 
 trait Blanks {
@@ -266,8 +276,8 @@ const LINE_BYTES: &str = "line bytes";
 const VALUE_END: &str = "CR LF after the value";
 
 #[cold]
-fn long_line(limits: &Limits, got: usize) -> Error {
-    let (limit, got) = (limits.line_bytes_max as u64, got as u64);
+fn long_line(limit: usize, got: usize) -> Error {
+    let (limit, got) = (limit as u64, got as u64);
     Error::TooLarge { protocol: PROTOCOL, offset: 0, what: LINE_BYTES, limit, got }
 }
 

@@ -207,3 +207,17 @@ fn replies_are_read() {
         assert_eq!(Meta::parse(wrong.as_bytes()), None, "{wrong:?}");
     }
 }
+
+#[test]
+fn only_a_line_of_keys_may_be_long() {
+    let limits = Limits { line_bytes_max: 20, keys_line_bytes_max: 40, ..Limits::default() };
+    let line =
+        |verb: &str, length: usize| format!("{verb} {}", "a".repeat(length - verb.len() - 1));
+    for (verb, limit) in [("get", 40), (" gets", 40), ("mg", 20), ("getx", 20)] {
+        let longest = format!("{}\n", line(verb, limit));
+        assert!(decode(longest.as_bytes(), &limits).is_ok(), "{longest}");
+        for more in [line(verb, limit + 1), format!("{}\n", line(verb, limit + 1))] {
+            assert!(decode(more.as_bytes(), &limits).is_err(), "{more}");
+        }
+    }
+}

@@ -10,7 +10,7 @@ const SHAPES: [Shape; 5] = [Shape::Line, Shape::Values, Shape::Meta, Shape::Keys
 /// Panics if an invariant of the codec is violated.
 pub(crate) fn exercise(input: &[u8]) {
     let Some((&chunk_bytes, bytes)) = input.split_first() else { return };
-    let limits = Limits { line_bytes_max: 300, value_bytes_max: 2_000 };
+    let limits = Limits { line_bytes_max: 300, keys_line_bytes_max: 500, value_bytes_max: 2_000 };
     let chunk_bytes = usize::from(chunk_bytes).max(1);
     let whole = requests(bytes, bytes.len().max(1), &limits);
     assert_eq!(whole, requests(bytes, chunk_bytes, &limits));
