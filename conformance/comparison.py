@@ -23,10 +23,16 @@ class Difference(NamedTuple):
 def differences(direct, through, allowed):
     """The tests whose results differ, sorted by name."""
     return [
-        Difference(name, one, other, allowed.get(name))
+        Difference(name, one, other, reason(name, allowed))
         for name in sorted(direct.keys() | through.keys())
         if (one := direct.get(name, ABSENT)) != (other := through.get(name, ABSENT))
     ]
+
+
+def reason(name, allowed):
+    """The reason of this name, or of a beginning of it that ends with `*`."""
+    starts = (why for start, why in allowed.items() if start.endswith("*") and name.startswith(start[:-1]))
+    return allowed.get(name) or next(starts, None)
 
 
 def allowed_differences(text):

@@ -3,6 +3,7 @@
 Arguments: those of memcached. The cache listens at the port that they state.
 """
 
+import ctypes
 import os
 import signal
 import socket
@@ -16,9 +17,11 @@ WITHOUT_LISTENER = ("-h", "-V", "-i", "-d", "-s", "-S", "-B")
 CONNECTED_S = 20
 # The tests give it to every server. Debian's memcached has no sandbox, and refuses the option.
 UNKNOWN = "relaxed_privileges"
+PR_SET_PDEATHSIG = 1
 
 
 def main():
+    end_with_parent()
     arguments = sys.argv[1:]
     if UNKNOWN in arguments:
         place = arguments.index(UNKNOWN)
@@ -35,7 +38,7 @@ def main():
     place = arguments.index("-p") + 1
     asked, behind = arguments[place], str(free_port())
     arguments[place] = behind
-    server = subprocess.Popen([SERVER, *arguments])
+    server = subprocess.Popen([SERVER, *arguments], preexec_fn=end_with_parent)
     children = [server]
 
     def pass_on(number, _):
@@ -46,12 +49,18 @@ def main():
         signal.signal(number, pass_on)
     if is_connected(server, int(behind)):
         urls = "--listen", f"memcached://127.0.0.1:{asked}", "--origin", f"memcached://127.0.0.1:{behind}"
-        children.append(subprocess.Popen([cache, "cache", *urls], stderr=subprocess.DEVNULL))
+        command = [cache, "cache", *urls]
+        children.append(subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=end_with_parent))
     status = server.wait()
     for child in children[1:]:
         child.terminate()
         child.wait()
     sys.exit(status if status >= 0 else 128 - status)
+
+
+def end_with_parent():
+    """Ends this process with its parent: a test that is killed stops no server."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def free_port():

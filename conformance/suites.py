@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import tempfile
 import time
 from pathlib import Path
 from typing import Callable, NamedTuple
@@ -174,18 +175,21 @@ def dynamodb_local():
     """DynamoDB Local with its tables in memory; yields its address."""
     port = processes.free_port()
     options = "-inMemory", "-sharedDb", "-disableTelemetry", "-port", port
-    command = [
-        "java",
-        "-XX:+UseSerialGC",
-        f"-Djava.library.path={DYNAMODB_LOCAL}",
-        "-cp",
-        f"{DYNAMODB_LOCAL}/*",
-        "com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
-        *options,
-    ]
-    with processes.running(*command) as server:
-        until_connected(server, port)
-        yield f"127.0.0.1:{port}"
+    with tempfile.TemporaryDirectory(prefix="enroute-dynamodb-") as scratch:
+        command = [
+            "java",
+            "-XX:+UseSerialGC",
+            # It unpacks a library there, and leaves it.
+            f"-Djava.io.tmpdir={scratch}",
+            f"-Djava.library.path={DYNAMODB_LOCAL}",
+            "-cp",
+            f"{DYNAMODB_LOCAL}/*",
+            "com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
+            *options,
+        ]
+        with processes.running(*command) as server:
+            until_connected(server, port)
+            yield f"127.0.0.1:{port}"
 
 
 def until_connected(server, port):

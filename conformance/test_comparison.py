@@ -21,6 +21,11 @@ class Comparison(unittest.TestCase):
             ],
         )
 
+    def test_a_star_allows_all_names_that_begin_so(self):
+        allowed = {"a.t: *": "slow", "a.t: 2": "other"}
+        reasons = [comparison.reason(name, allowed) for name in ("a.t: 1", "a.t: 2", "b.t: 1", "a.t:")]
+        self.assertEqual(reasons, ["slow", "other", None, None])
+
     def test_an_allowed_difference_needs_a_reason(self):
         text = "# comment\n\nname with spaces\ta reason\n"
         self.assertEqual(comparison.allowed_differences(text), {"name with spaces": "a reason"})
