@@ -244,7 +244,7 @@ fn redis_identity(info: &[u8]) -> Identity {
 }
 
 /// Reads the statistics of a memcached and the fence after them. Returns their length once both are
-/// complete.
+/// complete. A memcached that requires a login answers only the last request of a packet.
 fn read_statistics(bytes: &[u8], told: &mut Vec<u8>) -> wire::Result<Option<usize>> {
     let limits = memcache::Limits::default();
     let end = |from: usize, shape| {
@@ -253,6 +253,9 @@ fn read_statistics(bytes: &[u8], told: &mut Vec<u8>) -> wire::Result<Option<usiz
         wire::Result::Ok(complete.then_some(from + consumed))
     };
     let Some(statistics) = end(0, Shape::Fenced)? else { return Ok(None) };
+    if bytes.starts_with(memcache::reply::NO_LOGIN) {
+        return Ok(Some(statistics));
+    }
     let Some(fence) = end(statistics, Shape::Line)? else { return Ok(None) };
     told.extend_from_slice(bytes.get(..statistics).unwrap_or_default());
     Ok(Some(fence))
@@ -392,8 +395,7 @@ mod tests {
             assert_eq!(answer(&mut watch, stats.as_bytes()), verdict, "{process} {uptime}");
             watch.lost();
         }
-        let refused = b"CLIENT_ERROR unauthenticated\r\n".repeat(2);
-        assert_eq!(answer(&mut watch, &refused), Verdict::Changed);
+        assert_eq!(answer(&mut watch, b"CLIENT_ERROR unauthenticated\r\n"), Verdict::Changed);
     }
 
     #[test]

@@ -103,3 +103,49 @@ fn ask(connection: &mut Raw, request: &str) -> String {
         }
     }
 }
+
+/// Requests of one client each, `|` for a line end.
+const LOGINS: [&[&str]; 4] = [
+    &["get a", "mg a v", "get a", "set k 0 0 13|user password", "set a 0 0 1|x", "get a", "get a"],
+    &[
+        "set a 0 0 1|x",
+        "get a",
+        "set k 0 0 10|user wrong",
+        "get a",
+        "set k 0 0 13|user password",
+        "get a",
+    ],
+    &["set k 0 0 13|user password", "get a", "mg a v", "delete a", "get a", "get a"],
+    &["get a"],
+];
+
+/// Before the login memcached answers only the last of several requests that come together.
+#[test]
+fn a_memcached_that_requires_a_login_answers_the_same_through_the_cache() {
+    let start = Memcached::start_with_login;
+    let (Some(direct), Some(behind)) = (start(), start()) else { return };
+    let cache = Cache::start("memcached", behind.address(), "[storage]\nttl = \"60s\"\n");
+    for requests in LOGINS {
+        let connections = [direct.address(), cache.address()].map(Raw::connect);
+        let [mut direct, mut cached] = connections;
+        for request in requests {
+            let [expected, told] = [&mut direct, &mut cached].map(|connection| {
+                connection.say(format!("{}\r\n", request.replace('|', "\r\n")));
+                reply(connection)
+            });
+            assert_eq!(told, expected, "{request} in {requests:?}");
+        }
+    }
+    let statistics = cache.statistics();
+    assert!(statistics["hits"] >= 2.0, "{statistics:?}");
+}
+
+/// The lines of a reply to a read or to a write.
+fn reply(connection: &mut Raw) -> Vec<String> {
+    let mut lines = vec![connection.hear_line()];
+    while lines.last().is_some_and(|line| line.starts_with("VA")) {
+        let of_get = lines.last().is_some_and(|line| line.starts_with("VALUE "));
+        lines.extend((0..if of_get { 2 } else { 1 }).map(|_| connection.hear_line()));
+    }
+    lines
+}

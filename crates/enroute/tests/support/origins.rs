@@ -3,10 +3,10 @@
 //! If a server is not installed its `start` returns `None` and prints the reason, and the test
 //! returns early; with `CI=true` that is a failure instead. `make deps` installs them all.
 
-use std::env;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::{env, fs};
 
 use super::directory::{TemporaryDirectory, installed, on_path};
 use super::process::{Process, free_address};
@@ -119,19 +119,35 @@ impl Redis {
     }
 }
 
+/// Name of the file of users.
+const USERS: &str = "users";
+
 /// memcached 1.6, empty.
 pub struct Memcached {
     program: PathBuf,
+    /// The file of users and passwords, where it requires a login.
+    users: Option<TemporaryDirectory>,
     process: Option<Process>,
     address: SocketAddr,
 }
 
 impl Memcached {
     pub fn start() -> Option<Self> {
+        Self::start_with(None)
+    }
+
+    /// One that requires a login, as user `user` with password `password`.
+    pub fn start_with_login() -> Option<Self> {
+        let users = TemporaryDirectory::create();
+        fs::write(users.path().join(USERS), "user:password\n").expect("a writable directory");
+        Self::start_with(Some(users))
+    }
+
+    fn start_with(users: Option<TemporaryDirectory>) -> Option<Self> {
         let Some(program) = on_path("memcached") else {
             return absent("memcached is not on PATH");
         };
-        let mut memcached = Self { program, process: None, address: free_address() };
+        let mut memcached = Self { program, users, process: None, address: free_address() };
         memcached.bring_up();
         Some(memcached)
     }
@@ -139,8 +155,12 @@ impl Memcached {
     /// Starts it at the same address, empty.
     pub fn bring_up(&mut self) {
         let port = self.address.port().to_string();
-        let arguments = ["-u", "nobody", "-l", "127.0.0.1", "-U", "0", "-m", "64", "-p", &port];
-        let mut process = Process::start(Command::new(&self.program).args(arguments));
+        let mut command = Command::new(&self.program);
+        command.args(["-u", "nobody", "-l", "127.0.0.1", "-U", "0", "-m", "64", "-p", &port]);
+        if let Some(users) = &self.users {
+            command.arg("-Y").arg(users.path().join(USERS));
+        }
+        let mut process = Process::start(&mut command);
         process.accepting(self.address);
         self.process = Some(process);
     }
@@ -162,8 +182,12 @@ impl Memcached {
 
 /// DynamoDB Local 2.5, in memory; one set of tables for all access keys.
 pub struct DynamoDb {
-    _process: Process,
+    command: Command,
+    /// `None` while it is down.
+    process: Option<Process>,
     address: SocketAddr,
+    /// It unpacks a library there, and leaves it when it is killed.
+    _scratch: TemporaryDirectory,
 }
 
 impl DynamoDb {
@@ -176,15 +200,35 @@ impl DynamoDb {
             return absent("java is not on PATH");
         };
         let address = free_address();
+        let scratch = TemporaryDirectory::create();
         let mut command = Command::new(java);
         command.args(["-XX:+UseSerialGC", "-XX:CICompilerCount=2", "-Xmx256m"]);
+        command.arg(format!("-Djava.io.tmpdir={}", scratch.path().display()));
         command.arg(format!("-Djava.library.path={}", home.display()));
         command.args(["-cp", &format!("{}/*", home.display())]);
         command.arg("com.amazonaws.services.dynamodbv2.local.main.ServerRunner");
         command.args(["-inMemory", "-sharedDb", "-disableTelemetry", "-port"]);
-        let mut process = Process::start(command.arg(address.port().to_string()));
-        process.accepting(address);
-        Some(Self { _process: process, address })
+        command.arg(address.port().to_string());
+        let mut dynamodb = Self { command, process: None, address, _scratch: scratch };
+        dynamodb.bring_up();
+        Some(dynamodb)
+    }
+
+    /// Starts it at the same address, without tables.
+    pub fn bring_up(&mut self) {
+        let mut process = Process::start(&mut self.command);
+        process.accepting(self.address);
+        self.process = Some(process);
+    }
+
+    /// Kills it. Its tables are lost.
+    pub fn bring_down(&mut self) {
+        self.process = None;
+    }
+
+    /// The process, for signals such as STOP and CONT; `None` while it is down.
+    pub fn running(&self) -> Option<&Process> {
+        self.process.as_ref()
     }
 
     pub fn address(&self) -> SocketAddr {

@@ -14,12 +14,13 @@ use rand_pcg::Pcg64Mcg;
 use testbed::link::{Relay, RelayConfig, RelayHandle};
 
 use super::cgroup::Cgroup;
+use super::directory::TemporaryDirectory;
 use super::enroute::{Cache, program};
 use super::faults::{self, two_at_once};
 use super::history::{self, GoesOn, KILLS, Operation, Recorder, Verdict};
-use super::origins::{Memcached, Mongo, Redis};
+use super::origins::{DynamoDb, Memcached, Mongo, Redis};
 use super::process::Process;
-use super::{memcached_history, mongodb_history, seeds};
+use super::{dynamodb_history, memcached_history, mongodb_history, seeds};
 
 /// Longer than two faults together keep a write in flight after its connection was lost.
 const OPTIONS: &str = "workers = 2\n[storage]\nquarantine = \"5s\"\n";
@@ -43,9 +44,15 @@ pub const WITHOUT_FEED: [Fault; 5] =
 /// An origin that is killed.
 pub trait Origin: Send {
     const SCHEME: &'static str;
-    const LISTENER: &'static str = "";
     /// Number of keys that it loses when it is killed.
     const LOST: usize = 0;
+    /// Time without faults after each pair, for one that takes long to start.
+    const CALM: Duration = Duration::ZERO;
+
+    /// Options of the listener; the files that they name are in the directory.
+    fn listener(_: &TemporaryDirectory) -> String {
+        String::new()
+    }
 
     fn address(&self) -> SocketAddr;
     fn running(&self) -> Option<&Process>;
@@ -58,9 +65,9 @@ pub trait Origin: Send {
 }
 
 macro_rules! origins {
-    ($($server:ty { $($constants:tt)* } $answered:expr;)+) => {$(
+    ($($server:ty { $($items:tt)* } $answered:expr;)+) => {$(
         impl Origin for $server {
-            $($constants)*
+            $($items)*
 
             fn address(&self) -> SocketAddr {
                 self.address()
@@ -88,7 +95,9 @@ macro_rules! origins {
 origins! {
     Redis {
         const SCHEME: &'static str = "redis";
-        const LISTENER: &'static str = "feed = {}";
+        fn listener(_: &TemporaryDirectory) -> String {
+            "feed = {}".to_owned()
+        }
     } |_| ();
     Memcached {
         const SCHEME: &'static str = "memcached";
@@ -98,6 +107,14 @@ origins! {
         const SCHEME: &'static str = "mongodb";
         const LOST: usize = mongodb_history::KEYS;
     } mongodb_history::until_answered;
+    DynamoDb {
+        const SCHEME: &'static str = "dynamodb";
+        const LOST: usize = dynamodb_history::KEYS;
+        const CALM: Duration = Duration::from_secs(2);
+        fn listener(directory: &TemporaryDirectory) -> String {
+            dynamodb_history::access_key(directory)
+        }
+    } dynamodb_history::create_table;
 }
 
 /// A cache with its environment.
@@ -107,6 +124,7 @@ pub struct Troubled<O> {
     cache: Cache,
     group: Option<Cgroup>,
     seed: u64,
+    _directory: TemporaryDirectory,
 }
 
 impl<O: Origin> Troubled<O> {
@@ -117,13 +135,15 @@ impl<O: Origin> Troubled<O> {
         config.handshake = false;
         config.seed = seed;
         let relay = Relay::start(config).expect("a relay");
-        let listener = (O::SCHEME, relay.local_addr(), O::LISTENER);
+        let directory = TemporaryDirectory::create();
+        let options = O::listener(&directory);
+        let listener = (O::SCHEME, relay.local_addr(), &*options);
         let cache = Cache::run(program, &[listener], OPTIONS);
         let group = Cgroup::make("cache");
         if let Some(group) = &group {
             group.take(cache.process().id());
         }
-        Self { origin: Mutex::new(origin), relay, cache, group, seed }
+        Self { origin: Mutex::new(origin), relay, cache, group, seed, _directory: directory }
     }
 
     /// Runs every pair of `faults` while `work` runs clients of an address, with the seed and the
@@ -144,6 +164,7 @@ impl<O: Origin> Troubled<O> {
                 two_at_once(faults, round, &mut random, |fault, lasts| {
                     self.suffer(fault, lasts, &kills);
                 });
+                thread::sleep(O::CALM);
             }
         };
         let (address, seed) = (self.cache.address(), self.seed);

@@ -12,7 +12,8 @@ use crate::{Error, Result};
 /// A request whose reply is the end of the reply before it.
 pub const FENCE: &[u8] = b"version\r\n";
 const FENCED: &[u8] = b"VERSION ";
-/// Reply to every request, also to a fence, before the client has logged in.
+/// Reply to the last request of a packet, also to a fence, before the client has logged in. The
+/// others have none.
 pub const NO_LOGIN: &[u8] = b"CLIENT_ERROR unauthenticated";
 
 /// How a reply ends.

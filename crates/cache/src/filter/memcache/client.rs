@@ -1,6 +1,6 @@
 //! Client Filter: the flow of each memcached command.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
 use wire::memcache::{KEY_BYTES_MAX, Request as Message, Verb, base64};
 
@@ -76,10 +76,15 @@ impl Memcache {
     }
 
     /// Holds back a request that only a logged-in connection may send. `set` logs a connection in.
+    /// So is a read, unless the origin requires no login: of several requests in one packet, from a
+    /// client that is not logged in, memcached answers only the last.
     #[cold]
     fn held<'m>(&mut self, message: &Message<'_>, standing: &Standing) -> Option<Request<'m, Tag>> {
         let reply = match message.verb() {
-            Verb::Get | Verb::Gets | Verb::MetaGet | Verb::MetaDebug | Verb::Line | Verb::Quit => {
+            Verb::Line | Verb::Quit => return None,
+            Verb::Get | Verb::Gets | Verb::MetaGet | Verb::MetaDebug
+                if self.settings.open.load(Relaxed) =>
+            {
                 return None;
             }
             Verb::Watch => Reply::Stream,

@@ -2,7 +2,11 @@
 //!
 //! Decision: `docs/decisions/0146-memcached-replies-and-expiry.md`.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use wire::{
     Error, Result,
@@ -161,6 +165,17 @@ impl Filter for Memcache {
     fn cut(&mut self, bytes: &[u8], tag: Option<&Tag>) -> Result<Cut> {
         let shape = tag.map_or(Shape::Line, Tag::shape);
         let progress = self.scanner.advance(bytes, shape, &self.settings.limits)?;
+        if matches!(tag, Some(Tag::Check | Tag::Fence)) && bytes.starts_with(b"SERVER_ERROR ") {
+            // Short of memory, memcached drops the replies before this one: the next would be taken
+            // for those of other requests.
+            let line = bytes.get(..progress.consumed).unwrap_or_default();
+            return Err(Error::Malformed {
+                protocol: "memcached",
+                offset: 0,
+                expected: "VERSION",
+                got: line.trim_ascii_end().escape_ascii().to_string(),
+            });
+        }
         Ok(Cut {
             bytes: progress.consumed,
             ends: progress.complete,
@@ -272,8 +287,12 @@ impl Filter for Memcache {
     /// A connection that is logged in has all rights.
     fn checked<'r>(&'r mut self, _: &Tag, reply: &'r [u8]) -> Finding<'r> {
         if reply.starts_with(b"VERSION ") {
+            if !self.logged_in {
+                self.settings.open.store(true, Relaxed);
+            }
             Finding::Proven(Proof::Unrestricted)
         } else if reply.starts_with(NO_LOGIN) {
+            self.settings.open.store(false, Relaxed);
             Finding::Refused
         } else {
             Finding::LoggedIn

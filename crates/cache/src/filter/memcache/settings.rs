@@ -1,6 +1,9 @@
 //! Settings shared by all memcached connections to one origin.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use wire::memcache::Limits;
 
@@ -26,6 +29,8 @@ pub struct Settings {
     pub flushes: Flushes,
     /// Rights to replace stale items, kept for clients.
     pub wins: Wins,
+    /// The origin has answered a client that was not logged in: it requires no login.
+    pub open: AtomicBool,
 }
 
 impl Settings {
@@ -41,6 +46,7 @@ impl Settings {
             clock: self.clock,
             flushes: Flushes::default(),
             wins: Wins::default(),
+            open: AtomicBool::default(),
         }
     }
 }
