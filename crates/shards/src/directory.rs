@@ -72,20 +72,24 @@ pub(crate) fn open_empty(path: &Path) -> anyhow::Result<(Directory, Lock)> {
 }
 
 /// Opens the directory of a database that no process serves, and keeps others out of it while the
-/// lock is held; returns the identity of each shard, as far as it is listed.
+/// lock is held; returns the identity of each shard, as far as it is listed. `expected` is what the
+/// directory should be, for the error.
 ///
 /// # Errors
 /// It is no database, or another process uses it.
-pub(crate) fn open_existing(path: &Path) -> anyhow::Result<(Directory, Lock, Vec<Option<u32>>)> {
+pub(crate) fn open_existing(
+    path: &Path,
+    expected: &str,
+) -> anyhow::Result<(Directory, Lock, Vec<Option<u32>>)> {
     let shown = path.display();
     if !path.is_dir() {
-        bail!("{shown} does not exist; expected the data directory of a database");
+        bail!("{shown} does not exist; expected {expected}");
     }
     let (directory, lock) = open(path)?;
     let listed = match listing(&directory)? {
         Listing::Shards(shards) => shards.into_iter().map(Some).collect(),
         Listing::Count(count) => vec![None; count],
-        Listing::Empty => bail!("{shown} is empty; expected the data directory of a database"),
+        Listing::Empty => bail!("{shown} is empty; expected {expected}"),
     };
     Ok((directory, lock, listed))
 }

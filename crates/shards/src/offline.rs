@@ -60,7 +60,8 @@ pub fn check(path: &Path) -> anyhow::Result<Findings> {
         }
         return Ok(findings);
     }
-    let (directory, _lock, listed) = directory::open_existing(path)?;
+    let (directory, _lock, listed) =
+        directory::open_existing(path, "the data directory of a database, or a backup")?;
     for (index, identity) in listed.into_iter().enumerate() {
         let name = shard_name(index);
         if directory.has(&name) {

@@ -54,7 +54,8 @@ pub fn export(
              DIRECTORY`, then export that directory"
         );
     }
-    let (directory, _lock, listed) = directory::open_existing(path)?;
+    let (directory, _lock, listed) =
+        directory::open_existing(path, "the data directory of a database")?;
     opening::check_presence(&directory, &listed, false)?;
     let new = new_name(file);
     let mut counted = Counted { file: create(file, &new)?, bytes: 0, report };

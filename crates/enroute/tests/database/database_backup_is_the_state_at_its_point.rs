@@ -169,6 +169,10 @@ fn it_is_restored_after_a_kill() {
     }
     let again = refused(&run(&["restore"], &[&backups[0], &database.data()]));
     assert!(again.contains("is not empty"), "{again}");
+    let missing = refused(&run(&["check"], &[&database.data().join("none")]));
+    assert!(
+        missing.contains("does not exist; expected the data directory of a database, or a backup")
+    );
 }
 
 #[test]
