@@ -137,7 +137,7 @@ impl Protocol for Memcached {
         reply.extend(bytes.drain(..length));
         client.due.pop_front();
         // After an error to a quiet request the number of further replies is unknown.
-        client.gave_up |= reply.starts_with(b"SERVER_ERROR");
+        client.gave_up |= is_error(reply);
         true
     }
 
@@ -148,7 +148,7 @@ impl Protocol for Memcached {
         values: &[Vec<Value>],
         reply: &[u8],
     ) -> Option<bool> {
-        if reply.starts_with(b"SERVER_ERROR") {
+        if is_error(reply) {
             return None;
         }
         let end: &[u8] = match form {
@@ -338,4 +338,9 @@ fn answer(form: usize, key: KeyNumber, value: Value) -> Vec<u8> {
         (_, None) => String::new(),
     }
     .into_bytes()
+}
+
+/// Whether the reply, or that to the `mn` after a quiet read from storage, is an error.
+fn is_error(reply: &[u8]) -> bool {
+    reply.split(|&byte| byte == b'\n').any(|line| line.starts_with(b"SERVER_ERROR "))
 }
