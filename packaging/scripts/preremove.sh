@@ -4,7 +4,7 @@ set -e
 case "$1" in
 remove | 0)
     if [ -d /run/systemd/system ]; then
-        systemctl --no-reload disable --now 'enroute-*.service' || true
+        systemctl --no-reload disable --now 'enroute-*.socket' 'enroute-*.service' || true
     fi
     ;;
 esac

@@ -18,6 +18,7 @@
 //! | [`dns`] | services that DNS names: SRV and TXT records |
 //! | [`governed`] | a stream whose reads are governed |
 //! | [`harden`] | keeps secrets in the memory of the process |
+//! | [`listening`] | listening sockets, of systemd or new |
 //! | [`lock`] | a file that one process at a time may hold |
 //! | [`memory`] | memory budget of the process; data in transit ([`memory::transit`]) |
 //! | [`open_files`] | number of files that the process may have open |
@@ -33,7 +34,7 @@
 //! | [`tool`] | tools of the system, run as programs |
 //! | [`wall_clock`] | time since the Unix epoch |
 
-// Allowed in `lock.rs` and `memory/heap.rs` only, each with its reason.
+// Allowed in `listening.rs`, `lock.rs` and `memory/heap.rs` only, each with its reason.
 #![deny(unsafe_code)]
 
 pub mod certificate;
@@ -43,6 +44,7 @@ pub mod diverted;
 pub mod dns;
 pub mod governed;
 pub mod harden;
+pub mod listening;
 pub mod lock;
 pub mod memory;
 pub mod open_files;

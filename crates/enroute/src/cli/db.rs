@@ -1,7 +1,7 @@
 //! `enroute db`: the elastic database.
 
 use std::{
-    net::{IpAddr, SocketAddr, TcpListener},
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::Arc,
 };
@@ -20,7 +20,7 @@ mod backup;
 mod orchestrator;
 mod snapshot;
 
-use platform::{private_file, tls};
+use platform::{listening, private_file, tls};
 
 use super::{
     admin::Admin,
@@ -272,12 +272,7 @@ impl Arguments {
             Some(path) => Some(private_file::read_password(path)?),
             None => self.password.clone().map(Zeroizing::new),
         };
-        let listener = TcpListener::bind(self.listen).with_context(|| {
-            format!(
-                "cannot listen on {}; check that no other process uses the address",
-                self.listen
-            )
-        })?;
+        let listener = listening::bind(self.listen)?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Setup {
             directory: self.dir.clone(),

@@ -19,7 +19,7 @@ use cache::{
     storage, topology,
 };
 use notation::{Deployment, FoundBy, Sentinels};
-use platform::{private_file, wall_clock};
+use platform::{listening, private_file, wall_clock};
 use socket2::SockRef;
 use wire::sigv4::Credentials;
 
@@ -307,12 +307,7 @@ impl ListenerDocument {
             .with_context(|| format!("cannot resolve listen = \"{}\"", self.listen))?
             .next()
             .with_context(|| format!("listen = \"{}\" resolves to no address", self.listen))?;
-        TcpListener::bind(listen).with_context(|| {
-            format!(
-                "cannot listen on {}; check that no other process uses the address",
-                self.listen
-            )
-        })
+        listening::bind(listen)
     }
 }
 

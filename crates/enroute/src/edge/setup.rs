@@ -1,11 +1,11 @@
 //! From the configuration to the settings of the edge: reads certificates and keys, opens the
 //! socket.
 
-use std::{collections::HashMap, fs, net::TcpListener, path::Path, time::Duration};
+use std::{collections::HashMap, fs, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use edge_tls::{CertificateChain, Connector, Key, LocalKey};
-use platform::{certificate::Life, private_file, tls};
+use platform::{certificate::Life, listening, private_file, tls};
 
 use super::{Content, Database, KeyServer, Limits, Origin, Setup, Site, Sites};
 use crate::{
@@ -39,12 +39,7 @@ impl EdgeDocument {
         let database =
             database.map(|place| Database::new(place.host_port.clone(), record_bytes_max));
         let content = Content::new(::content::Limits { bytes_max, record_bytes_max }, database);
-        let socket = TcpListener::bind(self.listen).with_context(|| {
-            format!(
-                "cannot listen on {}; check that no other process uses the address",
-                self.listen
-            )
-        })?;
+        let socket = listening::bind(self.listen)?;
         Ok(Setup { socket, workers, limits, content, sites })
     }
 

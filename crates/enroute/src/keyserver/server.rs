@@ -25,6 +25,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use platform::listening;
 use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -94,8 +95,7 @@ impl Server {
         let (end, ending) = watch::channel(false);
         let (connections, told) = (AtomicUsize::new(0), Told::default());
         let shared = Arc::new(Shared { service, tls, connections, told, end: ending });
-        let socket = TcpListener::bind(configuration.listen)
-            .with_context(|| format!("cannot listen on {}", configuration.listen))?;
+        let socket = listening::bind(configuration.listen)?;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         let mut threads = Vec::new();

@@ -67,9 +67,14 @@ impl Process {
     ///
     /// Panics if it cannot be started.
     pub fn start(command: &mut Command) -> Self {
+        Self::start_reading(command, Stdio::null())
+    }
+
+    /// The same with this standard input.
+    pub fn start_reading(command: &mut Command, stdin: impl Into<Stdio>) -> Self {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

@@ -2,13 +2,14 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     time::Duration,
 };
 
 use anyhow::{Context, bail};
 use clap::Args;
 use notation::parse_duration;
+use platform::listening;
 
 use crate::{
     cli::{cache, signal::EndSignal},
@@ -62,8 +63,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let listen = arguments.listen;
     let cluster = arguments.nodes.access()?;
-    let listener = TcpListener::bind(listen)
-        .with_context(|| format!("cannot listen on {listen}; set another address with --listen"))?;
+    let listener = listening::bind(listen)?;
     let end = EndSignal::flag()?;
     let seed = RandomState::new().hash_one(0u8);
     let address = listener.local_addr().context("the socket has no address")?;
