@@ -172,10 +172,10 @@ conformance-dynamodb: deps ## The same with the suite of aiodynamo
 	cargo build --locked -p enroute
 	$(PYTHON) -m conformance dynamodb
 
-release: ## Build the packages (deb, rpm) and their checksums in target/packages; needs Go
+release: ## Build packages, an archive and an image in target/packages; needs rustup, Go
 	packaging/build.sh
 
-test-release: ## Install target/packages in a new Debian root and use it; needs root and debootstrap
+test-release: ## Use what target/packages holds, in new roots and containers; needs root, debootstrap, podman
 	packaging/test.sh
 
 test-bare: ## Type the README's commands in a new Debian root; needs root, debootstrap, Go, Node.js, two hours

@@ -1,26 +1,107 @@
 #!/usr/bin/env bash
-# Builds the packages into target/packages: `make release`.
+# Builds a release into target/packages: `make release`. Needs Rust with rustup, Go, Python 3 and
+# what the build of the edge needs (cmake, a C++ compiler, clang).
+#
+# The program is static: it runs on any Linux for x86-64, also in an empty image. Zig brings musl
+# and a linker for it. Times in the artefacts are the time of the commit, and they contain no path
+# of this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-out=target/packages stage=target/packages/stage
+umask 022
+out=$PWD/target/packages stage=$PWD/target/packages/stage tools=$PWD/.deps/release
+cyclonedx_version=0.5.9
+triple=x86_64-unknown-linux-musl
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+VERSION=$(cargo pkgid --locked -p enroute)
+VERSION=${VERSION##*[#@]}
+export SOURCE_DATE_EPOCH VERSION
 
-# Removes the paths of this machine from the binary.
-RUSTFLAGS="--remap-path-prefix=$PWD=/enroute --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo" \
-    cargo build --release --locked -p enroute --features edge --target-dir target/packaged
+install_tools() {
+    rustup -q target add "$triple"
+    [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
+    "$tools/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r packaging/requirements.txt
+    if [ "$("$tools/bin/cargo-cyclonedx" cyclonedx --version 2>/dev/null)" != "cargo-cyclonedx-cyclonedx $cyclonedx_version" ]; then
+        cargo install -q --locked --debug --root "$tools" --target-dir "$tools/work" "cargo-cyclonedx@$cyclonedx_version"
+        rm -rf "$tools/work"
+    fi
+    (cd packaging && GOBIN=$tools/bin CGO_ENABLED=0 go install -trimpath tool)
+    PATH=$tools/bin:$PATH
+}
+
+build_program() {
+    local zig headers maps directory
+    zig=$("$tools/bin/python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')
+    # bindgen reads BoringSSL's headers with libclang, which does not know the options of Zig's
+    # newer clang.
+    headers="-isystem $(clang -print-resource-dir)/include"
+    for directory in x86_64-linux-musl generic-musl any-linux-any; do
+        headers+=" -isystem $zig/lib/libc/include/$directory"
+    done
+    maps="-ffile-prefix-map=$PWD=/enroute -ffile-prefix-map=$cargo_home=/cargo -g0"
+    env "BINDGEN_EXTRA_CLANG_ARGS_$triple=$headers" TARGET_CFLAGS="$maps" TARGET_CXXFLAGS="$maps" \
+        RUSTFLAGS="--remap-path-prefix=$PWD=/enroute --remap-path-prefix=$cargo_home=/cargo" \
+        CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols \
+        cargo-zigbuild rustc --release --locked -p enroute --bin enroute --features edge \
+        --target "$triple" --target-dir target/packaged -- -C link-arg=-pie
+    cp "target/packaged/$triple/release/enroute" "$stage/enroute"
+}
+
+# Tar files whose bytes depend only on the names and the contents of the files.
+pack() { # directory, name in it
+    tar -C "$1" --sort=name --format=ustar --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
+        --mtime="@$SOURCE_DATE_EPOCH" -cf - "$2"
+}
+
+pack_archive() {
+    local name=enroute-$VERSION-x86_64-linux
+    mkdir -p "$stage/$name/completions"
+    cp -r "$stage/enroute" "$stage/man" LICENSE "$stage/$name"
+    cp "$stage"/{bash,fish,zsh}/* "$stage/$name/completions"
+    pack "$stage" "$name" | gzip -n9 >"$out/$name.tar.gz"
+}
+
+list_dependencies() {
+    cargo cyclonedx -q --manifest-path crates/enroute/Cargo.toml --features edge --no-build-deps \
+        --target "$triple" --format json --spec-version 1.5 --override-filename release-sbom
+    python3 packaging/sbom.py crates/enroute/release-sbom.json "$triple" \
+        >"$out/enroute-$VERSION-x86_64-linux.cdx.json"
+    # The tool writes one for each crate.
+    rm crates/*/release-sbom.json
+}
+
+# An image of the program alone, and a directory for data that belongs to its user.
+pack_image() {
+    local layout=$stage/image root=$stage/root created image
+    created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+    mkdir -p "$root/data"
+    cp "$stage/enroute" "$root/enroute"
+    find "$root" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
+    umoci init --layout "$layout"
+    umoci new --image "$layout:enroute:$VERSION"
+    image=(--image "$layout:enroute:$VERSION" --history.created "$created")
+    umoci insert "${image[@]}" --uid-map "0:$(id -u):1" --gid-map "0:$(id -g):1" "$root/enroute" /usr/bin/enroute
+    umoci insert "${image[@]}" --uid-map "65532:$(id -u):1" --gid-map "65532:$(id -g):1" \
+        "$root/data" /var/lib/enroute
+    umoci config "${image[@]}" --created "$created" --os linux --architecture amd64 \
+        --config.user 65532:65532 --config.entrypoint /usr/bin/enroute --config.cmd --help \
+        --config.volume /var/lib/enroute --config.label org.opencontainers.image.title=enroute \
+        --config.label "org.opencontainers.image.version=$VERSION" \
+        --config.label org.opencontainers.image.licenses=Apache-2.0
+    umoci gc --layout "$layout"
+    pack "$layout" . >"$out/enroute-$VERSION-amd64.oci.tar"
+}
+
+install_tools
 rm -rf "$out" && mkdir -p "$stage"
-cp target/packaged/release/enroute "$stage/enroute"
-strip "$stage/enroute"
 cargo run -q --locked -p enroute --features edge --example manuals -- "$stage"
 gzip -n9 "$stage"/man/*.1
-mkdir -p .deps/bin
-(cd packaging && CGO_ENABLED=0 go build -trimpath -o ../.deps/bin/nfpm \
-    github.com/goreleaser/nfpm/v2/cmd/nfpm)
-
-VERSION=$("$stage/enroute" --version | cut -d ' ' -f 2)
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-export VERSION SOURCE_DATE_EPOCH
+build_program
+pack_archive
+list_dependencies
+pack_image
 for format in deb rpm; do
-    (cd packaging && ../.deps/bin/nfpm package --config nfpm.yaml --packager "$format" --target "../$out")
+    (cd packaging && nfpm package --config nfpm.yaml --packager "$format" --target "$out")
 done
 rm -rf "$stage"
-(cd "$out" && sha256sum -- *.deb *.rpm >SHA256SUMS && cat SHA256SUMS)
+(cd "$out" && sha256sum -- *.* >SHA256SUMS && cat SHA256SUMS)

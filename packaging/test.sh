@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Tests installation, services and removal of the package in a new Debian root:
-# `make test-release`. Needs root.
+# Tests what `make release` has built: `make test-release`. Needs root. Installation, services and
+# removal of the package in a new Debian root are tested here, the archives and the image by the
+# scripts beside this one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { echo "test-release: $*"; }
 
-for tool in debootstrap redis-cli curl; do
+for tool in debootstrap redis-cli curl systemd-socket-activate; do
     command -v "$tool" >/dev/null || { say "expected $tool on PATH: install its package"; exit 1; }
 done
-package=$(ls target/packages/enroute_*.deb) || { say "no package: run \`make release\` first"; exit 1; }
+package=$(ls target/packages/enroute_*_amd64.deb) || { say "no package: run \`make release\` first"; exit 1; }
 
 for unit in packaging/systemd/*.service; do
     systemd-analyze security --offline=true --threshold=20 --no-pager "$unit" >/dev/null ||
@@ -16,13 +17,21 @@ for unit in packaging/systemd/*.service; do
 done
 say "units: exposure at most 2.0"
 (cd target/packages && sha256sum --quiet --strict -c SHA256SUMS)
+[ "$(cut -d ' ' -f 3 target/packages/SHA256SUMS)" = "$(cd target/packages && ls -- *.*)" ]
+
+tools=.deps/test-release
+[ -x "$tools/bin/python" ] || python3 -m venv "$tools"
+"$tools/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r packaging/test-requirements.txt
+"$tools/bin/python" packaging/check_sbom.py target/packages/*.cdx.json
+packaging/test-archive.sh
+packaging/test-image.sh
 
 root=$(mktemp -d)
 chmod 0755 "$root"
 trap 'rm -rf --one-file-system "$root"' EXIT
 # shellcheck disable=SC2016 # apt-get replaces it
 mirror=$(apt-get indextargets --format '$(SITE)' | head -n 1)
-debootstrap --variant=minbase --include=libstdc++6 bookworm "$root" "$mirror" >"$root.log" 2>&1 ||
+debootstrap --variant=minbase bookworm "$root" "$mirror" >"$root.log" 2>&1 ||
     { tail -n 5 "$root.log"; exit 1; }
 rm -f "$root.log"
 cp "$package" "$root/enroute.deb"
@@ -40,23 +49,24 @@ ip link set lo up
 exec_of() { sed -n 's/^ExecStart=//p' "$root/lib/systemd/system/enroute-$1.service"; }
 within() { local tries; for tries in $(seq 100); do "$@" && return; sleep 0.1; done; cat "$root"/*.log; exit 1; }
 answers() { [ "$(redis-cli -p "$1" ping 2>/dev/null)" = PONG ]; }
-start() { # service
+start() { # service, command that runs it...
     . "$root/etc/default/enroute"
     local line; line=$(eval "echo \"$(exec_of "$1")\"")
-    chroot --userspec=enroute:enroute "$root" $line >"$root/$1.log" 2>&1 &
+    "${@:2}" chroot --userspec=enroute:enroute "$root" $line >"$root/$1.log" 2>&1 &
     started+=($!)
 }
 started=()
 trap 'kill "${started[@]}" 2>/dev/null || true; wait' EXIT
 mkdir -p "$root/var/lib/enroute"
 chroot "$root" chown enroute:enroute /var/lib/enroute
-start db
+# The database is handed the socket of its .socket unit; the cache makes its own.
+start db systemd-socket-activate -l "$(sed -n 's/^ListenStream=//p' "$root/lib/systemd/system/enroute-db.socket")"
 within answers 6379
 start cache
 within answers 6380
 redis-cli -p 6380 set greeting hello >/dev/null
 for _ in 1 2; do [ "$(redis-cli -p 6380 get greeting)" = hello ]; done
-curl -sf http://127.0.0.1:9130/stats | grep -q '"hits":'
+curl -sf http://127.0.0.1:9130/stats | grep '"hits":' >/dev/null
 for process in "${started[@]}"; do kill "$process"; wait "$process"; done
 started=()
 INSIDE

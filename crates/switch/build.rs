@@ -83,11 +83,15 @@ fn watch(clang: &str) {
 /// Whether there is a compiler; a program that does not compile ends the build.
 fn compile(clang: &str, program: &str, out: &Path) -> bool {
     let object = out.join(format!("{program}.bpf.o"));
+    // The object contains no path of this machine.
+    let here = env::current_dir().expect("cargo chose it");
+    let unnamed = [&here, out].map(|path| format!("-fdebug-prefix-map={}=.", path.display()));
     // v3: atomic operations that return what was there (kernel 5.12).
     let output = Command::new(clang)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-nostdinc", "-std=gnu11"])
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-function", "-Wno-sign-compare"])
-        .args(["-fdebug-prefix-map=..=.", "-I"])
+        .args(unnamed)
+        .arg("-I")
         .arg(out)
         .args(["-c", &format!("bpf/{program}.bpf.c"), "-o"])
         .arg(&object)

@@ -4,8 +4,10 @@
 /// Longer allocations are mappings of their own, which leave the process when they are freed. Left
 /// to itself the library raises this to the longest ever freed, and long requests stay in its
 /// heaps.
+#[cfg(target_env = "gnu")]
 const MAPPED_BYTES_MIN: libc::c_int = 512 << 10;
 /// Free bytes at the end of a heap that are kept.
+#[cfg(target_env = "gnu")]
 const KEPT_BYTES: libc::c_int = 1 << 20;
 
 /// Limits all threads to `heaps` shared heaps, which stay small and return their free memory; to be

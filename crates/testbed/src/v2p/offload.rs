@@ -10,7 +10,7 @@ use anyhow::Context;
 use libc::{c_char, ifreq};
 use rustix::net::{AddressFamily, SocketType};
 
-const SIOCETHTOOL: libc::c_ulong = 0x8946;
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const SET_TX_CHECKSUM: u32 = 0x17;
 
 /// `struct ethtool_value` of linux/ethtool.h.

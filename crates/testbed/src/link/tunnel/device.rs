@@ -91,16 +91,16 @@ fn configure(name: &ifreq, end: &TunnelEnd, packet_bytes_max: u16) -> io::Result
     let mask = u32::MAX.checked_shl(32 - u32::from(end.address.prefix_bits)).unwrap_or(0);
     let mut request = *name;
     request.ifr_ifru.ifru_addr = socket_address(end.address.ip);
-    ioctl(socket, libc::SIOCSIFADDR, &mut request)?;
+    ioctl(socket, libc::SIOCSIFADDR as libc::Ioctl, &mut request)?;
     request.ifr_ifru.ifru_netmask = socket_address(Ipv4Addr::from(mask));
-    ioctl(socket, libc::SIOCSIFNETMASK, &mut request)?;
+    ioctl(socket, libc::SIOCSIFNETMASK as libc::Ioctl, &mut request)?;
     request.ifr_ifru.ifru_mtu = i32::from(packet_bytes_max);
-    ioctl(socket, libc::SIOCSIFMTU, &mut request)?;
+    ioctl(socket, libc::SIOCSIFMTU as libc::Ioctl, &mut request)?;
     // The queue's length has no field of its own in this union; it is an int, like `ifru_mtu`.
     request.ifr_ifru.ifru_mtu = DEVICE_QUEUE_PACKETS;
-    ioctl(socket, libc::SIOCSIFTXQLEN, &mut request)?;
+    ioctl(socket, libc::SIOCSIFTXQLEN as libc::Ioctl, &mut request)?;
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as c_short;
-    ioctl(socket, libc::SIOCSIFFLAGS, &mut request)
+    ioctl(socket, libc::SIOCSIFFLAGS as libc::Ioctl, &mut request)
 }
 
 fn named(name: &str) -> io::Result<ifreq> {
