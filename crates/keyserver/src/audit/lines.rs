@@ -1,6 +1,6 @@
 //! Lines between the chain and the file: chained, and not yet written.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 use super::{Chain, Entry};
 use crate::Result;
@@ -15,6 +15,10 @@ pub struct Lines {
     unwritten: Vec<u8>,
     /// State of the chain after the last line in the file.
     written: Chain,
+    /// State of the chain after the last line that was taken.
+    taken: Chain,
+    /// The buffer of written lines, for the next ones.
+    spare: Vec<u8>,
     /// The last write failed. Then no line is added before one succeeds.
     failing: bool,
 }
@@ -23,7 +27,14 @@ impl Lines {
     /// Continues a file whose last line left the chain so.
     #[must_use]
     pub fn new(chain: Chain) -> Self {
-        Self { written: chain.clone(), chain, unwritten: Vec::new(), failing: false }
+        Self {
+            written: chain.clone(),
+            taken: chain.clone(),
+            chain,
+            unwritten: Vec::new(),
+            spare: Vec::new(),
+            failing: false,
+        }
     }
 
     /// State of the chain after the last line.
@@ -53,17 +64,24 @@ impl Lines {
 
     /// The lines to be written now; [`Lines::note`] takes back those that were not.
     pub fn take(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.unwritten)
+        self.taken = self.chain.clone();
+        mem::replace(&mut self.unwritten, mem::take(&mut self.spare))
     }
 
     /// Notes that of the lines `taken` the first `whole` bytes, which are whole lines, are in the
     /// file, and whether the write failed.
     pub fn note(&mut self, mut taken: Vec<u8>, whole: usize, failed: bool) {
+        self.failing = failed;
+        if whole == taken.len() {
+            self.written = self.taken.clone();
+            taken.clear();
+            self.spare = taken;
+            return;
+        }
         let left = taken.split_off(whole);
         // Nothing written: the chain in the file is what it was.
         self.written = Chain::behind(&taken).unwrap_or_else(|_| self.written.clone());
         self.unwritten.splice(..0, left).for_each(drop);
-        self.failing = failed;
     }
 
     /// Starts a new file with the unwritten lines.
