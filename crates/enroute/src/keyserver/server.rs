@@ -20,7 +20,6 @@ use hyper::{
     Method, Request, Response, StatusCode,
     body::{Bytes, Incoming},
     header::{ALLOW, CONTENT_TYPE, HeaderValue},
-    http::request::Parts,
     server::conn::{http1, http2},
     service::service_fn,
 };
@@ -237,9 +236,7 @@ async fn serve(stream: net::TcpStream, shared: &Shared, worker: Arc<Worker>) -> 
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let service = Arc::clone(&shared.service);
     let answer = service_fn(move |request| {
-        let (service, edge, worker) =
-            (Arc::clone(&service), Arc::clone(&edge), Arc::clone(&worker));
-        async move { Ok::<_, Infallible>(answer(request, &service, &edge, &worker).await) }
+        answer(request, Arc::clone(&service), Arc::clone(&edge), Arc::clone(&worker))
     });
     let mut end = shared.end.clone();
     let ending = async { _ = end.wait_for(|ended| *ended).await };
@@ -305,49 +302,48 @@ fn edge_name(stream: &TlsStream<TcpStream>) -> anyhow::Result<String> {
 }
 
 async fn answer(
-    request: Request<Incoming>,
-    service: &Service,
-    edge: &str,
-    worker: &Worker,
-) -> Response<Full<Bytes>> {
-    let (head, mut body) = request.into_parts();
-    let body = match read(&head, &mut body).await {
+    mut request: Request<Incoming>,
+    service: Arc<Service>,
+    edge: Arc<str>,
+    worker: Arc<Worker>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let body = match read(&mut request).await {
         Ok(body) => body,
         Err(refusal) => {
-            let _ = timeout(LINGER, discard(body)).await;
-            return refusal;
+            let _ = Box::pin(timeout(LINGER, discard(request.body_mut()))).await;
+            return Ok(refusal);
         }
     };
-    let mut answer = Response::new(service.answer(edge, &body, worker).await.into());
+    let mut answer = Response::new(service.answer(&edge, &body, &worker).await.into());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
+    Ok(answer)
 }
 
 /// Reads the body of a request to sign or decrypt; the error is the answer to any other request.
-async fn read(head: &Parts, body: &mut Incoming) -> Result<Bytes, Response<Full<Bytes>>> {
-    if head.uri.path() != "/" {
+async fn read(request: &mut Request<Incoming>) -> Result<Bytes, Response<Full<Bytes>>> {
+    if request.uri().path() != "/" {
         return Err(refuse(StatusCode::NOT_FOUND, "unknown path: expected POST /"));
     }
-    if head.method != Method::POST {
+    if request.method() != Method::POST {
         let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "expected method POST");
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
         return Err(answer);
     }
-    let (status, text) =
-        match timeout(PATIENCE, Limited::new(body, ski::REQUEST_BYTES_MAX).collect()).await {
-            Ok(Ok(body)) => return Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                (StatusCode::PAYLOAD_TOO_LARGE, "expected a body of at most 2 KiB")
-            }
-            Ok(Err(_)) => (StatusCode::BAD_REQUEST, "the body ended early"),
-            Err(_) => (StatusCode::REQUEST_TIMEOUT, "the body was not received in time"),
-        };
+    let body = Limited::new(request.body_mut(), ski::REQUEST_BYTES_MAX).collect();
+    let (status, text) = match timeout(PATIENCE, body).await {
+        Ok(Ok(body)) => return Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "expected a body of at most 2 KiB")
+        }
+        Ok(Err(_)) => (StatusCode::BAD_REQUEST, "the body ended early"),
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, "the body was not received in time"),
+    };
     Err(refuse(status, text))
 }
 
 /// Reads the rest of a body whose request is refused: unread bytes would turn the answer into a
 /// reset.
-async fn discard(mut body: Incoming) {
+async fn discard(body: &mut Incoming) {
     let mut read = 0;
     while let Some(Ok(frame)) = body.frame().await {
         read += frame.data_ref().map_or(0, Bytes::len);

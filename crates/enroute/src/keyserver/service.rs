@@ -198,6 +198,17 @@ impl Service {
         if let Some(key) = self.cache.lock().find(id) {
             return Ok(key);
         }
+        // Boxed: the state of a request is copied when its task starts, and few must fetch.
+        Box::pin(self.fetch(id, rules, database)).await
+    }
+
+    /// The key from the database.
+    async fn fetch(
+        &self,
+        id: KeyId,
+        rules: &Arc<Rules>,
+        database: &Database,
+    ) -> Result<Arc<SigningKey>, Failure> {
         let record = match database.ask(&[b"GET", record::name(id).as_bytes()]).await {
             Ok(Reply::Bytes(record)) => record,
             Ok(Reply::Null) => return Err(Failure::new(Refusal::NotFound, &"no such key")),
