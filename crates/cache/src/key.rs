@@ -133,6 +133,17 @@ pub enum Sent {
 }
 
 impl Sent {
+    /// What it is, for the log.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Key { .. } => "a key",
+            Self::Collection(_) => "a collection",
+            Self::Database { .. } => "a database",
+            Self::Origin(_) => "everything of this origin",
+        }
+    }
+
     /// The origin of which it is a part.
     #[must_use]
     pub fn origin(self) -> u64 {

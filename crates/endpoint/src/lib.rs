@@ -6,7 +6,7 @@
 //! connection; connections, header bytes and time are limited before the client is identified, and
 //! a cross-origin request of a browser is rejected. [`Exposition`] writes metrics. Services with
 //! TLS and limits of their own share [`Listener`] and [`until`], and any port [`Told`], the log
-//! lines that clients can cause.
+//! lines that clients can cause. [`losses`] are those about lost replies to writes.
 //!
 //! **What it is not.** No paths and no statistics: a service answers each request.
 //!
@@ -48,6 +48,7 @@ use wire::detect::Protocol;
 
 mod client;
 mod exposition;
+pub mod losses;
 mod names;
 mod told;
 

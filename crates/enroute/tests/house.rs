@@ -27,7 +27,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     // The last are RDB files: codec, export and import (`rdb`).
     ("db", 10_260),
     ("edge-tls", 900),
-    ("endpoint", 700),
+    ("endpoint", 800),
     // Help texts are a part of it; `WIRING_LINES_MAX` limits the code.
     ("enroute", 19_100),
     ("fabric", 6_700),
@@ -36,7 +36,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("notation", 900),
     // The terminal that `enroute top` draws in; files of secrets are replaced durably. The last are
     // listening sockets, which systemd may hand over.
-    ("platform", 2_790),
+    ("platform", 2_840),
     ("policy", 1_300),
     ("reactor", 1_300),
     ("shards", 600),

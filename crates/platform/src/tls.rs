@@ -22,6 +22,7 @@ use webpki::EndEntityCert;
 use crate::private_file;
 
 mod client;
+pub mod hello;
 mod server;
 
 pub use client::{Client, Expected};

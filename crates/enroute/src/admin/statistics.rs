@@ -10,11 +10,12 @@ use cache::{
     },
     storage::observe::Forecast,
 };
+use endpoint::losses::Cause;
 use platform::memory::resident_bytes;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
-use crate::runtime::{Cause, Shared, StorageLimits};
+use crate::runtime::{Shared, StorageLimits};
 
 /// Counters since the start, and current sizes. All sizes are bytes.
 #[derive(Debug, Clone, Serialize)]

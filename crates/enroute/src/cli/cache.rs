@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 use anyhow::bail;
 use cache::stats::line;
 use clap::{Args, builder::RangedU64ValueParser};
+use endpoint::losses::Cause;
 use platform::open_files;
 
 mod tls;
@@ -16,7 +17,7 @@ use crate::{
         Address, AdminDocument, Bytes, Document, FeedDocument, ListenerDocument, Population,
         Replacement, Share, Time,
     },
-    runtime::{Cause, Protocol, Runtime, Shared},
+    runtime::{Protocol, Runtime, Shared},
 };
 
 const EXAMPLES: &str = "\

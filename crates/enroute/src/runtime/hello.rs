@@ -4,18 +4,12 @@
 //! The message is left in the socket, and the handshake is that of any client of the listener; or
 //! the connection is relayed to an origin that decrypts it itself.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use cache::stats::WhyNot;
 use endpoint::seldom;
-use rustls::server::Acceptor;
-use tokio::{
-    io::copy_bidirectional,
-    net::TcpStream,
-    sync::mpsc,
-    task::spawn_local,
-    time::{sleep, timeout},
-};
+use platform::tls::hello::{First, HELLO_BYTES_MAX, first};
+use tokio::{io::copy_bidirectional, net::TcpStream, sync::mpsc, task::spawn_local, time::timeout};
 use tracing::debug;
 
 use super::{
@@ -24,12 +18,6 @@ use super::{
     tls::{HANDSHAKE_MAX, Shaking},
 };
 
-/// Longest first message of a client; those with post-quantum keys have 2 KiB.
-const HELLO_BYTES_MAX: usize = 8 << 10;
-/// Pauses while a first message is incomplete: from this
-const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// to this.
-const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// An alert of TLS: fatal, `unrecognized_name` (RFC 8446 §6.2).
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
@@ -40,18 +28,6 @@ pub(super) struct Hello {
     turn: usize,
     listener: Arc<Listener>,
     place: Option<Shaking>,
-}
-
-/// The first bytes of a client.
-enum First {
-    /// A message of TLS with a server name, or with none.
-    Name(Option<String>),
-    /// Not a first message of TLS.
-    Other,
-    /// The client closed the connection.
-    Nothing,
-    /// More bytes than a first message may have.
-    Endless,
 }
 
 impl Hello {
@@ -159,33 +135,5 @@ pub(super) async fn pass_on(shared: Arc<Shared>, mut hellos: mpsc::UnboundedRece
                 debug!(%peer, %error, "client connection failed before its handshake, or relayed");
             }
         });
-    }
-}
-
-/// Waits for the first message.
-async fn first(stream: &TcpStream) -> io::Result<First> {
-    let (mut bytes, mut pause) = (vec![0; HELLO_BYTES_MAX], PAUSE_MIN);
-    loop {
-        let count = stream.peek(&mut bytes).await?;
-        if count == 0 {
-            return Ok(First::Nothing);
-        }
-        let (mut acceptor, mut rest) = (Acceptor::default(), &bytes[..count]);
-        while !rest.is_empty() {
-            acceptor.read_tls(&mut rest)?;
-            match acceptor.accept() {
-                Ok(None) => {}
-                Ok(Some(accepted)) => {
-                    let hello = accepted.client_hello();
-                    return Ok(First::Name(hello.server_name().map(str::to_owned)));
-                }
-                Err(_) => return Ok(First::Other),
-            }
-        }
-        if count == bytes.len() {
-            return Ok(First::Endless);
-        }
-        sleep(pause).await;
-        pause = (2 * pause).min(PAUSE_MAX);
     }
 }

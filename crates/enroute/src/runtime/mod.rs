@@ -34,7 +34,6 @@ mod feed;
 mod hello;
 mod inbox;
 mod listener;
-mod losses;
 mod monitor;
 mod origin;
 mod tls;
@@ -43,7 +42,6 @@ mod worker;
 
 pub use cache::storage::shards::{Handle, Shards, StorageLimits};
 pub use listener::{Listener, Protocol};
-pub use losses::Cause;
 pub use monitor::Monitored;
 pub use origin::Origin;
 

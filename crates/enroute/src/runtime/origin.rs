@@ -11,6 +11,7 @@ use std::{
 };
 
 use cache::{lease::Ticket, session::Lost};
+use endpoint::losses::{Cause, Losses};
 use platform::tls;
 use tokio::{
     net::TcpStream,
@@ -19,7 +20,6 @@ use tokio::{
 use tracing::warn;
 
 use super::{
-    losses::{Cause, Losses},
     place::Place,
     reached::{Reached, Stream},
 };
@@ -155,6 +155,7 @@ impl Origin {
 
     /// Records that the reply to a write of the client at `peer` was lost.
     pub(super) fn report_lost(&self, peer: SocketAddr, lost: Lost) {
+        let lost = (lost.command, lost.scope.kind());
         self.lost.note(&self.name, peer, lost, Instant::now());
     }
 

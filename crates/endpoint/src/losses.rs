@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cache::{key::Sent, session::Lost};
 use parking_lot::Mutex;
 use reactor::Seldom;
 use tracing::warn;
@@ -17,7 +16,7 @@ const TOLD_PAUSE: Duration = Duration::from_secs(10);
 
 /// Lost replies to writes of one origin.
 #[derive(Debug)]
-pub(super) struct Losses(Mutex<Noted>);
+pub struct Losses(Mutex<Noted>);
 
 #[derive(Debug)]
 struct Noted {
@@ -53,16 +52,17 @@ impl Default for Losses {
 }
 
 impl Losses {
-    /// Records that the reply to a write of the client at `peer` was lost. Logged once for each
-    /// client, command and scope.
-    pub(super) fn note(&self, origin: &str, peer: SocketAddr, lost: Lost, at: Instant) {
-        let closed = match lost.scope {
-            Sent::Key { .. } => "a key",
-            Sent::Collection(_) => "a collection",
-            Sent::Database { .. } => "a database",
-            Sent::Origin(_) => "everything of this origin",
-        };
-        let command = if lost.command.is_empty() { "unknown" } else { lost.command };
+    /// Records that the reply to the write `command` ("" if it is not known) of the client at
+    /// `peer` was lost, so that its scope, `closed`, is in quarantine. Logged once for each client,
+    /// command and scope.
+    pub fn note(
+        &self,
+        origin: &str,
+        peer: SocketAddr,
+        (command, closed): (&'static str, &'static str),
+        at: Instant,
+    ) {
+        let command = if command.is_empty() { "unknown" } else { command };
         let cause = Cause { client: peer.ip(), command, closed, writes: 1, at };
         if let Some(left_out) = self.0.lock().add(cause) {
             warn!(
@@ -74,7 +74,8 @@ impl Losses {
     }
 
     /// All recorded causes.
-    pub(super) fn causes(&self) -> Vec<Cause> {
+    #[must_use]
+    pub fn causes(&self) -> Vec<Cause> {
         self.0.lock().causes.clone()
     }
 }
