@@ -3,6 +3,7 @@
 //! ```text
 //! GetItem {"TableName": ...}      a request with this body, signed by the access key A
 //! B: GetItem {...}                signed by the access key B
+//! C: GetItem {...}                signed by the access key C, or D, which are in the group "A"
 //! T: GetItem {...}                signed by the temporary access key T, with its token
 //! other: GetItem {...}            signed by an access key that the cache does not know
 //! forged: GetItem {...}           signed as A, with another secret

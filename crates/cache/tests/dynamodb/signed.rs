@@ -12,12 +12,16 @@ const TIME: &str = "20150830T123600Z";
 /// 20 minutes before.
 const EARLY: &str = "20150830T121600Z";
 
-/// The access keys that the cache knows: A, B, and the temporary T.
+/// The access keys that the cache knows: A, B, the temporary T, and C and D, which are a group.
 pub(crate) fn credentials() -> Credentials {
     const FILE: &str = "[a]\naws_access_key_id = A\naws_secret_access_key = secret of A\n\
                         [b]\naws_access_key_id = B\naws_secret_access_key = secret of B\n\
                         [t]\naws_access_key_id = T\naws_secret_access_key = secret of T\n\
-                        aws_session_token = token\n";
+                        aws_session_token = token\n\
+                        [c]\naws_access_key_id = C\naws_secret_access_key = secret of C\n\
+                        enroute_group = A\n\
+                        [d]\naws_access_key_id = D\naws_secret_access_key = secret of D\n\
+                        enroute_group = A\n";
     Credentials::parse(FILE).expect("valid")
 }
 
@@ -52,7 +56,7 @@ pub(crate) fn request(signer: &str, operation: &str, body: &str) -> Vec<u8> {
 /// The header that signs `headers`, which are in order, and `body`.
 fn signature(signer: &str, time: &str, headers: &[(&str, String)], body: &str) -> String {
     let access_key = match signer {
-        "B" | "T" | "other" => signer,
+        "B" | "C" | "D" | "T" | "other" => signer,
         _ => "A",
     };
     let secret = match signer {

@@ -46,6 +46,11 @@ mistake: by the new secret True
 readable 422
 readable: by the new secret True
 new key: True
+group: hit of two True, of a key outside False
+unknown 422
+two groups 422
+mistakes: hit of one True, of two True
+no member: hit of one True
 ";
 
 #[test]
@@ -69,7 +74,7 @@ fn dynamodb_items_are_hits_for_their_access_key() {
     assert_eq!(cache.hits(), 10.0);
 }
 
-/// Of a client that stays connected.
+/// And their groups; of clients that stay connected.
 #[test]
 fn access_keys_are_read_again_on_sighup() {
     let Some(origin) = DynamoDb::start() else { return };
@@ -78,7 +83,9 @@ fn access_keys_are_read_again_on_sighup() {
     write_with_mode(&file, CREDENTIALS, 0o600);
     let option = format!("credentials_file = \"{}\"", file.display());
     let admin = free_address().to_string();
-    let top = format!("[admin]\nlisten = \"{admin}\"\n");
+    let top = format!(
+        "[admin]\nlisten = \"{admin}\"\n[storage]\nauthorization_lease = \"5min\"\n"
+    );
     let cache = Cache::start_all(&[("dynamodb", origin.address(), &option)], &top);
     let script = format!("{}/tests/clients/dynamodb_reload.py", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(installed("python/bin/python"));
@@ -92,7 +99,7 @@ fn access_keys_are_read_again_on_sighup() {
     let log = cache.process().stderr();
     assert_eq!(String::from_utf8_lossy(&output.stdout), RELOADED, "{errors}\n{log}");
     // A mistake, and a file that others can read, change nothing.
-    assert_eq!(log.matches("reload failed").count(), 2, "{log}");
+    assert_eq!(log.matches("reload failed").count(), 4, "{log}");
     assert!(!log.contains("guess"), "{log}");
 }
 

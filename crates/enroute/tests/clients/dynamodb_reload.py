@@ -17,7 +17,7 @@ from botocore.config import Config
 warnings.filterwarnings("ignore")
 PATIENCE_S = 60
 CACHE, FILE, PROCESS, ADMIN = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-KEY = {"id": {"S": "a"}}
+KEY, OTHER = {"id": {"S": "a"}}, {"id": {"S": "b"}}
 
 
 def client(access, secret):
@@ -31,9 +31,9 @@ def client(access, secret):
     )
 
 
-def is_hit(by):
+def is_hit(by, key=KEY):
     """Whether the cache has answered: the origin names its server."""
-    answer = by.get_item(TableName="items", Key=KEY)
+    answer = by.get_item(TableName="items", Key=key)
     assert answer["Item"]["v"]["N"] == "1"
     return "server" not in answer["ResponseMetadata"]["HTTPHeaders"]
 
@@ -48,7 +48,8 @@ def until(condition):
 def write(*profiles, mode=0o600):
     text = [
         f"[p{place}]\naws_access_key_id = {access}\naws_secret_access_key = {secret}\n"
-        for place, (access, secret) in enumerate(profiles)
+        + "".join(f"enroute_group = {group}\n" for group in groups)
+        for place, (access, secret, *groups) in enumerate(profiles)
     ]
     FILE.write_text("".join(text))
     FILE.chmod(mode)
@@ -74,7 +75,8 @@ one.create_table(
     AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
     BillingMode="PAY_PER_REQUEST",
 )
-one.put_item(TableName="items", Item={**KEY, "v": {"N": "1"}})
+for key in KEY, OTHER:
+    one.put_item(TableName="items", Item={**key, "v": {"N": "1"}})
 until(lambda: is_hit(one))
 until(lambda: is_hit(two))
 print("hit of one")
@@ -97,3 +99,15 @@ print(f"readable: by the new secret {is_hit(other)}")
 change((ONE[0], "another"), NEW)
 until(lambda: is_hit(new))
 print(f"new key: {is_hit(new)}")
+
+# Groups: an item that no client has read by its own access key.
+change((*ONE, "team"), (*TWO, "team"), NEW)
+one, two = client(*ONE), client(*TWO)
+until(lambda: is_hit(one, OTHER))
+print(f"group: hit of two {is_hit(two, OTHER)}, of a key outside {is_hit(new, OTHER)}")
+print("unknown", refused((*ONE, "team"), (*TWO, "team\nenroute_grup = team"), (*NEW, "team")))
+print("two groups", refused((*ONE, "team"), (*TWO, "team"), (*TWO, "other")))
+print(f"mistakes: hit of one {is_hit(one, OTHER)}, of two {is_hit(two, OTHER)}")
+change((*ONE, "team"), TWO, NEW)
+until(lambda: not is_hit(two, OTHER))
+print(f"no member: hit of one {is_hit(one, OTHER)}")

@@ -35,9 +35,11 @@ pub enum Refusal {
 
 /// What a verified signature states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Signer<'a> {
+pub struct Signer<'a, 'c> {
     /// The access key.
     pub access_key: &'a str,
+    /// The same for all access keys that are declared to have the same rights.
+    pub holder: &'c str,
     /// The region that the request is for.
     pub region: &'a str,
 }
@@ -74,14 +76,14 @@ impl Verifier {
     ///
     /// # Errors
     /// Why it could not be verified.
-    pub fn verify<'a>(
+    pub fn verify<'a, 'c>(
         &mut self,
         request: &RequestHead<'a>,
         body: &[u8],
         service: &str,
-        credentials: &Credentials,
+        credentials: &'c Credentials,
         now: Duration,
-    ) -> Result<Signer<'a>, Refusal> {
+    ) -> Result<Signer<'a, 'c>, Refusal> {
         let claim = Claim::of(&request.head)?;
         if claim.service != service || request.target != "/" {
             return Err(Refusal::Form);
@@ -99,7 +101,8 @@ impl Verifier {
         let mac = self.mac(&claim, request, body, credential)?;
         // In constant time.
         mac.verify_slice(&claim.signature).map_err(|_| Refusal::Mismatch)?;
-        Ok(Signer { access_key: claim.access_key, region: claim.region })
+        let (access_key, region) = (claim.access_key, claim.region);
+        Ok(Signer { access_key, holder: &credential.holder, region })
     }
 
     /// The signature, in hexadecimal, with which the signer of a request that was verified would

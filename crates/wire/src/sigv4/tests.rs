@@ -275,6 +275,44 @@ fn a_mistake_in_credentials_shows_no_value() {
     }
 }
 
+#[test]
+fn access_keys_of_one_group_have_one_holder() {
+    let profile = |name: &str, group: &str| {
+        format!("[{name}]\naws_access_key_id = {name}\naws_secret_access_key = s\n{group}\n")
+    };
+    let grouped =
+        [("A", "enroute_group = B"), ("C", "enroute_group=B "), ("D", "enroute_group = E"), ("B", "")];
+    let text: String = grouped.iter().map(|(name, group)| profile(name, group)).collect();
+    let holder = |credentials: &Credentials, name| credentials.of(name).expect(name).holder.clone();
+    let all = Credentials::parse(&text).expect("valid");
+    assert_eq!(holder(&all, "A"), holder(&all, "C"));
+    let (a, d, b) = (holder(&all, "A"), holder(&all, "D"), holder(&all, "B"));
+    assert!(a != d && a != b && d != b && b == "B", "{a} {b} {d}");
+    // The environment has no groups; a key that is in the file too stays in its own.
+    let variable = |name: &str| match name {
+        "AWS_ACCESS_KEY_ID" => Some("A".to_owned()),
+        "AWS_SECRET_ACCESS_KEY" => Some("s".to_owned()),
+        _ => None,
+    };
+    assert_eq!(holder(&all.with_environment(variable).expect("valid"), "A"), a);
+    let alone = Credentials::default().with_environment(variable).expect("valid");
+    assert_eq!(holder(&alone, "A"), "A");
+    let other = Credentials::parse(&profile("A", "").replace("= s", "= other")).expect("valid");
+    assert!(matches!(other.with_environment(variable), Err(Mistake::Twice(_))));
+
+    let mistake = |text: String| Credentials::parse(&text).expect_err("a mistake");
+    let twice = profile("A", "enroute_group = a") + &profile("A", "enroute_group = b");
+    assert_eq!(mistake(twice), Mistake::Twice("A".to_owned()));
+    let twice = profile("A", "enroute_group = a") + &profile("A", "");
+    assert_eq!(mistake(twice), Mistake::Twice("A".to_owned()));
+    let again = profile("A", "enroute_group = a\nenroute_group = a");
+    assert_eq!(mistake(again), Mistake::Group(5, "a second one"));
+    assert_eq!(mistake(profile("A", "enroute_group =")), Mistake::Group(4, "no name"));
+    assert_eq!(mistake(profile("A", "enroute_groups = a")), Mistake::Unknown(4));
+    let keyless = "[role]\nrole_arn = arn\nenroute_group = a\n".to_owned();
+    assert_eq!(mistake(keyless), Mistake::Keyless("role".to_owned()));
+}
+
 proptest! {
     /// One byte is another: a signature that is verified still is the same request, spelled in
     /// another way.

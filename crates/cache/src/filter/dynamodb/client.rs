@@ -137,7 +137,7 @@ impl DynamoDb {
         let signer = signer.ok().filter(|signer| signer.region.len() <= REGION_BYTES_MAX);
         match signer {
             Some(signer) => {
-                let name = Proof::Name(signer.access_key.as_bytes());
+                let name = Proof::Name(signer.holder.as_bytes());
                 standing.settle(Finding::Proven(name), now);
                 Some(signer.region)
             }
