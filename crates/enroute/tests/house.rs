@@ -22,7 +22,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     // Four protocols: the last is DynamoDB (`filter/dynamodb`), with an item cache and batches.
     // Latencies and hot keys are counted where reads are decided. `storage/observe` forecasts what
     // caching would answer.
-    ("cache", 17_650),
+    ("cache", 17_750),
     ("content", 3_100),
     // The last are RDB files: codec, export and import (`rdb`).
     ("db", 10_260),
@@ -48,7 +48,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     // HTTP/1.1 (`http1`) and DynamoDB (`dynamodb`) are the last of its codecs. Bodies of DynamoDB
     // are read as far as the cache must know which items they name; `sigv4` verifies signatures,
     // and signs the parts of batches (`dynamodb/batch.rs`).
-    ("wire", 11_850),
+    ("wire", 12_040),
 ];
 
 /// Lines of code of `enroute`, which is wiring: product code without blank lines and comments.

@@ -27,7 +27,7 @@
 
 use std::sync::Arc;
 
-use cache::filter::dynamodb::{DynamoDb as Filter, Settings};
+use cache::filter::dynamodb::{DynamoDb as Filter, Settings, Tables};
 use wire::{
     dynamodb::reply::{Reply, checksum},
     http1::Limits,
@@ -49,6 +49,8 @@ impl Speech for DynamoDb {
         let mut settings = Settings { origin: "dynamodb".to_owned(), ..Settings::default() };
         settings.keys = config.rules();
         settings.clock = signed::CLOCK;
+        settings.caches_queries = config.word("queries") == Some("cached");
+        settings.tables = Arc::new(Tables::new(settings.caches_queries));
         if config.word("credentials") != Some("none") {
             settings.credentials = Arc::new(signed::credentials().into());
         }

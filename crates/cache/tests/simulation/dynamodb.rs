@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cache::filter::dynamodb::{DynamoDb as Filter, Settings};
+use cache::filter::dynamodb::{DynamoDb as Filter, Settings, Tables};
 use wire::{
     dynamodb::{
         batch::BatchGetItem,
@@ -35,6 +35,8 @@ pub(crate) struct Server;
 const SIGNERS: [&str; 3] = ["A", "B", "other"];
 /// Added to the form of a read of several items.
 const MANY: usize = 10;
+/// Added to the form of a read of the whole table.
+const PAGE: usize = 20;
 /// How clients spell a number.
 const SPELLINGS: [&str; 3] = ["", ".0", "0e-1"];
 
@@ -48,12 +50,14 @@ impl Protocol for DynamoDb {
             keys: rules(),
             credentials: Arc::new(signed::credentials().into()),
             clock: signed::CLOCK,
+            caches_queries: true,
+            tables: Arc::new(Tables::new(true)),
             ..Settings::default()
         }))
     }
 
     fn ask(_: &mut Client, asking: &mut Asking<'_>, out: &mut Vec<u8>) -> Vec<Ask> {
-        let choice = asking.choose(22, 8, 4);
+        let choice = asking.choose(24, 8, 4);
         let (value, other) = (asking.value(), asking.value());
         let random = &mut *asking.random;
         let (first, second) = (random.below(KEYS), random.below(KEYS));
@@ -75,6 +79,13 @@ impl Protocol for DynamoDb {
                 out.extend(signed::request(SIGNERS[form], "BatchGetItem", &body));
                 return vec![Ask::Read { keys, form: MANY + form }];
             }
+            22..24 => {
+                let members = ["\"TableName\":\"t\"", "\"Limit\":9"];
+                let [one, other] = if random.one_in(2) { [0, 1] } else { [1, 0] };
+                let body = format!("{{{},{}}}", members[one], members[other]);
+                out.extend(signed::request(SIGNERS[form], "Scan", &body));
+                return vec![Ask::Read { keys: (0..KEYS).collect(), form: PAGE + form }];
+            }
             8..22 => {
                 let consistent = random.one_in(10);
                 let options = format!("\"ConsistentRead\":{consistent}");
@@ -82,29 +93,29 @@ impl Protocol for DynamoDb {
                 out.extend(signed::request(SIGNERS[form], "GetItem", &body));
                 return vec![Ask::Read { keys: vec![first], form }];
             }
-            22..25 => {
+            24..27 => {
                 let filler = if random.one_in(20) { "x".repeat(17_000) } else { String::new() };
                 let item = item(&key, value);
                 let more = format!("\"ClientRequestToken\":\"{filler}\"");
                 ("PutItem", format!("{{\"TableName\":\"t\",\"Item\":{item},{more}}}"))
             }
-            25 => ("DeleteItem", format!("{{\"TableName\":\"t\",\"Key\":{{{key}}}}}")),
-            26 | 27 => {
+            27 => ("DeleteItem", format!("{{\"TableName\":\"t\",\"Key\":{{{key}}}}}")),
+            28 | 29 => {
                 // Its value is in the place of an expression.
                 let set = format!("\"UpdateExpression\":\"{value}\"");
                 ("UpdateItem", format!("{{\"TableName\":\"t\",\"Key\":{{{key}}},{set}}}"))
             }
-            28 => {
+            30 => {
                 let put = format!("{{\"PutRequest\":{{\"Item\":{}}}}}", item(&key, value));
                 let delete = format!("{{\"DeleteRequest\":{{\"Key\":{{{next}}}}}}}");
                 ("BatchWriteItem", format!("{{\"RequestItems\":{{\"t\":[{put},{delete}]}}}}"))
             }
-            29 => {
+            31 => {
                 let part = |item| format!("{{\"Put\":{{\"TableName\":\"t\",\"Item\":{item}}}}}");
                 let parts = [part(item(&key, value)), part(item(&next, other))];
                 ("TransactWriteItems", format!("{{\"TransactItems\":[{}]}}", parts.join(",")))
             }
-            30 => ("DeleteTable", "{\"TableName\":\"t\"}".to_owned()),
+            32 => ("DeleteTable", "{\"TableName\":\"t\"}".to_owned()),
             _ => ("ExecuteStatement", format!("{{\"Statement\":\"DELETE {first}\"}}")),
         };
         out.extend(signed::request(SIGNERS[form], operation, &body));
@@ -133,6 +144,16 @@ impl Protocol for DynamoDb {
             return None;
         }
         let body = std::str::from_utf8(&reply.body).expect("text");
+        if let Some(form) = form.checked_sub(PAGE) {
+            let found = |key| {
+                let (_, value) = body.split_once(&item_of(SIGNERS[form], key))?;
+                Some(value.split('"').next()?.parse().expect("a value"))
+            };
+            let count = body.matches("\"id\"").count();
+            let all = keys.iter().zip(values);
+            let right = all.clone().all(|(&key, values)| values.contains(&found(key)));
+            return Some(right && count == all.filter_map(|(&key, _)| found(key)).count());
+        }
         if let Some(form) = form.checked_sub(MANY) {
             return Some(is_combined(SIGNERS[form], keys, values, body));
         }
@@ -170,6 +191,12 @@ impl Protocol for DynamoDb {
             assert_eq!(right.escape_ascii().to_string(), all[..length].escape_ascii().to_string());
             let body = answer_many(signer, &batch, origin, random);
             write("200 OK", &body, random, out);
+            return true;
+        }
+        if operation == "Scan" {
+            let value = |key| Some(format!("{}{}\"}}}}", item_of(signer, key), origin.value(key)?));
+            let items: Vec<_> = (0..KEYS).filter_map(value).collect();
+            write("200 OK", &format!("{{\"Items\":[{}]}}", items.join(",")), random, out);
             return true;
         }
         match random.below(12) {

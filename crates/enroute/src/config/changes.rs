@@ -34,7 +34,8 @@ impl Document {
                     names.extend(
                         differing!(format!("{title} "), listener, other, ListenerDocument:
                     listen origin include exclude ttl unique_fields advertise cluster transparent
-                    scripts unknown_expiry feed sentinel credentials_file tls origin_tls),
+                    scripts unknown_expiry feed sentinel credentials_file cache_queries
+                    tls origin_tls),
                     );
                 }
                 None => names.push(title),

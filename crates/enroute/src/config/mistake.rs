@@ -169,6 +169,10 @@ impl ListenerDocument {
                 "credentials_file",
                 "`credentials_file` is for DynamoDB listeners only; remove it",
             ),
+            Scheme::Mongodb | Scheme::Redis if self.cache_queries => mistake(
+                "cache_queries",
+                "`cache_queries` is for DynamoDB listeners only; remove it",
+            ),
             Scheme::Redis if !self.unique_fields.is_empty() => {
                 mistake("unique_fields", "`unique_fields` is for MongoDB listeners only; remove it")
             }
@@ -222,6 +226,7 @@ impl ListenerDocument {
             ("scripts", self.scripts != Scripts::default()),
             ("unknown_expiry", self.unknown_expiry != UnknownExpiry::default()),
             ("credentials_file", is_plain && self.credentials_file.is_some()),
+            ("cache_queries", is_plain && self.cache_queries),
         ];
         options.into_iter().find_map(|(option, is_set)| is_set.then_some(option))
     }

@@ -166,6 +166,10 @@ pub struct ListenerDocument {
     /// DynamoDB: file of the access keys whose requests may be answered from storage, in the form
     /// of `~/.aws/credentials`; default: that of the environment, if any.
     pub credentials_file: Option<PathBuf>,
+    /// DynamoDB: answer `Query` and `Scan` from storage too; any write to a table drops all of its
+    /// pages. Default: no.
+    #[serde(default)]
+    pub cache_queries: bool,
     /// Clients connect with TLS; default: without.
     pub tls: Option<TlsDocument>,
     /// TLS to an origin whose address requires it: expected certificates, and the client
@@ -206,6 +210,7 @@ impl ListenerDocument {
             feed: None,
             sentinel: None,
             credentials_file: None,
+            cache_queries: false,
             tls: None,
             origin_tls: None,
         }

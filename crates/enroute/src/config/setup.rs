@@ -40,7 +40,9 @@ impl Document {
     /// # Errors
     /// An address cannot be used.
     pub fn setup(&self) -> anyhow::Result<Setup> {
-        let common = (RandomState::new().hash_one(0u8), &Arc::default());
+        let queries = self.listeners.iter().any(|listener| listener.cache_queries);
+        let tables = Arc::new(dynamodb::Tables::new(queries));
+        let common = (RandomState::new().hash_one(0u8), &tables);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = self.bind()?;
         let addresses = Arc::new(cluster::addresses(&self.listeners, &sockets)?);
@@ -243,6 +245,7 @@ impl Document {
                 limits: wire::http1::Limits::of_body(frame_bytes_max),
                 keys: rules,
                 credentials: Arc::new(written.credentials()?.into()),
+                caches_queries: written.cache_queries,
                 tables: Arc::clone(tables),
                 clock: wall_clock::now(),
                 ..dynamodb::Settings::default()

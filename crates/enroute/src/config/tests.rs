@@ -76,6 +76,7 @@ fn the_guide_shows_every_option() {
     let defaults = [
         "observe = false",
         "pass_through = true",
+        "cache_queries = false",
         "transparent = false",
         "scripts = \"everything\"",
         "unknown_expiry = \"not-stored\"",

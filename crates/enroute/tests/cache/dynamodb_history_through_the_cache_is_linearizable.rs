@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::support::directory::TemporaryDirectory;
-use crate::support::dynamodb_history::{access_key, create_table, work};
+use crate::support::dynamodb_history::{access_key, create_tables, work};
 use crate::support::enroute::{Cache, broken_program, program};
 use crate::support::history::{self, Verdict};
 use crate::support::memcached_history::{path_to, record};
@@ -37,7 +37,7 @@ fn a_dynamodb_cache_without_leases_is_found_out() {
 fn run(program: &Path, operations: usize, seed: u64) -> Option<(Verdict, u64)> {
     history::checker()?;
     let origin = DynamoDb::start()?;
-    create_table(origin.address());
+    create_tables(origin.address());
     let directory = TemporaryDirectory::create();
     let relay = path_to(origin.address(), seed);
     let option = access_key(&directory);

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::dynamodb_history::{create_table, work};
+use crate::support::dynamodb_history::{create_tables, work};
 use crate::support::history::{self, Verdict};
 use crate::support::origins::DynamoDb;
 use crate::support::seeds;
@@ -21,7 +21,7 @@ const HITS_MIN: f64 = 100.0;
 fn history(program: &Path, seed: u64) -> Option<Verdict> {
     history::checker()?;
     let origin = DynamoDb::start()?;
-    create_table(origin.address());
+    create_tables(origin.address());
     Troubled::start(program, origin, seed).history(&WITHOUT_FEED, HITS_MIN, PAUSE, work)
 }
 

@@ -83,9 +83,7 @@ fn access_keys_are_read_again_on_sighup() {
     write_with_mode(&file, CREDENTIALS, 0o600);
     let option = format!("credentials_file = \"{}\"", file.display());
     let admin = free_address().to_string();
-    let top = format!(
-        "[admin]\nlisten = \"{admin}\"\n[storage]\nauthorization_lease = \"5min\"\n"
-    );
+    let top = format!("[admin]\nlisten = \"{admin}\"\n[storage]\nauthorization_lease = \"5min\"\n");
     let cache = Cache::start_all(&[("dynamodb", origin.address(), &option)], &top);
     let script = format!("{}/tests/clients/dynamodb_reload.py", env!("CARGO_MANIFEST_DIR"));
     let mut command = Command::new(installed("python/bin/python"));

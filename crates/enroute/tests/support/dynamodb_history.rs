@@ -1,8 +1,8 @@
 //! The history of many DynamoDB clients on few items.
 //!
 //! Replies to reads are not stored for two seconds after a write of their item, so that items that
-//! are written all the time are never hits. The clients write one group of items after the other:
-//! those of the other groups have settled.
+//! are written all the time are never hits. The clients write one group of items after the other,
+//! each of which is a table: those of the other groups have settled, and the pages of their tables.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,7 +22,9 @@ use super::process::PATIENCE;
 
 const CLIENTS: usize = 16;
 const GROUPS: usize = 8;
-pub const KEYS: usize = 6 * GROUPS;
+/// Number of keys of a group.
+const GROUP: usize = 6;
+pub const KEYS: usize = GROUP * GROUPS;
 /// For how long the items of one group are written.
 const TURN: Duration = Duration::from_millis(500);
 /// Pause before another attempt to connect to an address without a listener.
@@ -31,26 +33,30 @@ const PAUSE: Duration = Duration::from_millis(2);
 const HAD_NO_EFFECT: [&str; 2] = ["ResourceNotFoundException", "ServiceUnavailable"];
 
 const CREDENTIALS: &str = "[one]\naws_access_key_id = AKIDONE\naws_secret_access_key = one\n";
-const TABLE: &str = r#"{"TableName":"items","KeySchema":[{"AttributeName":"id","KeyType":"HASH"}],
+const TABLE: &str = r#""KeySchema":[{"AttributeName":"id","KeyType":"HASH"}],
     "AttributeDefinitions":[{"AttributeName":"id","AttributeType":"N"}],"BillingMode":"PAY_PER_REQUEST"}"#;
 
-/// The option of a listener that knows the access key of the clients; the file is in `directory`.
+/// The options of a listener that knows the access key of the clients, and answers queries; the
+/// file is in `directory`.
 pub fn access_key(directory: &TemporaryDirectory) -> String {
     let file = directory.path().join("credentials");
     write_with_mode(&file, CREDENTIALS, 0o600);
-    format!("\ncredentials_file = \"{}\"", file.display())
+    format!("\ncredentials_file = \"{}\"\ncache_queries = true", file.display())
 }
 
-/// Creates the table at an origin, or through the cache, which has none of its items afterwards.
-/// Waits until the origin answers that the table exists.
-pub fn create_table(address: SocketAddr) {
+/// Creates the tables at an origin, or through the cache, which has none of their items afterwards.
+/// Waits until the origin answers that they exist.
+pub fn create_tables(address: SocketAddr) {
     let (mut signer, began) = (Signer::new(), Instant::now());
-    let mut told = || ask(&mut connect(address)?, &signer.sign("CreateTable", TABLE));
-    // The reply to an earlier request may be lost.
-    let exists = |(status, body): (u16, String)| status == 200 || body.contains("ResourceInUse");
-    while !told().is_some_and(exists) {
-        assert!(began.elapsed() < PATIENCE, "the origin is not reached");
-        thread::sleep(PAUSE);
+    for group in 0..GROUPS {
+        let body = format!(r#"{{{},{TABLE}"#, table(group * GROUP));
+        let mut told = || ask(&mut connect(address)?, &signer.sign("CreateTable", &body));
+        // The reply to an earlier request may be lost.
+        let exists = |(status, body): (u16, String)| status == 200 || body.contains("InUse");
+        while !told().is_some_and(exists) {
+            assert!(began.elapsed() < PATIENCE, "the origin is not reached");
+            thread::sleep(PAUSE);
+        }
     }
 }
 
@@ -116,17 +122,18 @@ impl Client {
         while goes_on() {
             value += 1;
             let turn = (self.start.elapsed().as_millis() / TURN.as_millis()) as usize % GROUPS;
-            let group = turn * (KEYS / GROUPS);
-            let own = group + self.random.random_range(0..KEYS / GROUPS);
+            let own = turn * GROUP + self.random.random_range(0..GROUP);
             let any = self.random.random_range(0..KEYS);
             if self.lost {
                 self.read(own);
                 continue;
             }
             match self.random.random_range(0..100) {
-                0..30 => self.read(own),
-                30..45 => self.read(any),
-                45..65 => self.read_many(own, any),
+                0..20 => self.read(own),
+                20..35 => self.read(any),
+                35..50 => self.read_many(own, any),
+                50..55 => self.read_page(own),
+                55..65 => self.read_page(any),
                 65..95 => self.write(own, What::Write(value)),
                 _ => self.write(own, What::Delete),
             }
@@ -135,17 +142,13 @@ impl Client {
     }
 
     fn read(&mut self, key: usize) {
+        let (id, table) = (id(key), table(key));
         let body = match self.random.random_range(0..3) {
             // Never from storage.
-            _ if self.lost => {
-                format!(r#"{{"TableName":"items","Key":{{{}}},"ConsistentRead":true}}"#, id(key))
-            }
-            0 => format!(
-                r#"{{"TableName":"items","Key":{{{}}},"ProjectionExpression":"v"}}"#,
-                id(key)
-            ),
-            1 => format!(r#"{{"Key":{{{}}},"TableName":"items","ConsistentRead":false}}"#, id(key)),
-            _ => format!(r#"{{"TableName":"items","Key":{{{}}}}}"#, id(key)),
+            _ if self.lost => format!(r#"{{{table},"Key":{{{id}}},"ConsistentRead":true}}"#),
+            0 => format!(r#"{{{table},"Key":{{{id}}},"ProjectionExpression":"v"}}"#),
+            1 => format!(r#"{{"Key":{{{id}}},{table},"ConsistentRead":false}}"#),
+            _ => format!(r#"{{{table},"Key":{{{id}}}}}"#),
         };
         let request = self.signer.sign("GetItem", &body);
         let (address, connection) = (self.address, &mut self.connection);
@@ -159,48 +162,68 @@ impl Client {
     fn read_many(&mut self, one: usize, other: usize) {
         let mut keys = vec![one];
         keys.extend((other != one).then_some(other));
-        let named: Vec<_> = keys.iter().map(|&key| format!("{{{}}}", id(key))).collect();
-        let body = format!(r#"{{"RequestItems":{{"items":{{"Keys":[{}]}}}}}}"#, named.join(","));
+        let named = |keys: &[usize]| {
+            let named: Vec<_> = keys.iter().map(|&key| format!("{{{}}}", id(key))).collect();
+            format!(r#"{}:{{"Keys":[{}]}}"#, name(keys[0]), named.join(","))
+        };
+        let tables = match keys[..] {
+            [one, other] if one / GROUP != other / GROUP => {
+                [named(&[one]), named(&[other])].join(",")
+            }
+            _ => named(&keys),
+        };
+        let body = format!(r#"{{"RequestItems":{{{tables}}}}}"#);
         let request = self.signer.sign("BatchGetItem", &body);
         let (address, connection) = (self.address, &mut self.connection);
         self.recorder.record_reads(|| {
             let (status, body) = converse(address, connection, &request)?;
             let whole = body.ends_with(r#""UnprocessedKeys":{}}"#);
-            // In any order, as the members of an item are.
-            let of = |key| body.split("},{").find(|item| item.contains(&id(key)));
-            let value = |key| (key, of(key).and_then(value_in));
-            (status == 200 && whole).then(|| keys.iter().map(|&key| value(key)).collect())
+            (status == 200 && whole).then(|| values_in(&body, keys))
+        });
+    }
+
+    /// Reads an item, or all of its table, as a page.
+    fn read_page(&mut self, key: usize) {
+        let first = key / GROUP * GROUP;
+        let (operation, keys, more) = match self.random.random_range(0..2) {
+            0 => ("Scan", (first..first + GROUP).collect(), String::new()),
+            _ => {
+                let of = r#","KeyConditionExpression":"id = :k","ExpressionAttributeValues":"#;
+                ("Query", vec![key], format!(r#"{of}{{":k":{{"N":"{key}"}}}}"#))
+            }
+        };
+        let request = self.signer.sign(operation, &format!("{{{}{more}}}", table(key)));
+        let (address, connection) = (self.address, &mut self.connection);
+        self.recorder.record_reads(|| {
+            let (status, body) = converse(address, connection, &request)?;
+            (status == 200).then(|| values_in(&body, keys))
         });
     }
 
     fn write(&mut self, key: usize, what: What) {
-        let (id, value) = (
-            id(key),
-            match what {
-                What::Write(value) => value,
-                _ => 0,
-            },
-        );
+        let (id, name, table) = (id(key), name(key), table(key));
+        let value = match what {
+            What::Write(value) => value,
+            _ => 0,
+        };
         let item = format!(r#"{{{id},"v":{{"N":"{value}"}}}}"#);
         let (operation, body) = match (what, self.random.random_range(0..20)) {
-            (What::Write(_), 0..10) => {
-                ("PutItem", format!(r#"{{"TableName":"items","Item":{item}}}"#))
-            }
+            (What::Write(_), 0..10) => ("PutItem", format!(r#"{{{table},"Item":{item}}}"#)),
             (What::Write(_), 10..15) => {
                 let set = format!(
                     r#""UpdateExpression":"SET v = :v","ExpressionAttributeValues":{{":v":{{"N":"{value}"}}}}"#
                 );
-                ("UpdateItem", format!(r#"{{"TableName":"items","Key":{{{id}}},{set}}}"#))
+                ("UpdateItem", format!(r#"{{{table},"Key":{{{id}}},{set}}}"#))
             }
             (What::Write(_), 15..18) => {
                 let put = format!(r#"{{"PutRequest":{{"Item":{item}}}}}"#);
-                ("BatchWriteItem", format!(r#"{{"RequestItems":{{"items":[{put}]}}}}"#))
+                ("BatchWriteItem", format!(r#"{{"RequestItems":{{{name}:[{put}]}}}}"#))
             }
             (What::Write(_), _) => {
-                let put = format!(r#"{{"Put":{{"TableName":"items","Item":{item}}}}}"#);
+                let put = format!(r#"{{"Put":{{{table},"Item":{item}}}}}"#);
                 ("TransactWriteItems", format!(r#"{{"TransactItems":[{put}]}}"#))
             }
-            _ => ("DeleteItem", format!(r#"{{"TableName":"items","Key":{{{id}}}}}"#)),
+            _ => ("DeleteItem", format!(r#"{{{table},"Key":{{{id}}}}}"#)),
         };
         let request = self.signer.sign(operation, &body);
         let (address, connection, lost) = (self.address, &mut self.connection, &mut self.lost);
@@ -223,9 +246,27 @@ impl Client {
     }
 }
 
+/// The name of the table of an item, in quotes.
+fn name(key: usize) -> String {
+    format!(r#""items{}""#, key / GROUP)
+}
+
+/// The member that names it.
+fn table(key: usize) -> String {
+    format!(r#""TableName":{}"#, name(key))
+}
+
 /// The key attribute of an item.
 fn id(key: usize) -> String {
     format!(r#""id":{{"N":"{key}"}}"#)
+}
+
+/// The values of the items with these keys in a reply; they are in any order, as the members of an
+/// item are.
+fn values_in(body: &str, keys: Vec<usize>) -> Vec<(usize, Option<u64>)> {
+    let items = || body.split(['[', ']']).flat_map(|items| items.split("},{"));
+    let value = |key| items().find(|item| item.contains(&id(key))).and_then(value_in);
+    keys.into_iter().map(|key| (key, value(key))).collect()
 }
 
 /// The value in the text of an item.

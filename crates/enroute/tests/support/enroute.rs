@@ -63,8 +63,12 @@ impl Cache {
         let enroute = Enroute::run(program, &arguments, Some(&text));
         let addresses = listeners
             .iter()
-            .map(|(_, origin, _)| {
-                let line = enroute.stderr_line(&format!("-> {origin}"));
+            .enumerate()
+            .map(|(number, (_, origin, _))| {
+                let earlier = listeners[..number].iter().filter(|(_, other, _)| other == origin);
+                let (part, earlier) = (format!("-> {origin}"), earlier.count());
+                let line = enroute.process().stderr_line_after(&part, earlier);
+                let line = line.unwrap_or_else(|| panic!("{}", enroute.process().stderr()));
                 let (listens, _) = line.split_once(" -> ").expect("address and origin");
                 let (_, address) = listens.split_once("://").expect("a scheme");
                 // The address may be followed by TLS and the server names.

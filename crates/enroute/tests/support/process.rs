@@ -111,12 +111,17 @@ impl Process {
     ///
     /// `None` if standard output ended without one.
     pub fn stdout_line(&self, part: &str) -> Option<String> {
-        self.stdout.line(part)
+        self.stdout.line(part, 0)
     }
 
     /// Waits for the first line of standard error that contains `part`.
     pub fn stderr_line(&self, part: &str) -> Option<String> {
-        self.stderr.line(part)
+        self.stderr.line(part, 0)
+    }
+
+    /// The same after this number of earlier ones.
+    pub fn stderr_line_after(&self, part: &str, earlier: usize) -> Option<String> {
+        self.stderr.line(part, earlier)
     }
 
     pub fn stdout(&self) -> String {
@@ -289,9 +294,10 @@ impl Output {
         Self { shared, reader: Some(reader) }
     }
 
-    fn line(&self, part: &str) -> Option<String> {
+    fn line(&self, part: &str, earlier: usize) -> Option<String> {
         let find = |state: &Collected| {
-            state.text.lines().find(|line| line.contains(part)).map(str::to_owned)
+            let mut lines = state.text.lines().filter(|line| line.contains(part));
+            lines.nth(earlier).map(str::to_owned)
         };
         let state = self.shared.state.lock().unwrap();
         let (state, _) = self

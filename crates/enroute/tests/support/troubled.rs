@@ -114,7 +114,7 @@ origins! {
         fn listener(directory: &TemporaryDirectory) -> String {
             dynamodb_history::access_key(directory)
         }
-    } dynamodb_history::create_table;
+    } dynamodb_history::create_tables;
 }
 
 /// A cache with its environment.

@@ -3,11 +3,13 @@
 //! A request is a `POST` whose header `X-Amz-Target` names the operation and whose body is its
 //! JSON. Operations and errors: Amazon DynamoDB API Reference, version 2012-08-10.
 //!
-//! **Read first:** [`request`], then [`item`], [`value`], [`reply`] and [`batch`].
+//! **Read first:** [`request`], then [`item`], [`value`], [`reply`], [`batch`] and
+//! [`query`].
 
 pub mod batch;
 pub mod item;
 mod projection;
+pub mod query;
 pub mod reply;
 pub mod request;
 pub mod value;

@@ -1,6 +1,7 @@
 mod batch;
 mod bodies;
 mod keys;
+mod query;
 
 use proptest::prelude::*;
 

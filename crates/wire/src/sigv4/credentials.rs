@@ -1,5 +1,5 @@
-//! Secret access keys, from a file in the form of `~/.aws/credentials`, and the groups of those that
-//! have the same rights.
+//! Secret access keys, from a file in the form of `~/.aws/credentials`, and the groups of those
+//! that have the same rights.
 
 use std::{collections::HashMap, fmt};
 
@@ -117,9 +117,9 @@ impl Credentials {
         let [access_key, secret, token] = values.each_ref().map(Option::as_deref);
         // One that the file has too stays in its group.
         let known = access_key.and_then(|access_key| self.of(access_key));
-        if !known.is_some_and(|known| {
-            (Some(&*known.secret), known.token.as_deref()) == (secret, token)
-        }) {
+        let is_new =
+            |known: &Credential| (Some(&*known.secret), known.token.as_deref()) != (secret, token);
+        if known.is_none_or(is_new) {
             let name = "(environment)";
             self.take(Profile { name, access_key, secret, token, group: None })?;
         }

@@ -280,8 +280,12 @@ fn access_keys_of_one_group_have_one_holder() {
     let profile = |name: &str, group: &str| {
         format!("[{name}]\naws_access_key_id = {name}\naws_secret_access_key = s\n{group}\n")
     };
-    let grouped =
-        [("A", "enroute_group = B"), ("C", "enroute_group=B "), ("D", "enroute_group = E"), ("B", "")];
+    let grouped = [
+        ("A", "enroute_group = B"),
+        ("C", "enroute_group=B "),
+        ("D", "enroute_group = E"),
+        ("B", ""),
+    ];
     let text: String = grouped.iter().map(|(name, group)| profile(name, group)).collect();
     let holder = |credentials: &Credentials, name| credentials.of(name).expect(name).holder.clone();
     let all = Credentials::parse(&text).expect("valid");
@@ -323,8 +327,8 @@ proptest! {
         let mut damaged = text.clone().into_bytes();
         damaged[at] = byte;
         let Ok(Some(request)) = head::request(&damaged, &Limits::default()) else { return Ok(()) };
-        let mut verifier = Verifier::default();
-        let found = verifier.verify(&request, b"", "service", &credentials(""), NOW);
+        let (mut verifier, known) = (Verifier::default(), credentials(""));
+        let found = verifier.verify(&request, b"", "service", &known, NOW);
         let is_name = |at: usize| {
             let line = text[..at].rfind('\n').map_or(0, |at| at + 1);
             !text[line..at].contains(':') && line > 0

@@ -6,6 +6,7 @@ use std::time::Duration;
 use wire::dynamodb::{
     batch::{BatchGetItem, TableNames, are_plain, stored},
     item::{self, GetItem},
+    query::Query,
     reply::{Reply, Scanner, comparable},
     request,
     value::{Names, write_key, write_key_of},
@@ -78,6 +79,7 @@ fn read(operation: &str, body: &[u8]) {
     }
     let _ = (item::table(body), comparable(body));
     read_many(body);
+    read_page(body);
     let Some(get) = GetItem::parse(body) else { return };
     let (mut key, mut same) = (Vec::new(), Vec::new());
     let _ = (get.wants_capacity(), get.write_projection(&mut Vec::new()));
@@ -85,6 +87,18 @@ fn read(operation: &str, body: &[u8]) {
         let (table, names) = Names::of_key(&key).expect("a key");
         assert_eq!(table, get.table_name.0.as_bytes());
         assert!(write_key_of(&get.table_name.0, names, &get.key, &mut same) && key == same);
+    }
+}
+
+/// The canonical form of a request is its own, and no longer than the request.
+fn read_page(body: &[u8]) {
+    let Some(query) = Query::parse(body) else { return };
+    let _ = (query.table(), query.is_consistent(), query.wants_capacity());
+    let (mut canonical, mut again) = (Vec::new(), Vec::new());
+    if query.write(&mut canonical).is_some() {
+        let query = Query::parse(&canonical).expect("a request");
+        query.write(&mut again).expect("the same");
+        assert_eq!(canonical.escape_ascii().to_string(), again.escape_ascii().to_string());
     }
 }
 

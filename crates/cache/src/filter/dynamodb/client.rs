@@ -12,6 +12,7 @@ use wire::dynamodb::{
 use super::{
     DynamoDb, Tag,
     operation::{self, Effect},
+    queries::pages_in,
 };
 use crate::{
     filter::{Flow, Read, Reply, Request, Scratch, Write},
@@ -42,13 +43,17 @@ impl DynamoDb {
         now: Duration,
     ) -> Request<'m, Tag> {
         self.asked_at = now;
-        let tag = if message.request.method == "HEAD" { Tag::Head } else { Tag::Other };
+        let mut tag = if message.request.method == "HEAD" { Tag::Head } else { Tag::Other };
         let keeps_alive = message.request.head.keeps_alive();
         let reply = if keeps_alive { Reply::Plain } else { Reply::Last };
         let is_usual = whole && message.is_usual();
         let (name, effect) = operation::of(message);
-        let is_get = matches!(effect, Effect::Get | Effect::GetMany);
-        if !is_get && whole && standing.login() != Login::Accepted {
+        let is_read = match effect {
+            Effect::Get | Effect::GetMany => true,
+            Effect::Queries => self.settings.caches_queries,
+            _ => false,
+        };
+        if !is_read && whole && standing.login() != Login::Accepted {
             // A client that is known may send longer requests.
             self.identify(message, standing, now);
         }
@@ -57,8 +62,13 @@ impl DynamoDb {
             Effect::GetMany if is_usual && keeps_alive => {
                 return self.get_many(message, scratch, standing, now);
             }
+            Effect::Queries if is_read && is_usual && keeps_alive => {
+                tag = Tag::Page;
+                self.query(name, message, scratch, standing, now)
+            }
             Effect::Get | Effect::GetMany => Flow::Bypass(WhyNot::Option),
-            Effect::Reads => Flow::Bypass(WhyNot::Command),
+            Effect::Queries if is_read => Flow::Bypass(WhyNot::Option),
+            Effect::Queries | Effect::Reads => Flow::Bypass(WhyNot::Command),
             Effect::Describes => Flow::Coordination,
             Effect::Executes if is_usual && item::only_selects(name, &message.body) => {
                 Flow::Bypass(WhyNot::Command)
@@ -194,9 +204,13 @@ impl DynamoDb {
     fn write_to<'m>(
         &self,
         name: &'static str,
-        scopes: SmallVec<[Scope<'m>; 1]>,
+        mut scopes: SmallVec<[Scope<'m>; 1]>,
         now: Duration,
     ) -> Flow<'m> {
+        if self.settings.tables.have_pages() {
+            let pages = pages_in(&scopes);
+            scopes.extend(pages);
+        }
         for &scope in &scopes {
             self.settings.tables.wrote(scope, now);
         }

@@ -9,6 +9,8 @@ pub(super) enum Effect {
     Get,
     /// Reads several items by their keys.
     GetMany,
+    /// Reads a page of the items of a table.
+    Queries,
     /// Reads items, and is never answered from storage.
     Reads,
     /// Writes items that it names.
@@ -32,8 +34,8 @@ const OPERATIONS: &[(&str, Effect)] = &[
     ("BatchWriteItem", Effect::Writes),
     ("TransactWriteItems", Effect::Writes),
     ("BatchGetItem", Effect::GetMany),
-    ("Query", Effect::Reads),
-    ("Scan", Effect::Reads),
+    ("Query", Effect::Queries),
+    ("Scan", Effect::Queries),
     ("TransactGetItems", Effect::Reads),
     ("ExecuteStatement", Effect::Executes),
     ("BatchExecuteStatement", Effect::Executes),

@@ -27,6 +27,8 @@ pub struct Settings {
     pub keys: Arc<LiveRules>,
     /// Access keys whose requests may be answered from storage; without one nothing is stored.
     pub credentials: Arc<Live<Credentials>>,
+    /// Whether answers to `Query` and `Scan` are stored. `tables` must know it of each listener.
+    pub caches_queries: bool,
     /// What is known of tables, in all listeners of the process.
     pub tables: Arc<Tables>,
     /// The time of day, since 1970, at time zero of this process.
@@ -45,6 +47,7 @@ impl Settings {
             limits: self.limits.clone(),
             keys: Arc::clone(&self.keys),
             credentials: Arc::clone(&self.credentials),
+            caches_queries: self.caches_queries,
             tables: Arc::clone(&self.tables),
             clock: self.clock,
             replies: AtomicU64::default(),

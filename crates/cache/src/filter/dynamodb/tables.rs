@@ -38,16 +38,30 @@ pub struct Tables {
     names: RwLock<HashMap<u64, Box<[u8]>>>,
     /// For each place, when a scope there was written last, in milliseconds, and 1; 0 for never.
     written: Box<[AtomicU64]>,
+    /// A listener stores pages of tables.
+    pages: bool,
 }
 
 impl Default for Tables {
     fn default() -> Self {
-        let written = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
-        Self { names: RwLock::default(), written }
+        Self::new(false)
     }
 }
 
 impl Tables {
+    /// Knows nothing yet; `pages`: whether any listener stores answers to `Query` and `Scan`, so
+    /// that writes through each of them close these.
+    #[must_use]
+    pub fn new(pages: bool) -> Self {
+        let written = (0..PLACES).map(|_| AtomicU64::new(0)).collect();
+        Self { names: RwLock::default(), written, pages }
+    }
+
+    /// Whether pages of tables may be stored.
+    pub(super) fn have_pages(&self) -> bool {
+        self.pages
+    }
+
     /// Gives `see` the names of the key attributes of a table, if they are known.
     pub(super) fn see<T>(&self, table: Namespace, see: impl FnOnce(Names<'_>) -> T) -> Option<T> {
         self.names.read().get(&table.collection).map(|names| see(Names(names)))
