@@ -14,20 +14,16 @@ import ssl
 import sys
 import threading
 import time
-import warnings
 
-import boto3
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
+from dynamodb_client import REGION, client, create
 
-warnings.filterwarnings("ignore")
 PATIENCE_S = 120
 CACHE, PORT, SERVER, *TLS = sys.argv[1:]
 SECRETS = {"AKIDONE": "one", "AKIDTWO": "two"}
-REGION = "eu-central-1"
 STATED = re.compile(r"Credential=(\w+)/.*SignedHeaders=([^,]+), *Signature=(\w+)")
 
 
@@ -79,18 +75,10 @@ def serve():
     threading.Thread(target=origin.serve_forever, daemon=True).start()
 
 
-def client(access):
+def connect(access):
     port = CACHE.rpartition(":")[2]
     url = f"https://localhost:{port}" if TLS else f"http://{CACHE}"
-    return boto3.client(
-        "dynamodb",
-        endpoint_url=url,
-        region_name=REGION,
-        aws_access_key_id=access,
-        aws_secret_access_key=SECRETS[access],
-        verify=TLS[2] if TLS else None,
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=60),
-    )
+    return client(url, access, SECRETS[access], verify=TLS[2] if TLS else None)
 
 
 def key(number):
@@ -125,24 +113,10 @@ def until_hit(by, *numbers, **options):
         assert time.monotonic() < deadline, "no hit"
         time.sleep(0.05)
 
-
-def create(table, *names):
-    kinds = dict(zip(names, ("HASH", "RANGE")))
-    one.create_table(
-        TableName=table,
-        KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in kinds.items()],
-        AttributeDefinitions=[
-            {"AttributeName": name, "AttributeType": "N" if name == "number" else "S"}
-            for name in names
-        ],
-        BillingMode="PAY_PER_REQUEST",
-    )
-
-
 serve()
-one, two = client("AKIDONE"), client("AKIDTWO")
-create("orders", "shop", "number")
-create("long", "id")
+one, two = connect("AKIDONE"), connect("AKIDTWO")
+create(one, "orders", "shop", "number")
+create(one, "long", "id")
 # When the last one has settled all others have.
 for number in range(4, 0, -1):
     one.put_item(TableName="orders", Item=item(number, 10 * number))

@@ -4,28 +4,12 @@ Arguments: address; access key and secret key.
 """
 
 import sys
-import warnings
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from dynamodb_client import client, create
 
-warnings.filterwarnings("ignore")
 address, access, secret = sys.argv[1:4]
-
-
-def client(access, secret):
-    return boto3.client(
-        "dynamodb",
-        endpoint_url=f"http://{address}",
-        region_name="eu-central-1",
-        aws_access_key_id=access,
-        aws_secret_access_key=secret,
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=20),
-    )
-
-
-db = client(access, secret)
+db = client(f"http://{address}", access, secret)
 
 
 def plain(value):
@@ -61,18 +45,7 @@ def put(number, **attributes):
     return db.put_item(TableName="orders", Item={**key(number), **attributes})
 
 
-tell("create", lambda: db.create_table(
-    TableName="orders",
-    KeySchema=[
-        {"AttributeName": "shop", "KeyType": "HASH"},
-        {"AttributeName": "number", "KeyType": "RANGE"},
-    ],
-    AttributeDefinitions=[
-        {"AttributeName": "shop", "AttributeType": "S"},
-        {"AttributeName": "number", "AttributeType": "N"},
-    ],
-    BillingMode="PAY_PER_REQUEST",
-))
+tell("create", lambda: create(db, "orders", "shop", "number"))
 tell("get absent", lambda: get(1), 3)
 tell("put", lambda: put(1, text={"S": "ä \" \\ \u2028"}, bytes={"B": b"\0\xff"}, list={"L": [{"NULL": True}]}))
 tell("get", lambda: get(1), 3)

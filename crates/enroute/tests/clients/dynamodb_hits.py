@@ -5,30 +5,15 @@ Arguments: address. The access keys AKIDONE and AKIDTWO have the secrets `one` a
 
 import sys
 import time
-import warnings
+from functools import partial
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from dynamodb_client import client, create
 
-warnings.filterwarnings("ignore")
 PATIENCE_S = 60
-
-
-def client(access, secret, token=None):
-    return boto3.client(
-        "dynamodb",
-        endpoint_url=f"http://{sys.argv[1]}",
-        region_name="eu-central-1",
-        aws_access_key_id=access,
-        aws_secret_access_key=secret,
-        aws_session_token=token,
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=20),
-    )
-
-
-one, two = client("AKIDONE", "one"), client("AKIDTWO", "two")
-forged, session = client("AKIDONE", "guess"), client("AKIDONE", "one", token="token")
+connect = partial(client, f"http://{sys.argv[1]}")
+one, two = connect("AKIDONE", "one"), connect("AKIDTWO", "two")
+forged, session = connect("AKIDONE", "guess"), connect("AKIDONE", "one", token="token")
 key = {"shop": {"S": "café"}, "number": {"N": "1"}}
 
 
@@ -53,18 +38,7 @@ def put(value, **options):
     one.put_item(TableName="orders", Item={**key, "v": {"N": value}}, **options)
 
 
-one.create_table(
-    TableName="orders",
-    KeySchema=[
-        {"AttributeName": "shop", "KeyType": "HASH"},
-        {"AttributeName": "number", "KeyType": "RANGE"},
-    ],
-    AttributeDefinitions=[
-        {"AttributeName": "shop", "AttributeType": "S"},
-        {"AttributeName": "number", "AttributeType": "N"},
-    ],
-    BillingMode="PAY_PER_REQUEST",
-)
+create(one, "orders", "shop", "number")
 put("1")
 print("hit", get_until_hit(one))
 print("hit by another spelling", get(one, key={**key, "number": {"N": "10e-1"}}))

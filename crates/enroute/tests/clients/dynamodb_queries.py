@@ -6,28 +6,12 @@ Arguments: address of a listener that answers queries, of another that does not.
 import sys
 import threading
 import time
-import warnings
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import ClientError
+from dynamodb_client import client, create
 
-warnings.filterwarnings("ignore")
 PATIENCE_S = 60
-
-
-def client(address):
-    return boto3.client(
-        "dynamodb",
-        endpoint_url=f"http://{address}",
-        region_name="eu-central-1",
-        aws_access_key_id="AKIDONE",
-        aws_secret_access_key="one",
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=20),
-    )
-
-
-cached, plain = (client(address) for address in sys.argv[1:3])
+cached, plain = (client(f"http://{address}", "AKIDONE", "one") for address in sys.argv[1:3])
 OF_SHOP = {
     "KeyConditionExpression": "#s = :s",
     "ExpressionAttributeNames": {"#s": "shop"},
@@ -64,27 +48,7 @@ def put(number, price, by=None):
     (by or cached).put_item(TableName="orders", Item=item)
 
 
-cached.create_table(
-    TableName="orders",
-    KeySchema=[
-        {"AttributeName": "shop", "KeyType": "HASH"},
-        {"AttributeName": "number", "KeyType": "RANGE"},
-    ],
-    AttributeDefinitions=[
-        {"AttributeName": "shop", "AttributeType": "S"},
-        {"AttributeName": "number", "AttributeType": "N"},
-        {"AttributeName": "price", "AttributeType": "N"},
-    ],
-    GlobalSecondaryIndexes=[{
-        "IndexName": "price",
-        "KeySchema": [
-            {"AttributeName": "shop", "KeyType": "HASH"},
-            {"AttributeName": "price", "KeyType": "RANGE"},
-        ],
-        "Projection": {"ProjectionType": "ALL"},
-    }],
-    BillingMode="PAY_PER_REQUEST",
-)
+create(cached, "orders", "shop", "number", index="price")
 for number, price in (1, 5), (2, 20), (3, 30):
     put(number, price)
 print("query", until_hit("query", **OF_SHOP))
@@ -124,7 +88,7 @@ over = threading.Event()
 
 
 def write(shop):
-    mine = client(sys.argv[1 + shop % 2])
+    mine = client(f"http://{sys.argv[1 + shop % 2]}", "AKIDONE", "one")
     for value in range(1, 13):
         mine.update_item(
             TableName="orders",
@@ -138,7 +102,7 @@ def write(shop):
 
 
 def watch(index):
-    mine = client(sys.argv[1])
+    mine = client(f"http://{sys.argv[1]}", "AKIDONE", "one")
     while not over.is_set():
         before = list(written)
         answer = mine.scan(TableName="orders", **index)

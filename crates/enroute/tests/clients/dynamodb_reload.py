@@ -8,27 +8,15 @@ import os
 import signal
 import sys
 import time
-import warnings
+from functools import partial
 from pathlib import Path
 
-import boto3
-from botocore.config import Config
+from dynamodb_client import client, create
 
-warnings.filterwarnings("ignore")
 PATIENCE_S = 60
 CACHE, FILE, PROCESS, ADMIN = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 KEY, OTHER = {"id": {"S": "a"}}, {"id": {"S": "b"}}
-
-
-def client(access, secret):
-    return boto3.client(
-        "dynamodb",
-        endpoint_url=f"http://{CACHE}",
-        region_name="eu-central-1",
-        aws_access_key_id=access,
-        aws_secret_access_key=secret,
-        config=Config(retries={"total_max_attempts": 1}, read_timeout=20, max_pool_connections=1),
-    )
+connect = partial(client, f"http://{CACHE}", max_pool_connections=1)
 
 
 def is_hit(by, key=KEY):
@@ -68,13 +56,8 @@ def refused(*profiles, mode=0o600):
 
 
 ONE, TWO, NEW = ("AKIDONE", "one"), ("AKIDTWO", "two"), ("AKIDNEW", "new")
-one, two, new = client(*ONE), client(*TWO), client(*NEW)
-one.create_table(
-    TableName="items",
-    KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
-    AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
-    BillingMode="PAY_PER_REQUEST",
-)
+one, two, new = connect(*ONE), connect(*TWO), connect(*NEW)
+create(one, "items", "id")
 for key in KEY, OTHER:
     one.put_item(TableName="items", Item={**key, "v": {"N": "1"}})
 until(lambda: is_hit(one))
@@ -89,7 +72,7 @@ print(f"back: hit of one {is_hit(one)}, of two {is_hit(two)}")
 # Its old secret had been used on this connection.
 change((ONE[0], "another"), TWO)
 until(lambda: not is_hit(one))
-other = client(ONE[0], "another")
+other = connect(ONE[0], "another")
 until(lambda: is_hit(other))
 print(f"another secret: hit of one {is_hit(one)}, by the new secret {is_hit(other)}")
 print("mistake", refused((ONE[0], "another"), (ONE[0], "guess")))
@@ -102,7 +85,7 @@ print(f"new key: {is_hit(new)}")
 
 # Groups: an item that no client has read by its own access key.
 change((*ONE, "team"), (*TWO, "team"), NEW)
-one, two = client(*ONE), client(*TWO)
+one, two = connect(*ONE), connect(*TWO)
 until(lambda: is_hit(one, OTHER))
 print(f"group: hit of two {is_hit(two, OTHER)}, of a key outside {is_hit(new, OTHER)}")
 print("unknown", refused((*ONE, "team"), (*TWO, "team\nenroute_grup = team"), (*NEW, "team")))
