@@ -8,6 +8,7 @@
 //! other: GetItem {...}            signed by an access key that the cache does not know
 //! forged: GetItem {...}           signed as A, with another secret
 //! late: GetItem {...}             signed by A, 20 minutes ago
+//! west: GetItem {...}             signed by A, for another region
 //! unsigned: GetItem {...}         without a signature
 //! close: GetItem {...}            signed by A, with `Connection: close`
 //! digest: GetItem {...}           signed by A, with a digest of its body in another header

@@ -73,7 +73,8 @@ fn signature(signer: &str, time: &str, headers: &[(&str, String)], body: &str) -
     let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
     let signed = names.join(";");
     let canonical = format!("POST\n/\n\n{lines}\n{signed}\n{}", hash(body.as_bytes()));
-    let scope = format!("{}/eu-central-1/dynamodb/aws4_request", &time[..8]);
+    let region = if signer == "west" { "us-west-2" } else { "eu-central-1" };
+    let scope = format!("{}/{region}/dynamodb/aws4_request", &time[..8]);
     let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hash(canonical.as_bytes()));
     let parts = scope.split('/');
     let key = parts.fold(format!("AWS4{secret}").into_bytes(), |key, part| mac(&key, part));

@@ -121,12 +121,7 @@ impl DynamoDb {
         if get.write_projection(scratch).is_none() {
             return Flow::Bypass(WhyNot::Expression);
         }
-        let namespace = self.table(table.as_bytes());
-        let name_bytes = table.len();
-        let (key, variant) = scratch.split_at_checked(key_bytes).unwrap_or_default();
-        let name = key.get(1..=name_bytes).and_then(|name| std::str::from_utf8(name).ok());
-        let place = (name.unwrap_or_default(), "");
-        Flow::Read(Read { key: Key::new(namespace, key), variant, place })
+        read_in(self.table(table.as_bytes()), scratch, key_bytes)
     }
 
     /// Verifies the signature of a whole request. Returns the region that it is for; none if it is
@@ -221,6 +216,18 @@ impl DynamoDb {
     pub(super) fn table(&self, name: &[u8]) -> Namespace {
         Namespace::new(self.settings.secret, &self.settings.origin, b"", name)
     }
+}
+
+/// A read in `namespace`, whose key and variant are in the scratch space.
+pub(super) fn read_in(namespace: Namespace, scratch: &[u8], key_bytes: usize) -> Flow<'_> {
+    let (key, variant) = scratch.split_at_checked(key_bytes).unwrap_or_default();
+    Flow::Read(Read { key: Key::new(namespace, key), variant, place: (table_of(key), "") })
+}
+
+/// The name of the table with which a key begins, behind its length.
+pub(super) fn table_of(key: &[u8]) -> &str {
+    let name = key.split_first().and_then(|(&length, rest)| rest.get(..length.into()));
+    std::str::from_utf8(name.unwrap_or_default()).unwrap_or_default()
 }
 
 /// Begins a variant: DynamoDB Local has tables of its own for each region.

@@ -16,7 +16,10 @@ use wire::{
     http1::Framing,
 };
 
-use super::{DynamoDb, Tag, client::write_region};
+use super::{
+    DynamoDb, Tag,
+    client::{table_of, write_region},
+};
 use crate::{
     filter::{Answers, Flow, ReadMany, Request, Scratch},
     key::Key,
@@ -75,8 +78,7 @@ impl DynamoDb {
             let variant = scratch.get(variant).unwrap_or_default();
             for place in places {
                 let key = scratch.get(place).unwrap_or_default();
-                let name = key.get(1..=table.name.0.len()).unwrap_or_default();
-                answers.push((variant, std::str::from_utf8(name).unwrap_or_default()));
+                answers.push((variant, table_of(key)));
                 keys.push(Key::new(namespace, key));
             }
         }

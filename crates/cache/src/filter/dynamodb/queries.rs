@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use wire::dynamodb::{Message, query::Query, value::is_table};
 
-use super::{DynamoDb, client::write_region};
+use super::{
+    DynamoDb,
+    client::{read_in, write_region},
+};
 use crate::{
-    filter::{Flow, Read, Scratch},
+    filter::{Flow, Scratch},
     key::{Key, Namespace, Scope},
     principal::Standing,
     stats::WhyNot,
@@ -53,11 +56,7 @@ impl DynamoDb {
         }
         let key_bytes = scratch.len();
         write_region(region, scratch);
-        let namespace = pages(self.table(table));
-        let (key, variant) = scratch.split_at_checked(key_bytes).unwrap_or_default();
-        let name = key.get(1..=table.len()).and_then(|name| std::str::from_utf8(name).ok());
-        let place = (name.unwrap_or_default(), "");
-        Flow::Read(Read { key: Key::new(namespace, key), variant, place })
+        read_in(pages(self.table(table)), scratch, key_bytes)
     }
 }
 
