@@ -125,7 +125,9 @@ pub fn client(expected: Protocol, bytes: &[u8]) -> Look {
         Some(found) => Look::Found(found),
         None if bytes.len() >= LOOK_BYTES => Look::Expected,
         // A complete line, for line-based protocols.
-        None if expected.is_text() && bytes.contains(&b'\n') => Look::Expected,
+        None if expected.is_text() && bytes.contains(&b'\n') && !may_be_binary(bytes) => {
+            Look::Expected
+        }
         None => Look::More,
     }
 }
@@ -232,6 +234,17 @@ const BINARY_REQUEST: u8 = 0x80;
 /// A record of TLS that is part of a handshake.
 const HANDSHAKE: u8 = 0x16;
 
+/// Whether a binary header may begin like this: a byte that no text has is among the first four,
+/// before any end of a line, or fewer than four are known. Then the whole header is needed, because
+/// a byte of it may look like the end of a line.
+pub fn may_be_binary(bytes: &[u8]) -> bool {
+    let start = bytes.get(..4).unwrap_or(bytes);
+    let line = start.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    start.first() == Some(&BINARY_REQUEST)
+        || line.iter().any(|byte| *byte < b' ' && !matches!(byte, b'\t' | b'\r'))
+        || (start.len() < 4 && line.len() == start.len())
+}
+
 /// A handshake record whose first message is a ClientHello; no MongoDB header looks like it.
 fn is_client_hello(bytes: &[u8]) -> bool {
     bytes.len() >= LOOK_BYTES
@@ -243,6 +256,7 @@ fn is_client_hello(bytes: &[u8]) -> bool {
 fn is_mongo_header(bytes: &[u8]) -> bool {
     const LENGTH_MAX: i32 = 48_000_000;
     bytes.len() >= LOOK_BYTES
+        && may_be_binary(bytes)
         && (LOOK_BYTES as i32..=LENGTH_MAX).contains(&field(bytes, 0))
         && field(bytes, 8) == 0
         && is_opcode(field(bytes, 12))
@@ -286,6 +300,10 @@ fn is_http_line(bytes: &[u8], get_is_enough: bool) -> bool {
 fn is_http_words(line: &[u8]) -> bool {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let Some(first) = words.next() else { return false };
+    // No method of a browser begins otherwise, and `*` begins an array of Redis.
+    if !first.first().is_some_and(u8::is_ascii_alphabetic) {
+        return false;
+    }
     let is = |word: &[u8]| first.eq_ignore_ascii_case(word);
     let (target, version, more) = (words.next(), words.next(), words.next());
     let is_target = |target: &[u8]| target.starts_with(b"/") || target.starts_with(b"http");

@@ -221,7 +221,10 @@ impl Decoder {
                 (Length::Partial, _) => return Ok(Begun::Partial),
                 (_, at) => {
                     // A frame of another protocol may begin with this byte.
-                    detect::expect(Protocol::Resp, bytes.get(self.start..).unwrap_or_default())?;
+                    let rest = bytes.get(self.start..).unwrap_or_default();
+                    if !detect::expect(Protocol::Resp, rest)? && detect::may_be_binary(rest) {
+                        return Ok(Begun::Partial);
+                    }
                     return Err(invalid_arguments(self.start + 1 + at));
                 }
             };
@@ -284,8 +287,8 @@ impl Decoder {
         let end = end.min(bytes.len());
         let from = self.searched.max(self.start);
         let rest = bytes.get(self.start..end).unwrap_or_default();
-        if from - self.start < detect::LOOK_BYTES {
-            detect::expect(Protocol::Resp, rest)?;
+        if from - self.start < detect::LOOK_BYTES && !detect::expect(Protocol::Resp, rest)? {
+            return Ok(None);
         }
         let Some(found) = memchr::memchr(b'\n', bytes.get(from..end).unwrap_or_default()) else {
             self.searched = end;

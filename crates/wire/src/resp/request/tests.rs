@@ -273,13 +273,15 @@ fn an_http_request_ends_the_connection_before_its_body() {
 #[test]
 fn another_protocol_is_named_in_any_chunking() {
     let hello = [&[0x16, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3][..], &[0x5a; 64]].concat();
-    // Its length is 42, so that its first byte is `*`.
+    // Its length is 42, so that its first byte is `*`; the other's number is the end of a line.
     let mongo = [&[42, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0xdd, 7, 0, 0][..], &[0; 26]].concat();
+    let line = [&[43, 0, 0, 0, b'\n', 0, 0, 0, 0, 0, 0, 0, 0xdd, 7, 0, 0][..], &[0; 27]].concat();
     let longest = [b"GET /", &[b'x'; 100][..], b" HTTP/1.1\r\nHost: a\r\n"].concat();
     let page = b"POST / HTTP/1.1\r\n".to_vec();
     for (bytes, found) in [
         (hello, Protocol::Tls),
-        (mongo.clone(), Protocol::Mongo),
+        (mongo, Protocol::Mongo),
+        (line, Protocol::Mongo),
         (longest, Protocol::Http),
         (page, Protocol::Http),
     ] {
@@ -288,12 +290,21 @@ fn another_protocol_is_named_in_any_chunking() {
             error => panic!("{error}"),
         };
         refused(decode(&bytes, &Limits::default()).unwrap_err());
-        // Input that begins like an array is refused at its second byte.
-        if bytes != mongo {
-            let mut decoder = Decoder::default();
-            let feed = |end| decoder.decode(&bytes[..end], &Limits::default()).err();
-            refused((1..=bytes.len()).find_map(feed).expect("it is refused"));
-        }
+        let mut decoder = Decoder::default();
+        let feed = |end| decoder.decode(&bytes[..end], &Limits::default()).err();
+        refused((1..=bytes.len()).find_map(feed).expect("it is refused"));
+    }
+}
+
+#[test]
+fn an_array_without_a_length_is_refused_alike_in_any_chunking() {
+    for bytes in [&b"*x\r\n"[..], b"*\xff\xff\0\0\0\0\0HEAD / HTTP/1.1\r\n", b"*8z / HTTP/1.1\n"] {
+        let whole = decode(bytes, &Limits::default()).unwrap_err();
+        assert!(matches!(whole, Error::Malformed { .. }), "{whole}");
+        let mut decoder = Decoder::default();
+        let feed = |end| decoder.decode(&bytes[..end], &Limits::default()).err();
+        let chunked = (1..=bytes.len()).find_map(feed);
+        assert_eq!(chunked, Some(whole), "{}", bytes.escape_ascii());
     }
 }
 
