@@ -4,7 +4,9 @@
 //! machine changes less than it does throughput. A round starts the servers of both builds anew,
 //! since addresses and seeds that a process draws at its start cost it up to some per cent, and
 //! measures in the order base, this, this, base, so that a steady drift of the machine favours
-//! neither. It gives one ratio; a line of the table has the median with its confidence interval.
+//! neither. The next round starts and measures in the opposite order: the build that was always
+//! started first cost 1 % more than itself. A round gives one ratio; a line of the table has the
+//! median with its confidence interval.
 
 use std::{fmt, path::Path};
 
@@ -24,8 +26,13 @@ use workloads::{Measure, Workload};
 const MARGIN: f64 = 0.02;
 /// The interval misses the median in at most this share of comparisons.
 const RISK: f64 = 0.05;
-/// Order of the builds within one round.
-const ORDER: [Side; 4] = [Side::Peer, Side::Ours, Side::Ours, Side::Peer];
+/// Orders of the builds within one round, in turn.
+const ORDERS: [[Side; 4]; 2] = [
+    [Side::Peer, Side::Ours, Side::Ours, Side::Peer],
+    [Side::Ours, Side::Peer, Side::Peer, Side::Ours],
+];
+/// Readings in one round.
+const TURNS: usize = ORDERS[0].len();
 
 /// The verdict on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -79,7 +86,7 @@ pub(crate) fn compare(
     let of_line = |workload: &Workload| {
         workload.lines.iter().filter(|name| wanted(name)).count() as f64
             * run.rounds as f64
-            * (ORDER.len() as f64 * run.round().as_secs_f64() + 1.0)
+            * (TURNS as f64 * run.round().as_secs_f64() + 1.0)
     };
     let seconds = workloads::ALL.iter().map(of_line).sum();
     let (mut table, mut lines) = (head(), Vec::new());
@@ -114,8 +121,10 @@ fn rounds(
     let mut lines: Vec<(usize, &str, Option<Rounds>)> =
         names.map(|(place, name)| (place, name, Some(Rounds::default()))).collect();
     for round in 0..run.rounds {
+        let order = ORDERS[round % ORDERS.len()];
+        let early = (order[0] == Side::Ours).then(|| (workload.start)(base));
         let mut ours = (workload.start)(run)?;
-        let mut theirs: Measure<'_> = match (workload.start)(base) {
+        let mut theirs: Measure<'_> = match early.unwrap_or_else(|| (workload.start)(base)) {
             Ok(theirs) => theirs,
             Err(error) if round == 0 => {
                 lines.iter_mut().for_each(|(_, name, rounds)| miss(run, name, rounds, &error));
@@ -126,8 +135,8 @@ fn rounds(
         for (place, name, kept) in &mut lines {
             let Some(rounds) = kept else { continue };
             let mut failure = None;
-            for (turn, side) in (0..).zip(ORDER) {
-                let seed = round as u64 * ORDER.len() as u64 + turn;
+            for (turn, side) in (0..).zip(order) {
+                let seed = round as u64 * TURNS as u64 + turn;
                 match side {
                     Side::Ours => rounds.ours.push(ours(*place, seed)?),
                     Side::Peer => match theirs(*place, seed) {
@@ -164,7 +173,7 @@ fn last_ratio(rounds: &Rounds) -> f64 {
 /// The ratio of this build to the base in each complete round.
 fn ratios(rounds: &Rounds, value: impl Fn(&Reading) -> f64) -> Vec<f64> {
     let sum = |readings: &[Reading]| readings.iter().map(&value).sum::<f64>();
-    let each = ORDER.len() / 2;
+    let each = TURNS / 2;
     let pairs = rounds.ours.chunks_exact(each).zip(rounds.peer.chunks_exact(each));
     pairs.map(|(ours, peer)| sum(ours) / sum(peer)).collect()
 }
