@@ -66,11 +66,7 @@ pub(super) fn run(
         let storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(stats));
         tasks.spawn_local(source.follow(Arc::clone(shared), storage));
     }
-    tasks.block_on(&runtime, async {
-        while !shared.is_draining() {
-            tokio::time::sleep(super::TICK).await;
-        }
-    });
+    tasks.block_on(&runtime, shared.drain.notified());
 }
 
 /// A feed, and the storage that it invalidates.

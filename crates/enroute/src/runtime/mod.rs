@@ -24,7 +24,10 @@ use platform::{
     place, reached,
 };
 use reactor::{Acceptor, Reactor};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::Instant,
+};
 
 mod behind;
 mod connection;
@@ -70,6 +73,8 @@ pub struct Shared {
     /// Number of times that an origin has left its place.
     moves: AtomicU64,
     draining: AtomicBool,
+    /// Ends the thread of the feeds.
+    drain: Notify,
 }
 
 impl Shared {
@@ -150,6 +155,7 @@ impl Runtime {
             post: Post::new(setup.workers)?,
             moves: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            drain: Notify::new(),
         });
         let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         // The feeds close their origins before the first client is accepted.
@@ -189,6 +195,7 @@ impl Runtime {
     /// Stops accepting, waits for outstanding replies, and ends.
     pub fn stop(self) {
         self.shared.draining.store(true, Relaxed);
+        self.shared.drain.notify_one();
         self.shared.post.wake_all();
         for thread in self.threads {
             if thread.join().is_err() {
