@@ -6,7 +6,7 @@
 //! may write.
 //!
 //! For connections: [`request`] cuts the stream of a client, [`reply`] that of a server; [`verb`]
-//! has the properties of each command.
+//! has the properties of each command. [`ring`] chooses the server of a key among several.
 
 pub mod base64;
 pub mod command;
@@ -15,12 +15,14 @@ pub mod item;
 mod limits;
 pub mod reply;
 pub mod request;
+pub mod ring;
 #[cfg(test)]
 mod tests;
 pub mod verb;
 
 pub use limits::Limits;
 pub use request::Request;
+pub use ring::Ring;
 pub use verb::Verb;
 
 const PROTOCOL: &str = "memcached";

@@ -145,8 +145,9 @@ pub struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Parses a `VALUE` line; returns it with the length of the value that follows.
-    fn parse(line: &'a [u8]) -> Option<(Self, usize)> {
+    /// Parses a `VALUE` line without its end; returns it with the length of the value that follows.
+    #[must_use]
+    pub fn parse(line: &'a [u8]) -> Option<(Self, usize)> {
         let mut words = line.split(|&byte| byte == b' ');
         if words.next() != Some(b"VALUE") {
             return None;
