@@ -7,13 +7,14 @@
 //!
 //! **What it is not.** It opens no socket, reads no clock and starts no thread: tier 2 passes it
 //! bytes and the time, and writes its output. So all of it can run under a simulated network from
-//! one seed, as its tests do.
+//! one seed, as its tests do. [`fanout`] stands between a session and several memcached servers.
 //!
 //! **Read first:** [`session`], then [`lease`] and [`principal`].
 #![forbid(unsafe_code)]
 
 mod expected;
 pub mod explain;
+pub mod fanout;
 pub mod feed;
 pub mod filter;
 mod input;
@@ -61,6 +62,10 @@ pub enum Error {
     /// The origin broke its protocol or a limit.
     #[error("from the origin: {0}")]
     Server(wire::Error),
+    /// The connection to one of several servers was lost while the reply to a write, or the rest of
+    /// a reply, was due.
+    #[error("a connection was lost while a reply was due: {0}")]
+    LostServer(String),
     /// A reply that must be understood before the client sees it is too large for that.
     #[error(
         "from the origin: expected at most {limit} bytes (withheld_bytes_max) of a reply that is read before it \
