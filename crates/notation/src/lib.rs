@@ -27,7 +27,8 @@ mod position;
 mod quantity;
 
 pub use address::{
-    Address, AddressTls, DatabaseUrl, Deployment, FoundBy, KeyPlace, OriginUrl, Scheme, Sentinels,
+    Address, AddressTls, DatabaseUrl, Deployment, FoundBy, KeyHash, KeyPlace, OriginUrl, Scheme,
+    Sentinels, Server, Servers,
 };
 pub use position::place;
 pub use quantity::{

@@ -76,7 +76,8 @@ pub(super) struct Arguments {
     /// mongodb://HOST:PORT/?tls=true, rediss://HOST:PORT or dynamodbs://HOST.
     /// A primary that Sentinels name: redis+sentinel://HOST,HOST/NAME. A replica set:
     /// mongodb://HOST,HOST/?replicaSet=NAME. A sharded cluster: mongodb://MONGOS,MONGOS. Either
-    /// by its records in DNS, with TLS: mongodb+srv://DOMAIN
+    /// by its records in DNS, with TLS: mongodb+srv://DOMAIN. Several memcacheds that share the
+    /// keys by ketama: memcached://HOST,HOST:PORT:WEIGHT=NAME/?hash=md5
     #[arg(long, value_name = "ADDRESS", requires = "listen")]
     origin: Option<Address>,
 

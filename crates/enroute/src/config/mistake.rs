@@ -189,6 +189,12 @@ impl ListenerDocument {
             return mistake("listen", "expected one HOST:PORT; only `origin` can name several");
         }
         match &self.origin.found_by {
+            Some(FoundBy::Servers(several))
+                if several.servers.iter().any(|one| one.host_port == self.listen.host_port) =>
+            {
+                let listen = &self.listen;
+                Err(("origin", format!("origin has {listen}, the address of the listener itself")))
+            }
             Some(FoundBy::Sentinels(_)) if self.cluster.is_some() => mistake(
                 "cluster",
                 "`cluster` cannot be combined with an origin that Sentinels name: a cluster has \

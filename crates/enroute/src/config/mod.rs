@@ -124,8 +124,9 @@ pub struct ListenerDocument {
     pub listen: Address,
     /// Address of the database, for example `mongodb://db.example:27017`, or of Sentinels and the
     /// primary that they name: `redis+sentinel://HOST,HOST/NAME`, or of members of a replica set:
-    /// `mongodb://HOST,HOST/?replicaSet=NAME`, or of several mongos. With `mongodb://original` it
-    /// is the original destination of each diverted client (see `enroute intercept`).
+    /// `mongodb://HOST,HOST/?replicaSet=NAME`, or of several mongos, or of several memcacheds that
+    /// share the keys: `memcached://HOST,HOST`. With `mongodb://original` it is the original
+    /// destination of each diverted client (see `enroute intercept`).
     pub origin: Address,
     /// Store only what matches one of these: `database.collection` patterns for MongoDB, key
     /// patterns for Redis and memcached, table patterns for DynamoDB.

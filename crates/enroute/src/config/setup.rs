@@ -18,15 +18,15 @@ use cache::{
     session::{self, Verify},
     storage, topology,
 };
-use notation::{Deployment, FoundBy, Sentinels};
+use notation::{Deployment, FoundBy, KeyHash, Sentinels};
 use platform::{listening, private_file, wall_clock};
 use socket2::SockRef;
-use wire::sigv4::Credentials;
+use wire::{memcache::ring, sigv4::Credentials};
 
 use super::{
     Bytes, Document, FeedDocument, ListenerDocument, Population, Scheme, Share, Time, cluster,
 };
-use crate::runtime::{Limits, Listener, Monitored, Origin, Protocol, Setup};
+use crate::runtime::{Limits, Listener, Monitored, Origin, Protocol, Servers, Setup};
 
 pub(super) const CONNECTIONS_MAX: usize = 16_384;
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -177,7 +177,7 @@ impl Document {
         };
         let listener = Listener::new(
             self.protocol(written, bound, nodes, common)?,
-            origin.with_tls(written.client_tls()?),
+            origin.with_tls(written.client_tls()?).with_servers(self.servers(written, timeout)),
             self.session(),
             self.connections_max(),
             bound,
@@ -186,6 +186,22 @@ impl Document {
         let listener = listener.with_tls(written.server_tls()?, written.names());
         let listener = listener.with_pass_through(written.passes_through());
         Ok((socket, listener.with_diverted(written.origin.is_original())))
+    }
+
+    /// The servers that share the keys of its origin, if it is several.
+    fn servers(&self, written: &ListenerDocument, timeout: Duration) -> Option<Servers> {
+        let Some(FoundBy::Servers(servers)) = &written.origin.found_by else { return None };
+        let hash = match servers.hash {
+            KeyHash::Fnv1a64 => ring::Hash::Fnv1a64,
+            KeyHash::Md5 => ring::Hash::Md5,
+            KeyHash::OneAtATime => ring::Hash::OneAtATime,
+        };
+        let named = servers.servers.iter().map(|server| (server.name.clone(), server.weight));
+        let ring = ring::Ring::new(&named.collect::<Vec<_>>(), hash);
+        let limits =
+            wire::memcache::Limits::of_values(self.limits.frame_bytes_max.map(Bytes::count));
+        let origin = |server: &notation::Server| Origin::new(server.host_port.clone(), timeout);
+        Some(Servers::new(ring, limits, servers.servers.iter().map(origin).collect()))
     }
 
     fn protocol(
@@ -273,7 +289,7 @@ impl ListenerDocument {
     /// What finds the server of its origin, unless the address states it.
     fn monitor(&self, node_login: Option<sentinel::Login>) -> anyhow::Result<Option<Monitored>> {
         Ok(match self.origin.found_by.clone() {
-            None => None,
+            None | Some(FoundBy::Servers(_)) => None,
             Some(FoundBy::Sentinels(Sentinels { name, hosts: sentinels })) => {
                 let login = self.sentinel.as_ref().map(FeedDocument::login).transpose()?.flatten();
                 let pace = Pace::default();

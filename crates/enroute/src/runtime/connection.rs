@@ -8,34 +8,44 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use cache::{Session, Side, filter::Filter, lease::Ticket};
 use endpoint::seldom;
 use platform::memory::COUNTED_BYTES;
-use reactor::{Channel, Possible, Socket};
+use reactor::{Channel, Possible, Socket, Token};
 use tracing::debug;
 
 use super::{
     Listener,
+    inbox::Wanted,
     origin::Origin,
     reached::Parts,
     tls::{Handshake, begin},
-    worker::{Accepted, Worker},
+    worker::{Accepted, CLIENT, SERVER, Worker},
 };
 
 mod far;
 mod handshake;
 mod output;
+mod several;
+
+use far::Link;
 
 /// Interface of a connection to its worker, independent of the protocol.
 pub(super) trait Served {
-    /// The socket of `side` is ready.
-    fn notice(&mut self, side: Side, possible: Possible);
+    /// The socket with this tag is ready.
+    fn notice(&mut self, tag: u16, possible: Possible);
 
     /// The fill it waited for has ended.
     fn filled(&mut self);
 
     /// The requested connection to its origin, or an error; its events carry `token`.
-    fn connected(&mut self, worker: &mut Worker, connected: io::Result<Parts>, token: u64);
+    fn connected(
+        &mut self,
+        worker: &mut Worker,
+        wanted: Wanted,
+        connected: io::Result<Parts>,
+        token: Token,
+    );
 
     /// The watch has confirmed the origin after a connection to it was made.
-    fn confirmed(&mut self);
+    fn confirmed(&mut self, wanted: Wanted);
 
     /// Reads and handles input.
     fn read(&mut self, worker: &mut Worker);
@@ -115,16 +125,6 @@ pub(super) const OUTLIVING_MAX: usize = 256;
 /// output would be evicted from the core's cache before.
 const DEFERRED_BYTES_MAX: usize = 2 << 10;
 
-/// The connection to the origin.
-enum Link {
-    /// Not connected, and not needed now.
-    Down,
-    /// Requested.
-    Connecting,
-    /// Connected.
-    Up(Channel),
-}
-
 impl<F: Filter + 'static> Connection<F> {
     /// A connection for the client `accepted`, whose events carry `token`. It connects to its
     /// origin when the client sends its first bytes.
@@ -162,12 +162,12 @@ impl<F: Filter + 'static> Connection<F> {
 }
 
 impl<F: Filter> Served for Connection<F> {
-    fn notice(&mut self, side: Side, possible: Possible) {
-        match (side, &mut self.origin) {
-            (Side::Client, _) => self.client.notice(possible),
-            (Side::Server, Link::Up(origin)) => origin.notice(possible),
-            // The origin is not connected.
-            (Side::Server, _) => {}
+    fn notice(&mut self, tag: u16, possible: Possible) {
+        match (tag, &mut self.origin) {
+            (CLIENT, _) => self.client.notice(possible),
+            (_, Link::Up(origin)) => origin.notice(possible),
+            (tag, Link::Several(servers)) => servers.notice(tag - SERVER, possible),
+            (_, Link::Down | Link::Connecting) => {}
         }
     }
 
@@ -175,16 +175,25 @@ impl<F: Filter> Served for Connection<F> {
         self.filled = true;
     }
 
-    fn connected(&mut self, worker: &mut Worker, connected: io::Result<Parts>, token: u64) {
+    fn connected(
+        &mut self,
+        worker: &mut Worker,
+        wanted: Wanted,
+        connected: io::Result<Parts>,
+        token: Token,
+    ) {
+        if let Link::Several(servers) = &mut self.origin {
+            return servers.connected(worker, wanted, connected, token);
+        }
         let channel = connected.and_then(|Parts { socket, tls, epoch }| {
-            let socket = Socket::new(socket, &worker.reactor, token)?;
+            let socket = Socket::new(socket, &worker.reactor, token.tagged(SERVER))?;
             Ok((Channel::new(socket, tls.map(|tls| *tls)), epoch))
         });
         match channel {
             Ok((_, epoch)) if epoch != self.address.place.epoch() => self.connect(worker),
             Ok((origin, epoch)) => {
                 (self.origin, self.epoch) = (Link::Up(origin), epoch);
-                self.unconfirmed += usize::from(self.address.confirm(self.ticket));
+                self.unconfirmed += usize::from(self.address.confirm(wanted));
                 self.session.origin_connected(worker.now());
                 debug!(connection = self.ticket.0, origin = %self.address, "origin connected");
             }
@@ -195,8 +204,11 @@ impl<F: Filter> Served for Connection<F> {
         }
     }
 
-    fn confirmed(&mut self) {
-        self.unconfirmed = self.unconfirmed.saturating_sub(1);
+    fn confirmed(&mut self, wanted: Wanted) {
+        match &mut self.origin {
+            Link::Several(servers) => servers.confirmed(wanted),
+            _ => self.unconfirmed = self.unconfirmed.saturating_sub(1),
+        }
     }
 
     fn read(&mut self, worker: &mut Worker) {
@@ -242,6 +254,7 @@ impl<F: Filter> Served for Connection<F> {
             Link::Up(origin) => {
                 (origin.is_readable() && self.unconfirmed == 0, origin.is_writable())
             }
+            Link::Several(servers) => (servers.is_readable(), servers.is_writable()),
             // It is requested when there is something to write.
             Link::Down => (false, self.closing.is_none()),
             Link::Connecting => (false, false),
@@ -254,6 +267,7 @@ impl<F: Filter> Served for Connection<F> {
             || (writes && !session.is_written(Side::Server))
             || self.client.can_flush()
             || matches!(&self.origin, Link::Up(origin) if origin.can_flush())
+            || matches!(&self.origin, Link::Several(servers) if servers.can_flush())
     }
 
     fn alarm(&self) -> Option<Duration> {
@@ -265,8 +279,7 @@ impl<F: Filter> Served for Connection<F> {
     fn is_over(&self, worker: &Worker) -> bool {
         match self.afterlife {
             Some(until) => {
-                let up = matches!(self.origin, Link::Up(_));
-                !up || !self.session.awaits_writes() || worker.now() >= until
+                !self.origin.is_up() || !self.session.awaits_writes() || worker.now() >= until
             }
             None => self.is_client_done(worker),
         }
@@ -277,7 +290,7 @@ impl<F: Filter> Served for Connection<F> {
         if self.afterlife.is_some() {
             worker.outliving -= 1;
         }
-        if !matches!(self.origin, Link::Up(_)) {
+        if !self.origin.is_up() {
             // The requests that wait for a reply were never sent.
             let _over = self.session.origin_unreachable("", &mut worker.storage, now);
         }
@@ -319,7 +332,7 @@ impl<F: Filter> Connection<F> {
     /// closed until then, instead of for the quarantine.
     fn outlive(&mut self, worker: &mut Worker) {
         let owes = self.afterlife.is_none()
-            && matches!(self.origin, Link::Up(_))
+            && self.origin.is_up()
             && self.is_client_done(worker)
             && self.session.awaits_writes()
             // It would consume data meant for other clients.
@@ -342,7 +355,7 @@ impl<F: Filter> Connection<F> {
 
     /// Updates the count of bytes that it buffers for its client.
     fn count(&mut self, worker: &mut Worker) {
-        let held = self.session.held_bytes() + self.tls_bytes();
+        let held = self.session.held_bytes() + self.link_bytes();
         if held.abs_diff(self.counted) >= COUNTED_BYTES {
             worker.shared.clients.count(self.counted, held);
             self.counted = held;

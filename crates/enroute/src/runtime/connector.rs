@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use cache::lease::Ticket;
 use tokio::{
     sync::mpsc,
     task::{LocalSet, spawn_local},
@@ -14,14 +13,14 @@ use tokio::{
 use super::{
     Origin, Shared,
     hello::{self, Hello},
-    inbox::{Note, worker_of},
+    inbox::{Note, Wanted, worker_of},
     reached::Reached,
 };
 
-/// A request for a connection to an origin. Each client connection has at most one request, which
-/// bounds the queue.
+/// A request for a connection to an origin. Each client connection has at most one request for each
+/// server, which bounds the queue.
 pub(super) struct Wish {
-    pub(super) ticket: Ticket,
+    pub(super) wanted: Wanted,
     pub(super) origin: Arc<Origin>,
 }
 
@@ -42,12 +41,12 @@ pub(super) fn run(
     };
     LocalSet::new().block_on(&runtime, async {
         spawn_local(hello::pass_on(Arc::clone(shared), hellos));
-        while let Some(Wish { ticket, origin }) = wishes.recv().await {
+        while let Some(Wish { wanted, origin }) = wishes.recv().await {
             let shared = Arc::clone(shared);
             spawn_local(async move {
                 let reached = origin.connect().await.and_then(Reached::into_parts);
-                let inbox = shared.post.inbox(worker_of(ticket));
-                inbox.send(Note::Connected(ticket, reached));
+                let inbox = shared.post.inbox(worker_of(wanted.ticket));
+                inbox.send(Note::Connected(wanted, reached));
             });
         }
     });

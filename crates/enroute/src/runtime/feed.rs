@@ -5,7 +5,6 @@ use std::{io, sync::Arc, time::Duration};
 
 use cache::{
     feed::{Config, Feed, Reporter},
-    lease::Ticket,
     stats::Stats,
 };
 use platform::random;
@@ -40,7 +39,7 @@ const READ_BYTES: usize = 16 << 10;
 pub(super) fn run(
     shared: &Arc<Shared>,
     stats: &Arc<Stats>,
-    watches: Vec<(watch::Source, mpsc::UnboundedReceiver<Ticket>)>,
+    watches: Vec<(watch::Source, mpsc::UnboundedReceiver<inbox::Wanted>)>,
     sources: Vec<(Source, Feed)>,
     monitors: Vec<monitor::Source>,
 ) {

@@ -7,20 +7,29 @@ use reactor::Token;
 
 use super::{reached::Parts, worker::Accepted};
 
+/// A connection to a server that a session has asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// Identifies the session.
+    pub(super) ticket: Ticket,
+    /// Distinguishes its connections if its origin is several servers; otherwise 0.
+    pub(super) number: u32,
+}
+
 /// A message to a worker.
 pub(super) enum Note {
     /// A client to serve.
     Accepted(Box<Accepted>),
-    /// The connection to an origin, for the connection of this ticket.
-    Connected(Ticket, io::Result<Parts>),
-    /// The watch has confirmed the origin after the connection of this ticket was made.
-    Confirmed(Ticket),
+    /// The connection to an origin, for a session.
+    Connected(Wanted, io::Result<Parts>),
+    /// The watch has confirmed the origin after this connection was made.
+    Confirmed(Wanted),
     /// The fill that the connection of this ticket waited for has ended.
     Filled(Ticket),
 }
 
 /// The messages to one worker. Their number is bounded by the number of connections, as each can
-/// wait for one client, one origin and one fill.
+/// wait for one client, one fill, and one connection to each server of its origin.
 pub(super) type Inbox = reactor::Inbox<Note>;
 
 /// The inboxes of all workers.

@@ -191,7 +191,7 @@ impl Listener {
 
     /// Settings of the watch of its origin; `None` if each connection has its own origin, or
     /// nothing is stored.
-    pub(super) fn watch_source(&self) -> Option<watch::Source> {
+    fn watch_source(&self) -> Option<watch::Source> {
         let login = self.feed.as_ref().and_then(|config| config.login.clone());
         let (secret, name, speaks) = match &self.protocol {
             Protocol::Mongo(settings) => (settings.secret, &settings.origin, Speaks::Mongo),
@@ -209,6 +209,19 @@ impl Listener {
             _ => watch::Source::scope_of(secret, name),
         };
         (!self.diverted && !self.passes).then_some(watch::Source { listen, origin, scope, speaks })
+    }
+
+    /// Settings of the watches of its origin: one for each server.
+    pub(super) fn watch_sources(&self) -> Vec<watch::Source> {
+        let Some(source) = self.watch_source() else { return Vec::new() };
+        let of_server = |server: &Arc<Origin>| {
+            let origin = Arc::clone(server);
+            watch::Source { origin, ..source.clone() }
+        };
+        match self.origin.servers() {
+            Some(servers) => servers.list.iter().map(of_server).collect(),
+            None => vec![source],
+        }
     }
 
     fn behind(&self, stream: &TcpStream) -> io::Result<Behind> {

@@ -46,7 +46,7 @@ mod worker;
 pub use cache::storage::shards::{Handle, Shards, StorageLimits};
 pub use listener::{Listener, Protocol};
 pub use monitor::Monitored;
-pub use origin::Origin;
+pub use origin::{Origin, Servers};
 
 use inbox::Post;
 
@@ -216,10 +216,10 @@ impl Runtime {
                 (source, feed)
             })
             .collect();
-        let watches = shared.listeners.iter().filter_map(|listener| {
-            let source = listener.watch_source()?;
+        let sources = shared.listeners.iter().flat_map(|listener| listener.watch_sources());
+        let watches = sources.map(|source| {
             let questions = source.origin.watched();
-            Some((source, questions))
+            (source, questions)
         });
         let watches = watches.collect();
         let monitors = shared.listeners.iter().filter_map(|listener| listener.monitor_source());

@@ -5,12 +5,12 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
-use cache::{lease::Ticket, session::Lost};
+use cache::session::Lost;
 use endpoint::losses::{Cause, Losses};
 use platform::tls;
 use tokio::{
@@ -18,8 +18,10 @@ use tokio::{
     sync::{mpsc, watch},
 };
 use tracing::warn;
+use wire::memcache;
 
 use super::{
+    inbox::Wanted,
     place::Place,
     reached::{Reached, Stream},
 };
@@ -38,7 +40,33 @@ pub struct Origin {
     /// Why it cannot be used although it is reachable.
     fault: watch::Sender<Option<String>>,
     /// Asks its watch to confirm a new connection.
-    watch: OnceLock<mpsc::UnboundedSender<Ticket>>,
+    watch: OnceLock<mpsc::UnboundedSender<Wanted>>,
+    /// The servers that share its keys, if it is several.
+    servers: Option<Arc<Servers>>,
+}
+
+/// Several memcached servers that are one origin.
+#[derive(Debug)]
+pub struct Servers {
+    /// Which of them has a key.
+    pub(super) ring: Arc<memcache::Ring>,
+    /// Limits of the codec.
+    pub(super) limits: memcache::Limits,
+    pub(super) list: Vec<Arc<Origin>>,
+    numbers: AtomicU32,
+}
+
+impl Servers {
+    /// The servers of `ring`, in its order.
+    pub fn new(ring: memcache::Ring, limits: memcache::Limits, list: Vec<Origin>) -> Self {
+        let list = list.into_iter().map(Arc::new).collect();
+        Self { ring: Arc::new(ring), limits, list, numbers: AtomicU32::new(0) }
+    }
+
+    /// A number for a further connection, which no connection of the same session has.
+    pub(super) fn next_number(&self) -> u32 {
+        self.numbers.fetch_add(1, Relaxed)
+    }
 }
 
 impl Origin {
@@ -58,7 +86,19 @@ impl Origin {
             lost: Arc::default(),
             fault: watch::Sender::default(),
             watch: OnceLock::new(),
+            servers: None,
         }
+    }
+
+    /// The same, whose keys several servers share.
+    #[must_use]
+    pub fn with_servers(self, servers: Option<Servers>) -> Self {
+        Self { servers: servers.map(Arc::new), ..self }
+    }
+
+    /// The servers that share its keys; `None` if it is one server.
+    pub(super) fn servers(&self) -> Option<&Arc<Servers>> {
+        self.servers.as_ref()
     }
 
     /// The same with encrypted connections.
@@ -72,9 +112,8 @@ impl Origin {
         self.tls.as_ref()
     }
 
-    /// Attaches a watch, which receives the tickets of the sessions and confirms each new
-    /// connection.
-    pub(super) fn watched(&self) -> mpsc::UnboundedReceiver<Ticket> {
+    /// Attaches a watch, which receives the new connections of the sessions and confirms each.
+    pub(super) fn watched(&self) -> mpsc::UnboundedReceiver<Wanted> {
         let (ask, questions) = mpsc::unbounded_channel();
         // Each listener has its own origin, and is started once.
         let _ = self.watch.set(ask);
@@ -83,8 +122,8 @@ impl Origin {
 
     /// Asks the watch to confirm a new connection; false if there is no watch. Each session asks
     /// once for each of its connections, which bounds the queue.
-    pub(super) fn confirm(&self, ticket: Ticket) -> bool {
-        self.watch.get().is_some_and(|watch| watch.send(ticket).is_ok())
+    pub(super) fn confirm(&self, wanted: Wanted) -> bool {
+        self.watch.get().is_some_and(|watch| watch.send(wanted).is_ok())
     }
 
     /// Sets why it cannot be used; true if that has changed.
@@ -174,7 +213,9 @@ impl Origin {
 
     /// Number of failed attempts to reach it.
     pub fn failures(&self) -> u64 {
-        self.failures.load(Relaxed)
+        let of_servers = self.servers.iter().flat_map(|servers| &servers.list);
+        let of_servers: u64 = of_servers.map(|server| server.failures()).sum();
+        self.failures.load(Relaxed) + of_servers
     }
 }
 

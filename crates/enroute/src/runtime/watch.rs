@@ -10,7 +10,6 @@ use std::{sync::Arc, time::Duration};
 
 use cache::{
     key::{self, Scope},
-    lease::Ticket,
     storage::Storage,
     watch::{Speaks, Verdict, Watch},
 };
@@ -24,7 +23,7 @@ use wire::detect;
 
 use super::{
     Handle, Origin, Shared,
-    inbox::{self, Note},
+    inbox::{self, Note, Wanted},
     reached::Reached,
 };
 
@@ -51,6 +50,7 @@ const LOOSE_MAX: usize = 1_024;
 const READ_BYTES: usize = 16 << 10;
 
 /// Settings of a watch.
+#[derive(Clone)]
 pub(super) struct Source {
     /// Where clients connect, for the log.
     pub(super) listen: std::net::SocketAddr,
@@ -72,14 +72,14 @@ pub(super) struct Watcher {
     storage: Handle,
     source: Source,
     watch: Watch,
-    questions: mpsc::UnboundedReceiver<Ticket>,
+    questions: mpsc::UnboundedReceiver<Wanted>,
     /// Sessions that wait for the next query, and for the answer to the current one.
-    waiting: Vec<Ticket>,
-    asked: Vec<Ticket>,
+    waiting: Vec<Wanted>,
+    asked: Vec<Wanted>,
     /// Time at which the first of them stops waiting.
     patience: Option<Instant>,
     /// Sessions that continued before the first answer.
-    loose: Vec<Ticket>,
+    loose: Vec<Wanted>,
     /// The origin was asked in other protocols and answered in none.
     unknown: bool,
 }
@@ -89,7 +89,7 @@ impl Watcher {
         shared: Arc<Shared>,
         storage: Handle,
         source: Source,
-        questions: mpsc::UnboundedReceiver<Ticket>,
+        questions: mpsc::UnboundedReceiver<Wanted>,
     ) -> Self {
         let watch = Watch::new(source.speaks.clone());
         let (waiting, asked, loose) = (Vec::new(), Vec::new(), Vec::new());
@@ -156,7 +156,7 @@ impl Watcher {
             let patience = self.patience;
             tokio::select! {
                 happened = &mut event => return happened,
-                Some(ticket) = self.questions.recv() => self.enqueue(ticket),
+                Some(wanted) = self.questions.recv() => self.enqueue(wanted),
                 () = until(patience) => self.let_go(),
             }
         }
@@ -193,7 +193,7 @@ impl Watcher {
                         }
                     }
                 },
-                Some(ticket) = self.questions.recv() => self.enqueue(ticket),
+                Some(wanted) = self.questions.recv() => self.enqueue(wanted),
                 () = until(patience) => self.let_go(),
                 () = origin.place.moved_from(epoch) => return Ok(()),
                 () = sleep_until(alarm) => if asked_at.is_some() { return Ok(()) },
@@ -201,14 +201,14 @@ impl Watcher {
         }
     }
 
-    fn enqueue(&mut self, ticket: Ticket) {
+    fn enqueue(&mut self, wanted: Wanted) {
         // An error of a connection that was made before the fault was known.
         if let Some(why) = self.source.origin.fault() {
             let refused = Err(std::io::Error::other(why));
-            return self.tell(ticket, Note::Connected(ticket, refused));
+            return self.tell(wanted, Note::Connected(wanted, refused));
         }
         let longest = if self.unknown { UNKNOWN_CONFIRM_MAX } else { CONFIRM_MAX };
-        self.waiting.push(ticket);
+        self.waiting.push(wanted);
         self.patience.get_or_insert_with(|| Instant::now() + longest);
     }
 
@@ -231,8 +231,8 @@ impl Watcher {
         if verdict == Verdict::Changed || loose {
             self.drop_stored();
         }
-        for ticket in std::mem::take(&mut self.asked) {
-            self.tell(ticket, Note::Confirmed(ticket));
+        for wanted in std::mem::take(&mut self.asked) {
+            self.tell(wanted, Note::Confirmed(wanted));
         }
         self.patience = (!self.waiting.is_empty()).then(|| Instant::now() + CONFIRM_MAX);
     }
@@ -241,12 +241,12 @@ impl Watcher {
     fn let_go(&mut self) {
         self.patience = None;
         self.drop_stored();
-        let tickets: Vec<_> = self.asked.drain(..).chain(self.waiting.drain(..)).collect();
-        for ticket in tickets {
+        let waiting: Vec<_> = self.asked.drain(..).chain(self.waiting.drain(..)).collect();
+        for wanted in waiting {
             if !self.watch.has_stood() && self.loose.len() < LOOSE_MAX {
-                self.loose.push(ticket);
+                self.loose.push(wanted);
             }
-            self.tell(ticket, Note::Confirmed(ticket));
+            self.tell(wanted, Note::Confirmed(wanted));
         }
     }
 
@@ -265,9 +265,9 @@ impl Watcher {
         self.patience = None;
         let waiting =
             self.waiting.drain(..).chain(self.asked.drain(..)).chain(self.loose.drain(..));
-        for ticket in waiting.collect::<Vec<_>>() {
+        for wanted in waiting.collect::<Vec<_>>() {
             let refused = Err(std::io::Error::other(why.clone()));
-            self.tell(ticket, Note::Connected(ticket, refused));
+            self.tell(wanted, Note::Connected(wanted, refused));
         }
     }
 
@@ -300,16 +300,16 @@ impl Watcher {
         Ok(())
     }
 
-    fn tell(&self, ticket: Ticket, note: Note) {
-        self.shared.post.inbox(inbox::worker_of(ticket)).send(note);
+    fn tell(&self, wanted: Wanted, note: Note) {
+        self.shared.post.inbox(inbox::worker_of(wanted.ticket)).send(note);
     }
 }
 
 /// At its end no session is left waiting.
 impl Drop for Watcher {
     fn drop(&mut self) {
-        while let Ok(ticket) = self.questions.try_recv() {
-            self.waiting.push(ticket);
+        while let Ok(wanted) = self.questions.try_recv() {
+            self.waiting.push(wanted);
         }
         self.let_go();
     }

@@ -41,8 +41,12 @@ const SPARE_BUFFERS_MAX: usize = EVENTS_MAX;
 const SPARE_BYTES_MAX: usize = 2 << 20;
 /// Interval between checks whether clients may be read again.
 const ROOM_PAUSE: Duration = Duration::from_millis(10);
-/// The token of the inbox. A connection has two tokens, tagged with their side.
+/// The token of the inbox. A connection has a token for each of its sockets, tagged with these.
 const INBOX: u64 = u64::MAX;
+/// Tag of the client's socket.
+pub(super) const CLIENT: u16 = 0;
+/// Tag of the socket of the origin; those of further servers follow.
+pub(super) const SERVER: u16 = 1;
 
 /// A client that was accepted.
 pub(super) struct Accepted {
@@ -207,7 +211,7 @@ impl Round {
                 }
                 let (token, tag) = Token::of(event);
                 if let Some(seated) = self.seats.call(token) {
-                    seated.served.notice(side_of(tag), possible);
+                    seated.served.notice(tag, possible);
                 }
             }
             if noted {
@@ -270,16 +274,17 @@ impl Round {
     fn read_note(&mut self, worker: &mut Worker, note: Note) {
         let ticket = match note {
             Note::Accepted(accepted) => return self.seat(worker, *accepted),
-            Note::Connected(ticket, _) | Note::Filled(ticket) | Note::Confirmed(ticket) => ticket,
+            Note::Connected(wanted, _) | Note::Confirmed(wanted) => wanted.ticket,
+            Note::Filled(ticket) => ticket,
         };
         let (token, _) = Token::of(ticket.0);
         // The connection has closed since: there is nothing to notify.
         let Some(Seated { served, .. }) = self.seats.call(token) else { return };
         match note {
-            Note::Connected(_, connected) => {
-                served.connected(worker, connected, token.tagged(tag(Side::Server)));
+            Note::Connected(wanted, connected) => {
+                served.connected(worker, wanted, connected, token);
             }
-            Note::Confirmed(_) => served.confirmed(),
+            Note::Confirmed(wanted) => served.confirmed(wanted),
             Note::Filled(_) => served.filled(),
             Note::Accepted(_) => {}
         }
@@ -290,7 +295,7 @@ impl Round {
         let index = self.index;
         let seated = self.seats.seat(|token| {
             let ticket = inbox::ticket(index, token);
-            let token = token.tagged(tag(Side::Client));
+            let token = token.tagged(CLIENT);
             let served = match accepted.behind.protocol.clone() {
                 Protocol::Mongo(settings) => {
                     Connection::boxed(worker, accepted, ticket, token, Mongo::new(settings))
@@ -369,13 +374,4 @@ impl Round {
         }
         served.close(worker);
     }
-}
-
-/// The tag in a connection's token that identifies the socket.
-fn tag(side: Side) -> u16 {
-    u16::from(side == Side::Server)
-}
-
-fn side_of(tag: u16) -> Side {
-    if tag == 0 { Side::Client } else { Side::Server }
 }

@@ -38,6 +38,22 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "3:10",
         "expected the same protocol",
     ),
+    ("[[listener]]\nlisten = \"memcached://a,b:1:0\"\n", "2:10", "WEIGHT from 1 to 65535"),
+    (
+        "[[listener]]\nlisten = \"memcached://h:1\"\norigin = \"memcached://a,b/?hash=crc\"\n",
+        "3:10",
+        "expected fnv1a_64, md5, one_at_a_time",
+    ),
+    (
+        "[[listener]]\nlisten = \"memcached://h:1\"\norigin = \"memcached://h:2,h:1\"\n",
+        "3:10",
+        "the address of the listener itself",
+    ),
+    (
+        "[[listener]]\nlisten = \"memcached://a,b\"\norigin = \"memcached://a,c\"\n",
+        "2:10",
+        "only `origin` can name several",
+    ),
     (
         "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:1\"\n",
         "3:10",

@@ -9,7 +9,7 @@ use crate::support::raw::Raw;
 
 /// One request per line, `|` for a line end; each is made three times, so that a read misses, fills
 /// and hits. No `decr` shortens its number: memcached may or may not pad it with a space.
-const REQUESTS: &str = "\
+pub(crate) const REQUESTS: &str = "\
 set a 7 0 5|hello
 get a
 gets a
@@ -93,7 +93,7 @@ fn memcached_answers_are_the_same_through_the_cache() {
 }
 
 /// The reply, up to that to `mn`.
-fn ask(connection: &mut Raw, request: &str) -> String {
+pub(crate) fn ask(connection: &mut Raw, request: &str) -> String {
     connection.say(format!("{}\r\nmn\r\n", request.replace('|', "\r\n")));
     let mut answer = String::new();
     loop {

@@ -75,17 +75,32 @@ fn pymongo_before_an_origin_with_tls() {
 
 #[test]
 fn pymemcache() {
-    let has_library = Command::new(installed("python/bin/python"))
-        .args(["-c", "import pymemcache"])
-        .output()
-        .is_ok_and(|output| output.status.success());
-    if !has_library {
-        absent::<()>("pymemcache is not installed");
+    if !has_pymemcache() {
         return;
     }
     let (Some(direct), Some(behind)) = (Memcached::start(), Memcached::start()) else { return };
     let cache = Cache::start("memcached", behind.address(), "");
     compare("memcached_conformance.py", direct.address(), &cache, &[], &[]);
+}
+
+#[test]
+fn pymemcache_before_three_servers() {
+    let Some(direct) = Memcached::start().filter(|_| has_pymemcache()) else { return };
+    let servers: Vec<_> = (0..3).map_while(|_| Memcached::start()).collect();
+    let names: Vec<_> = servers.iter().map(|server| server.address().to_string()).collect();
+    let cache = Cache::start("memcached", names.join(","), "");
+    compare("memcached_conformance.py", direct.address(), &cache, &["several"], &[]);
+}
+
+fn has_pymemcache() -> bool {
+    let found = Command::new(installed("python/bin/python"))
+        .args(["-c", "import pymemcache"])
+        .output()
+        .is_ok_and(|output| output.status.success());
+    if !found {
+        absent::<()>("pymemcache is not installed");
+    }
+    found
 }
 
 /// The client of the cache gets additional arguments.

@@ -9,6 +9,13 @@ from pymemcache.exceptions import MemcacheError
 
 host, port = sys.argv[1].rsplit(":", 1)
 place = (host, int(port))
+# Of several servers, each counts the unique numbers of its items by itself.
+several = "several" in sys.argv[2:]
+unique_flag = "" if several else "c "
+
+
+def shown(value, unique):
+    return value if several else (value, unique)
 
 
 def tell(what, ask, times=1):
@@ -25,8 +32,8 @@ def converse(client):
     tell("get", lambda: client.get("s"), 4)
     tell("get absent", lambda: client.get("absent"), 4)
     tell("get_many", lambda: sorted(client.get_many(["s", "absent"]).items()), 4)
-    tell("gets", lambda: client.gets("s"), 4)
-    tell("gets_many", lambda: sorted(client.gets_many(["s", "absent"]).items()), 4)
+    tell("gets", lambda: shown(*client.gets("s")), 4)
+    tell("gets_many", lambda: [shown(*item) for item in client.gets_many(["s", "absent"]).values()], 4)
     tell("add", lambda: client.add("s", "w"))
     tell("replace", lambda: client.replace("s", "w"))
     tell("get", lambda: client.get("s"), 4)
@@ -66,6 +73,18 @@ def converse(client):
     tell("get", lambda: client.get("s"), 4)
 
 
+def ask(client, request, end):
+    """Returns the whole reply; `raw_command` drops what came in segments before that of the end."""
+    client.sock.sendall(request)
+    reply = b""
+    while not reply.endswith(end):
+        part = client.sock.recv(4096)
+        if not part:
+            raise MemcacheError(f"the connection was closed after {reply!r}")
+        reply += part
+    return reply
+
+
 def expire(client):
     client.set("short", "x", expire=2)
     client.set("touched", "x")
@@ -73,7 +92,7 @@ def expire(client):
     for _ in range(3):
         client.get_many(["short", "touched", "got"])
     client.touch("touched", 2)
-    tell("gat", lambda: client.raw_command("gat 2 got absent", "END\r\n"))
+    tell("gat", lambda: ask(client, b"gat 2 got absent\r\n", b"END\r\n"))
     for _ in range(3):
         client.get_many(["short", "touched", "got"])
     # An item lives for at most its number of seconds and one.
@@ -83,13 +102,13 @@ def expire(client):
 
 def speak_meta(client):
     tell("ms", lambda: client.raw_command("ms m 2\r\nxy"))
-    tell("mg", lambda: client.raw_command("mg m k f c s O1 q"), 4)
+    tell("mg", lambda: client.raw_command(f"mg m k f {unique_flag}s O1 q"), 4)
     tell("mg absent", lambda: client.raw_command("mg absent v"), 4)
     tell("mn", lambda: client.raw_command("mg absent v q\r\nmn"), 4)
     tell("ma", lambda: client.raw_command("ma m"))
     tell("md", lambda: client.raw_command("md m I T30"))
     for _ in range(3):
-        tell("stale", lambda: client.raw_command("mg m k c q"))
+        tell("stale", lambda: client.raw_command(f"mg m k {unique_flag}q"))
 
 
 def flush(client):

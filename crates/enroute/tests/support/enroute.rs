@@ -1,6 +1,7 @@
 //! The real binary, started as by a user.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -30,19 +31,23 @@ pub struct Cache {
 pub type Statistics = HashMap<String, f64>;
 
 impl Cache {
-    /// Starts a cache in front of `origin` (`redis://…` or `mongodb://…`) with the further options
-    /// `toml`. It listens on a free port.
-    pub fn start(scheme: &str, origin: SocketAddr, toml: &str) -> Self {
+    /// Starts a cache in front of `origin` (an address, or several as the cache shows them), with
+    /// the further options `toml`. It listens on a free port.
+    pub fn start(scheme: &str, origin: impl Display + PartialEq, toml: &str) -> Self {
         Self::start_all(&[(scheme, origin, "")], toml)
     }
 
     /// A listener for each scheme and origin, each with its own options.
-    pub fn start_all(listeners: &[(&str, SocketAddr, &str)], toml: &str) -> Self {
+    pub fn start_all<O: Display + PartialEq>(listeners: &[(&str, O, &str)], toml: &str) -> Self {
         Self::run(&program(), listeners, toml)
     }
 
     /// As `start_all`, with another build of the program.
-    pub fn run(program: &Path, listeners: &[(&str, SocketAddr, &str)], toml: &str) -> Self {
+    pub fn run<O: Display + PartialEq>(
+        program: &Path,
+        listeners: &[(&str, O, &str)],
+        toml: &str,
+    ) -> Self {
         let mut text = toml.to_owned();
         // The first read of a lease is not a hit. A test that counts hits and does not set the
         // lease must not depend on its own duration.

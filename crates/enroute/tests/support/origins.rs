@@ -119,6 +119,39 @@ impl Redis {
     }
 }
 
+/// nutcracker 0.5 (twemproxy) in front of memcacheds.
+pub struct Nutcracker {
+    _process: Process,
+    _directory: TemporaryDirectory,
+    address: SocketAddr,
+}
+
+impl Nutcracker {
+    /// `servers`: each `host:port:weight`, and perhaps a name after a space.
+    pub fn start(hash: &str, servers: &[String]) -> Option<Self> {
+        let Some(program) = on_path("nutcracker") else {
+            return absent("nutcracker is not on PATH");
+        };
+        let (directory, address) = (TemporaryDirectory::create(), free_address());
+        let servers: String = servers.iter().map(|server| format!("   - {server}\n")).collect();
+        let text = format!(
+            "pool:\n  listen: {address}\n  hash: {hash}\n  distribution: ketama\n  servers:\n{servers}"
+        );
+        let file = directory.path().join("nutcracker.yml");
+        fs::write(&file, text).expect("a writable temporary directory");
+        let statistics = free_address().port().to_string();
+        let mut command = Command::new(program);
+        command.arg("-c").arg(file).args(["-a", "127.0.0.1", "-s", &statistics]);
+        let mut process = Process::start(&mut command);
+        process.accepting(address);
+        Some(Self { _process: process, _directory: directory, address })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
 /// Name of the file of users.
 const USERS: &str = "users";
 
@@ -133,30 +166,35 @@ pub struct Memcached {
 
 impl Memcached {
     pub fn start() -> Option<Self> {
-        Self::start_with(None)
+        Self::start_with(free_address(), None)
+    }
+
+    /// At an address that nothing else uses.
+    pub fn start_at(address: SocketAddr) -> Option<Self> {
+        Self::start_with(address, None)
     }
 
     /// One that requires a login, as user `user` with password `password`.
     pub fn start_with_login() -> Option<Self> {
         let users = TemporaryDirectory::create();
         fs::write(users.path().join(USERS), "user:password\n").expect("a writable directory");
-        Self::start_with(Some(users))
+        Self::start_with(free_address(), Some(users))
     }
 
-    fn start_with(users: Option<TemporaryDirectory>) -> Option<Self> {
+    fn start_with(address: SocketAddr, users: Option<TemporaryDirectory>) -> Option<Self> {
         let Some(program) = on_path("memcached") else {
             return absent("memcached is not on PATH");
         };
-        let mut memcached = Self { program, users, process: None, address: free_address() };
+        let mut memcached = Self { program, users, process: None, address };
         memcached.bring_up();
         Some(memcached)
     }
 
     /// Starts it at the same address, empty.
     pub fn bring_up(&mut self) {
-        let port = self.address.port().to_string();
+        let (host, port) = (self.address.ip().to_string(), self.address.port().to_string());
         let mut command = Command::new(&self.program);
-        command.args(["-u", "nobody", "-l", "127.0.0.1", "-U", "0", "-m", "64", "-p", &port]);
+        command.args(["-u", "nobody", "-l", &host, "-U", "0", "-m", "64", "-p", &port]);
         if let Some(users) = &self.users {
             command.arg("-Y").arg(users.path().join(USERS));
         }

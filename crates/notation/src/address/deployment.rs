@@ -112,3 +112,54 @@ impl Options {
         Ok(Deployment { seeds: Vec::new(), domain, replica_set, secondary })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::address::{Address, FoundBy};
+
+    #[test]
+    fn a_deployment_is_named_by_its_members() {
+        let read = |text: &str| {
+            let address: Address = text.parse().expect(text);
+            let Some(FoundBy::Deployment(found)) = address.found_by.clone() else {
+                panic!("{address}")
+            };
+            (address, found)
+        };
+        let (address, set) = read("mongodb://B.example,a:1/?replicaSet=rs&tls=true");
+        assert_eq!(set.seeds, ["b.example:27017", "a:1"]);
+        assert_eq!((set.replica_set.as_deref(), set.secondary), (Some("rs"), false));
+        let shown = "mongodb://b.example:27017,a:1/?replicaSet=rs&tls=true";
+        assert_eq!((address.to_string().as_str(), address.tls.is_some()), (shown, true));
+        // Independent of the order of the members and of the one in use.
+        let (other, set) = read("mongodb://a:1,b.example/?replicaSet=rs&readPreference=secondary");
+        assert_eq!((other.host_port == address.host_port, set.secondary), (true, true));
+        assert!(other.to_string().ends_with("/?replicaSet=rs&readPreference=secondary"));
+        let (address, mongos) = read("mongodb://m1,m2/");
+        assert_eq!(address.to_string(), "mongodb://m1:27017,m2:27017");
+        assert_eq!(mongos.replica_set, None);
+        assert_eq!(read("mongodb://a/?replicaset=rs").1.seeds, ["a:27017"]);
+        let (address, set) = read("mongodb+srv://Set.example.net/?replicaSet=rs");
+        assert_eq!(address.to_string(), "mongodb+srv://set.example.net/?replicaSet=rs");
+        assert_eq!((address.tls.is_some(), set.seeds.len()), (true, 0));
+        assert_eq!(set.domain.as_deref(), Some("set.example.net"));
+        let (address, _) = read("mongodb+srv://set.example.net/?tls=false");
+        assert_eq!(address.to_string(), "mongodb+srv://set.example.net/?tls=false");
+        assert_eq!(address.tls, None);
+        for (text, why) in [
+            ("mongodb+srv://set.example.net:27017", "is not one DOMAIN"),
+            ("mongodb+srv://a.example,b.example", "is not one DOMAIN"),
+            ("mongodb+srv://set", "is not one DOMAIN"),
+            ("mongodb://a,a:27017", "names a:27017 twice"),
+            ("mongodb://a,/?replicaSet=rs", "not one HOST:PORT"),
+            ("mongodb://a/?replicaSet=", "names no replica set"),
+            ("mongodb://a/?readPreference=secondary", "expected replicaSet beside"),
+            ("mongodb://a,b/?replicaSet=rs&readPreference=nearest", "primary or secondary"),
+            ("mongodb://original/?replicaSet=rs", "is no member"),
+            ("mongodb://a/?w=1", "has the option w"),
+        ] {
+            let error = text.parse::<Address>().expect_err(text);
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -8,17 +8,40 @@ use cache::{
     session::{Afterlife, Loss},
 };
 use endpoint::seldom;
+use reactor::Channel;
 
-use super::{ClientState, Connection, Link, output::write};
-use crate::runtime::{connector::Wish, worker::Worker};
+use super::{ClientState, Connection, output::write, several::Several};
+use crate::runtime::{connector::Wish, inbox::Wanted, worker::Worker};
+
+/// The connection to the origin.
+pub(super) enum Link {
+    /// Not connected, and not needed now.
+    Down,
+    /// Requested.
+    Connecting,
+    /// Connected.
+    Up(Channel),
+    /// To several servers, as far as they are needed.
+    Several(Box<Several>),
+}
+
+impl Link {
+    pub(super) fn is_up(&self) -> bool {
+        matches!(self, Self::Up(_) | Self::Several(_))
+    }
+}
 
 impl<F: Filter> Connection<F> {
     pub(super) fn read_origin(&mut self, worker: &mut Worker) {
         if !self.reads_origin() || self.unconfirmed > 0 || !self.session.wants(Side::Server) {
             return;
         }
-        let Link::Up(origin) = &mut self.origin else { return };
-        match origin.read(&mut worker.buffer) {
+        let read = match &mut self.origin {
+            Link::Up(origin) => origin.read(&mut worker.buffer),
+            Link::Several(servers) => servers.read(&mut worker.buffer),
+            Link::Down | Link::Connecting => return,
+        };
+        match read {
             Ok(None) => {}
             Ok(Some(0)) => {
                 self.lose_origin(worker, Loss::Ended, "the origin closed the connection");
@@ -47,6 +70,16 @@ impl<F: Filter> Connection<F> {
             Link::Down if !self.session.is_written(Side::Server) && self.closing.is_none() => {
                 self.connect(worker);
             }
+            Link::Several(servers) => {
+                let outcome = servers.write(self.session.output(Side::Server));
+                for wish in servers.wishes(self.ticket) {
+                    let (wanted, sent) = (wish.wanted, worker.connect(wish));
+                    sent.unwrap_or_else(|error| servers.refused(wanted, &error));
+                }
+                if let Err(error) = outcome {
+                    self.lose_origin(worker, Loss::Broken, &error.to_string());
+                }
+            }
             Link::Down | Link::Connecting => {}
         }
     }
@@ -66,7 +99,12 @@ impl<F: Filter> Connection<F> {
     }
 
     pub(super) fn connect(&mut self, worker: &mut Worker) {
-        let wish = Wish { ticket: self.ticket, origin: Arc::clone(&self.address) };
+        if let Some(servers) = self.address.servers() {
+            self.origin = Link::Several(Box::new(Several::new(servers)));
+            return self.session.origin_connected(worker.now());
+        }
+        let wanted = Wanted { ticket: self.ticket, number: 0 };
+        let wish = Wish { wanted, origin: Arc::clone(&self.address) };
         self.origin = Link::Connecting;
         if let Err(error) = worker.connect(wish) {
             self.unreachable(worker, &error);

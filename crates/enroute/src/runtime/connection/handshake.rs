@@ -39,10 +39,12 @@ impl<F: Filter> Connection<F> {
         }
     }
 
-    /// Bytes that TLS keeps for the client.
-    pub(super) fn tls_bytes(&self) -> usize {
+    /// Bytes that are kept for the client besides those of the session: by TLS, and by the
+    /// connections to several servers.
+    pub(super) fn link_bytes(&self) -> usize {
         let origin = match &self.origin {
             Link::Up(origin) => origin.held_bytes(),
+            Link::Several(servers) => servers.held_bytes(),
             Link::Down | Link::Connecting => 0,
         };
         self.client.held_bytes() + origin
