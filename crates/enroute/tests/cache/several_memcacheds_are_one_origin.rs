@@ -173,6 +173,24 @@ fn keys_of_a_server_that_is_down_are_errors_and_those_of_the_others_go_on() {
     client.hear(format!("STORED\r\nVALUE {} 0 1\r\nz\r\nEND\r\n", keys[3]));
 }
 
+/// Whether the server has carried it out is not known: no error may say that it has not.
+#[test]
+fn a_write_whose_reply_is_lost_with_its_server_ends_the_connection() {
+    let Some((mut servers, cache)) = start() else { return };
+    let mut client = Raw::connect(cache.address());
+    let keys = keys(&servers, &mut client);
+    servers[0].running().expect("it is up").stop();
+    // Once the first is answered, the second has been sent, too.
+    client.say(format!("mg {} v t\r\nset {} 0 0 1\r\ny\r\n", keys[1], keys[0]));
+    client.hear("VA 1 t-1\r\nx\r\n");
+    servers[0].bring_down();
+    client.hear_end();
+    let began = Instant::now();
+    while cache.statistics().get("writes-lost") != Some(&1.0) {
+        assert!(began.elapsed() < PATIENCE, "{:?}", cache.statistics());
+    }
+}
+
 /// The server is killed and restarted without a pause: once its connection has answered, no client
 /// gets an item that was lost.
 #[test]
