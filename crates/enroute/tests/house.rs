@@ -18,7 +18,7 @@ const FUNCTION_LINES_MAX: usize = 76;
 
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
-    ("bench", 6_810),
+    ("bench", 6_815),
     // Four protocols: the last is DynamoDB (`filter/dynamodb`), with items and pages.
     // Latencies and hot keys are counted where reads are decided. `storage/observe` forecasts what
     // caching would answer.
