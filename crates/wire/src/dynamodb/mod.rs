@@ -4,7 +4,7 @@
 //! JSON. Operations and errors: Amazon DynamoDB API Reference, version 2012-08-10.
 //!
 //! **Read first:** [`request`], then [`item`], [`value`], [`reply`], [`batch`] and
-//! [`query`].
+//! [`query`]. [`streams`] are the calls of a reader of changes.
 
 pub mod batch;
 pub mod item;
@@ -12,6 +12,7 @@ mod projection;
 pub mod query;
 pub mod reply;
 pub mod request;
+pub mod streams;
 pub mod value;
 
 pub use request::{Message, Passing};

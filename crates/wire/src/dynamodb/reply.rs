@@ -100,20 +100,26 @@ const REFUSALS: &[&str] = &[
 ];
 
 impl Reply<'_> {
-    /// Whether it states that the origin has done nothing.
+    /// The name of the error that it states.
     #[must_use]
-    pub fn is_refusal(&self) -> bool {
+    pub fn error(&self) -> Option<Text<'_>> {
         #[derive(serde::Deserialize)]
         struct Stated<'a> {
             #[serde(borrow, rename = "__type")]
             kind: Text<'a>,
         }
-        let stated = serde_json::from_slice::<Stated<'_>>(&self.body);
+        let Stated { kind } = serde_json::from_slice(&self.body).ok()?;
+        Some(match kind.0 {
+            Cow::Borrowed(kind) => Text(Cow::Borrowed(last_part(kind))),
+            Cow::Owned(kind) => Text(Cow::Owned(last_part(&kind).to_owned())),
+        })
+    }
+
+    /// Whether it states that the origin has done nothing.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
         (400..500).contains(&self.head.status)
-            && stated.is_ok_and(|Stated { kind }| {
-                let name = kind.0.rsplit_once('#').map_or(&*kind.0, |(_, name)| name);
-                REFUSALS.contains(&name)
-            })
+            && self.error().is_some_and(|Text(error)| REFUSALS.contains(&&*error))
     }
 
     /// The checksum of its body, if it is an answer in JSON that arrived undamaged and is neither
@@ -124,12 +130,17 @@ impl Reply<'_> {
         let is_plain = self.head.status == 200
             && self.body.starts_with(b"{")
             && head.all("content-encoding").next().is_none()
-            && head.one("content-type") == Some(JSON);
+            && head.one("content-type") == Some(JSON.as_bytes());
         let found = checksum(&self.body);
         let stated = head.one("x-amz-crc32");
         let is_right = stated.is_none_or(|stated| stated == found.to_string().as_bytes());
         (is_plain && is_right).then_some(found)
     }
+}
+
+/// The name of an error without the prefix of its service.
+fn last_part(kind: &str) -> &str {
+    kind.rsplit_once('#').map_or(kind, |(_, name)| name)
 }
 
 /// An answer whose maps and sets are in one order: the origin returns them in any.

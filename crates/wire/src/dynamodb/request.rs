@@ -14,7 +14,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// What the name of an operation begins with.
 const TARGET: &[u8] = b"DynamoDB_20120810.";
 /// The type of bodies.
-pub(super) const JSON: &[u8] = b"application/x-amz-json-1.0";
+pub const JSON: &str = "application/x-amz-json-1.0";
 
 /// A request.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ impl<'a> Message<'a> {
     pub fn is_usual(&self) -> bool {
         let RequestHead { method, target, head, .. } = &self.request;
         (*method, *target) == ("POST", "/")
-            && head.one("content-type") == Some(JSON)
+            && head.one("content-type") == Some(JSON.as_bytes())
             && head.all("content-encoding").next().is_none()
     }
 

@@ -2,6 +2,7 @@ mod batch;
 mod bodies;
 mod keys;
 mod query;
+mod streams;
 
 use proptest::prelude::*;
 

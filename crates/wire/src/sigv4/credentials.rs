@@ -132,6 +132,12 @@ impl Credentials {
         self.0.len()
     }
 
+    /// Whether the secret of this access key is known.
+    #[must_use]
+    pub fn know(&self, access_key: &str) -> bool {
+        self.of(access_key).is_some()
+    }
+
     pub(super) fn of(&self, access_key: &str) -> Option<&Credential> {
         self.0.get(access_key)
     }

@@ -6,15 +6,18 @@
 //! "Create a signed AWS API request".
 //!
 //! A request that stands in for one that was verified, with another body, is signed by the same
-//! access key: [`Verifier::write_with_body`].
+//! access key: [`Verifier::write_with_body`]. Requests of this program are signed as well:
+//! [`Verifier::write`].
 //!
 //! **Read first:** [`signature`], then [`credentials`].
 
 pub mod credentials;
 mod replacement;
+mod request;
 pub mod signature;
 
 pub use credentials::Credentials;
+pub use request::Post;
 pub use signature::{Refusal, Signer, Verifier};
 
 #[cfg(test)]

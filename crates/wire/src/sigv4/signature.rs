@@ -5,16 +5,16 @@ use std::{fmt, str, time::Duration};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::{Credentials, credentials::Credential};
+use super::{Credentials, credentials::Credential, request::DAYS_TO_1970};
 use crate::http1::{Head, RequestHead};
 
 /// Maximum difference between the time of a signature and the time of day.
 pub const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-const END: &str = "aws4_request";
-const TOKEN: &str = "x-amz-security-token";
-const DAY_S: i64 = 24 * 3_600;
+pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+pub(super) const END: &str = "aws4_request";
+pub(super) const TOKEN: &str = "x-amz-security-token";
+pub(super) const DAY_S: i64 = 24 * 3_600;
 
 /// Why a signature was not verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,6 +315,6 @@ pub(super) fn seconds(time: &str) -> Option<i64> {
     // Years begin in March, so that the leap day is their last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    let days = 365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468;
+    let days = 365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - DAYS_TO_1970;
     Some(days * DAY_S + hour * 3_600 + minute * 60 + second)
 }

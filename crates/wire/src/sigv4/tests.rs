@@ -2,7 +2,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Credentials, Refusal, Verifier, credentials::Mistake, signature::seconds};
+use super::{
+    Credentials, Post, Refusal, Verifier, credentials::Mistake, request::stamp, signature::seconds,
+};
 use crate::http1::{Limits, head};
 
 const SECRET: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
@@ -146,6 +148,33 @@ fn a_request_with_another_body_is_signed_by_its_signer() {
     assert_eq!(sign(&vanilla, ""), vanilla);
     let stranger = vanilla.replace("AKIDEXAMPLE", "AKIDOTHER");
     assert_eq!(sign(&stranger, ""), stranger);
+}
+
+#[test]
+fn a_request_of_the_program_is_verified_by_the_same_rules() {
+    let post = |access_key| Post {
+        host: "example.amazonaws.com",
+        target: "Streams.List",
+        content_type: "application/x-amz-json-1.0",
+        body: b"{}",
+        access_key,
+        region: "us-east-1",
+        service: "service",
+    };
+    for more in ["", "aws_session_token = token\n"] {
+        let (known, mut out) = (credentials(more), Vec::new());
+        let written = Verifier::default().write(&post("AKIDEXAMPLE"), &known, NOW, &mut out);
+        assert_eq!(written, Ok(()));
+        let text = String::from_utf8(out).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        assert!(head.contains("content-length: 2\r\n") && body == "{}", "{text}");
+        let head = format!("{head}\r\n\r\n");
+        assert_eq!(verify(&head, "{}", &known, NOW), Ok(()));
+        let other = head.replace("Streams.List", "Streams.Else");
+        assert_eq!(verify(&other, "{}", &known, NOW), Err(Refusal::Mismatch));
+        let written = Verifier::default().write(&post("AKIDOTHER"), &known, NOW, &mut Vec::new());
+        assert_eq!(written, Err(Refusal::UnknownKey));
+    }
 }
 
 fn with_token(token: &str) -> Case {
@@ -318,6 +347,12 @@ fn access_keys_of_one_group_have_one_holder() {
 }
 
 proptest! {
+    #[test]
+    fn a_time_is_read_as_it_was_written(time in 0..=253_402_300_799_u64) {
+        let text = stamp(Duration::from_secs(time));
+        prop_assert_eq!(seconds(&text), Some(time as i64), "{}", text);
+    }
+
     /// One byte is another: a signature that is verified still is the same request, spelled in
     /// another way.
     #[test]

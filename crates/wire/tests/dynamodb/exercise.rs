@@ -8,7 +8,7 @@ use wire::dynamodb::{
     item::{self, GetItem},
     query::Query,
     reply::{Reply, Scanner, comparable},
-    request,
+    request, streams,
     value::{Names, write_key, write_key_of},
 };
 use wire::{
@@ -37,6 +37,7 @@ pub(crate) fn exercise(input: &[u8]) {
                 assert!(reply.body.len() <= end - start);
                 assert!(!reply.is_refusal() || reply.checksum().is_none());
                 split(&reply.body);
+                read_of_streams(&reply.body);
             }
         }
     }
@@ -99,6 +100,34 @@ fn read_page(body: &[u8]) {
         let query = Query::parse(&canonical).expect("a request");
         query.write(&mut again).expect("the same");
         assert_eq!(canonical.escape_ascii().to_string(), again.escape_ascii().to_string());
+    }
+}
+
+/// Reads a body as each reply of DynamoDB Streams. What is asked next is a request in JSON.
+fn read_of_streams(body: &[u8]) {
+    let mut calls = Vec::new();
+    let listed = streams::Streams::parse(body);
+    let after = listed.as_ref().and_then(|page| page.last_evaluated_stream_arn.as_ref());
+    calls.push(streams::Call::ListStreams { after: after.map(|arn| &*arn.0) });
+    let described = streams::Description::parse(body);
+    for shard in described.iter().flat_map(|page| &page.shards) {
+        let (arn, shard) = (&*shard.shard_id.0, &*shard.shard_id.0);
+        let start = streams::Start::After(shard);
+        calls.push(streams::Call::GetShardIterator { arn, shard, start });
+    }
+    let iterator = streams::iterator(body);
+    calls.extend(iterator.iter().map(|it| streams::Call::GetRecords { iterator: &it.0 }));
+    for call in calls {
+        let body = call.body();
+        assert!(body.starts_with("{\"") && body.ends_with('}'), "{body}");
+    }
+    let Some(records) = streams::Records::parse(body) else { return };
+    assert_eq!(records.changes().count(), records.count());
+    for change in records.changes() {
+        let mut key = Vec::new();
+        if write_key("table", &change.keys, &mut key) {
+            assert_eq!(Names::of_key(&key).expect("a key").0, b"table");
+        }
     }
 }
 
