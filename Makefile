@@ -117,8 +117,9 @@ lab-dredbox-short: deps ## The same with shorter runs and fewer repetitions; tak
 	$(PYTHON) -m lab.dredbox --short
 
 bench-cache: deps ## Measure the costs and gains of the cache
-	cargo build --release -q -p enroute
+	cargo build --release -q -p enroute --bin enroute --example replica
 	cargo run --release -q -p bench -- cache
+	$(PYTHON) -m lab.bench
 
 bench-compare: deps ## Compare the cost of each operation with that of BASE=COMMIT; needs root, takes 25 minutes
 	crates/bench/base.sh "$(BASE)"

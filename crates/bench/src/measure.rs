@@ -13,6 +13,7 @@ mod mongo;
 mod noise;
 mod redis;
 mod scenario;
+mod staleness;
 mod state;
 mod switch;
 mod tls;
@@ -92,6 +93,12 @@ pub(crate) const CACHE: &[Measurement] = &[
         seconds: 230.0,
         rounds: 0.0,
         run: scenario::run,
+    },
+    Measurement {
+        names: &["staleness-redis", "staleness-redis-loaded", "staleness-mongodb"],
+        seconds: 60.0,
+        rounds: 0.0,
+        run: staleness::run,
     },
     Measurement { names: &["item-bytes-64B"], seconds: 12.0, rounds: 0.0, run: memory::item },
     Measurement {

@@ -192,6 +192,13 @@ impl Servers {
         Server::start_and_ask(&mut command, Cores::Any, &self.file("mongo-java"))
     }
 
+    /// The scripted primary of a replica set: no server that can be installed has a change stream
+    /// of the whole deployment.
+    pub(crate) fn replica(&self) -> anyhow::Result<Server> {
+        let mut command = self.example("enroute", "replica")?;
+        Server::start_and_ask(&mut command, Cores::Any, &self.file("replica"))
+    }
+
     /// FerretDB on SQLite: an origin that looks for its documents on disk.
     pub(crate) fn ferretdb(&self) -> anyhow::Result<Server> {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps/bin/ferretdb");

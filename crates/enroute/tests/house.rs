@@ -18,7 +18,8 @@ const FUNCTION_LINES_MAX: usize = 76;
 
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
-    ("bench", 6_815),
+    // The last is how long writes around the cache stay invisible (`measure/staleness.rs`).
+    ("bench", 7_060),
     // Four protocols: the last is DynamoDB (`filter/dynamodb`), with items and pages.
     // Latencies and hot keys are counted where reads are decided. `storage/observe` forecasts what
     // caching would answer.

@@ -86,6 +86,17 @@ impl Session {
         self.expect(answer)
     }
 
+    /// The value that a command answers, which has `bytes` bytes.
+    pub(crate) fn value(&mut self, words: &[&str], bytes: usize) -> anyhow::Result<String> {
+        self.write_words(words)?;
+        let head = format!("${bytes}\r\n");
+        self.buffer.resize(head.len() + bytes + 2, 0);
+        self.stream.read_exact(&mut self.buffer)?;
+        let text = std::str::from_utf8(&self.buffer)?;
+        let value = text.strip_prefix(&head).and_then(|rest| rest.strip_suffix("\r\n"));
+        Ok(value.with_context(|| format!("expected {bytes} bytes, got {text:?}"))?.to_owned())
+    }
+
     /// The number a command without arguments answers.
     pub(crate) fn count(&mut self, command: &str) -> anyhow::Result<u64> {
         self.write_words(&[command])?;

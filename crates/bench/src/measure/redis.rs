@@ -125,7 +125,7 @@ pub(super) fn miss(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let free = misses(run, "redis-miss-p50-free", Cores::Any, Cores::Any)?;
     let proxied = proxied(run)?;
     let name = "redis-miss-p50";
-    let figure = Figure::compared(name, apart.medians(), "µs", "redis-server", Goal::RatioMax(1.6));
+    let figure = Figure::compared(name, apart.medians(), "µs", "redis-server", Goal::RatioMax(1.4));
     let (miss, direct) = free.medians();
     let note = format!(
         "one connection, 64 B, every read of a key never read before; servers on one core, client on \

@@ -238,8 +238,13 @@ impl Stage {
 
     /// The events after `position`, or an empty batch after `maxTimeMS`.
     fn get_more(&self, request: &Document, position: &mut usize) -> Document {
-        let patience = request.get_i64("maxTimeMS").expect("a feed says how long it waits");
-        let until = Instant::now() + Duration::from_millis(patience.try_into().expect("positive"));
+        let patience = request.get("maxTimeMS").and_then(|bson| match *bson {
+            Bson::Int32(short) => u64::try_from(short).ok(),
+            Bson::Int64(long) => u64::try_from(long).ok(),
+            _ => None,
+        });
+        let patience = patience.expect("a feed says how long it waits");
+        let until = Instant::now() + Duration::from_millis(patience);
         let mut state = self.lock();
         loop {
             if *position < state.forgotten {
