@@ -2,10 +2,24 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr, TcpStream, UdpSocket},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
 };
 
 use rustix::{io::Errno, net::sockopt};
+use socket2::SockRef;
+use tracing::info;
+
+/// Lets TPROXY hand the socket connections to other machines' addresses. Without the privilege, the
+/// socket still serves redirected connections.
+pub fn accept_any_destination(socket: &TcpListener) {
+    // The option applies to both address families, although its name refers to IPv4.
+    if let Err(error) = SockRef::from(socket).set_ip_transparent_v4(true) {
+        info!(
+            "cannot set IP_TRANSPARENT: connections diverted by TPROXY do not reach this listener, those of mode \
+             redirect do: {error}; give the process CAP_NET_ADMIN for TPROXY"
+        );
+    }
+}
 
 /// Original destination of a client that the kernel has diverted to `listening`.
 ///

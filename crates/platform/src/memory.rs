@@ -2,7 +2,11 @@
 //!
 //! Decision: `docs/decisions/0058-process-memory-limits.md`.
 
-use std::{fs::File, os::unix::fs::FileExt, sync::OnceLock};
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    sync::OnceLock,
+};
 
 mod budget;
 mod clients;
@@ -27,4 +31,39 @@ pub fn resident_bytes() -> Option<u64> {
     let text = str::from_utf8(text.get(..count)?).ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Error if the machine has less memory than this process of `bytes`; `None` if it has enough, or
+/// if the system does not report it.
+pub fn lacks(bytes: u64) -> Option<String> {
+    let machine = machine_bytes()?;
+    (bytes > machine).then(|| {
+        format!(
+            "the process would use up to {bytes} bytes with this value, the machine has {machine}; \
+             reduce it"
+        )
+    })
+}
+
+/// Memory of the machine, in bytes; `None` if the system does not report it.
+fn machine_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = total.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_larger_than_the_machine_is_named_with_both_sizes() {
+        let machine = machine_bytes().expect("Linux says");
+        assert!(machine > 1 << 20, "{machine}");
+        assert_eq!(lacks(machine), None);
+        let told = lacks(machine + 1).expect("too large");
+        let sizes = [machine + 1, machine].map(|bytes| bytes.to_string());
+        assert!(sizes.iter().all(|size| told.contains(size)), "{told}");
+    }
 }

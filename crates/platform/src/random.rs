@@ -19,3 +19,14 @@ pub fn fill(bytes: &mut [u8]) {
         }
     }
 }
+
+/// This many random bytes, for a number.
+///
+/// # Panics
+/// As [`fill`].
+#[must_use]
+pub fn bytes<const COUNT: usize>() -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
+    fill(&mut bytes);
+    bytes
+}

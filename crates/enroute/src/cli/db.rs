@@ -20,14 +20,14 @@ mod backup;
 mod orchestrator;
 mod snapshot;
 
-use platform::{listening, private_file, tls};
+use platform::{listening, memory, private_file, tls};
 
 use super::{
     admin::Admin,
     signal::{EndSignal, on_hangup},
 };
 use crate::{
-    config::{AdminDocument, Bytes, machine},
+    config::{AdminDocument, Bytes},
     database::{Database, Setup, Shared, orchestrator::Place},
 };
 
@@ -236,7 +236,7 @@ impl Arguments {
                 "memory: expected at least 32MiB for the whole process, got {memory_bytes} bytes"
             );
         }
-        if let Some(lacks) = machine::lacks_process(memory_bytes) {
+        if let Some(lacks) = memory::lacks(memory_bytes) {
             bail!("memory: {lacks}");
         }
         let named = document.sync.as_ref().unwrap_or(&self.sync);

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use platform::memory::process_bytes;
+use platform::memory;
 
 use super::{
     Bytes, Document, KeyPlace,
@@ -71,26 +71,7 @@ impl Document {
 /// Error if the machine has too little memory for a process with `memory` for items; `None` if it
 /// has enough.
 pub(crate) fn lacks(memory: Bytes) -> Option<String> {
-    lacks_process(process_bytes(memory.count() as u64))
-}
-
-/// Error if the machine has too little memory for a process of this size; `None` if it has enough.
-pub(crate) fn lacks_process(process: u64) -> Option<String> {
-    let machine = memory_bytes()?;
-    (process > machine).then(|| {
-        format!(
-            "the process would use up to {process} bytes with this value, the machine has {machine}; \
-             reduce it"
-        )
-    })
-}
-
-/// Memory of the machine, in bytes; `None` if the system does not report it.
-fn memory_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let size: Bytes = line.trim().replace(" kB", "KiB").parse().ok()?;
-    Some(size.count() as u64)
+    memory::lacks(memory::process_bytes(memory.count() as u64))
 }
 
 /// A file that is missing or cannot be read.

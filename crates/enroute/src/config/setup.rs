@@ -19,8 +19,7 @@ use cache::{
     storage, topology,
 };
 use notation::{Deployment, FoundBy, KeyHash, Sentinels};
-use platform::{listening, private_file, wall_clock};
-use socket2::SockRef;
+use platform::{diverted, listening, private_file, wall_clock};
 use wire::{memcache::ring, sigv4::Credentials};
 
 use super::{
@@ -75,7 +74,7 @@ impl Document {
                 None => listener.bind()?,
             };
             if listener.is_transparent() {
-                accept_any_destination(&socket);
+                diverted::accept_any_destination(&socket);
             }
             sockets.push(socket);
         }
@@ -345,17 +344,5 @@ impl FeedDocument {
         let password = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read password_file {}", path.display()))?;
         Ok(Some((self.user.clone(), password.trim_end().to_owned())))
-    }
-}
-
-/// Lets TPROXY hand the socket connections to other machines' addresses. Without the privilege, the
-/// socket still serves redirected connections.
-fn accept_any_destination(socket: &TcpListener) {
-    // The option applies to both address families, although its name refers to IPv4.
-    if let Err(error) = SockRef::from(socket).set_ip_transparent_v4(true) {
-        tracing::info!(
-            "cannot set IP_TRANSPARENT: connections diverted by TPROXY do not reach this listener, those of mode \
-             redirect do: {error}; give the process CAP_NET_ADMIN for TPROXY"
-        );
     }
 }

@@ -3,7 +3,6 @@
 use std::{
     collections::BTreeMap,
     io,
-    os::fd::{AsFd, RawFd},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -13,22 +12,6 @@ use platform::{
     memory::{self, Overhead},
     private_file, random,
 };
-use rustix::{
-    io::fcntl_dupfd_cloexec,
-    process::{Resource, getrlimit},
-};
-
-/// Cryptographically random bytes.
-fn random_bytes(count: usize) -> Vec<u8> {
-    let mut bytes = vec![0; count];
-    random::fill(&mut bytes);
-    bytes
-}
-
-/// A cryptographically random number.
-pub(super) fn random_number() -> u64 {
-    u64::from_le_bytes(random_bytes(8).try_into().unwrap_or_default())
-}
 
 /// Parameters that clients ask for and that never change.
 pub(super) fn fixed_parameters(directory: &Path, port: u16) -> BTreeMap<&'static str, String> {
@@ -63,18 +46,6 @@ impl ProcessHost {
     }
 }
 
-/// Makes room for `count` open files and clients, as far as the limit of the process goes. In a
-/// multi-threaded process the kernel grows the table only after an RCU grace period of up to 18 ms,
-/// for which the worker that opens the file, and its lookups, would wait. It never shrinks.
-pub(super) fn make_room_for_files(count: usize, any: impl AsFd) {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let last = (count as u64).min(limit).min(i32::MAX as u64).saturating_sub(1);
-    // Opening a file with the highest number once is enough.
-    if let Err(error) = fcntl_dupfd_cloexec(any, last as RawFd) {
-        tracing::debug!("cannot preallocate the file table for {count} files: {error}");
-    }
-}
-
 /// Resident memory of the process, in bytes; 0 if the system does not report it.
 pub(super) fn resident_bytes() -> u64 {
     memory::resident_bytes().unwrap_or(0)
@@ -98,7 +69,9 @@ impl Host for ProcessHost {
     }
 
     fn random_bytes(&self, count: usize) -> Vec<u8> {
-        random_bytes(count)
+        let mut bytes = vec![0; count];
+        random::fill(&mut bytes);
+        bytes
     }
 
     fn read_users(&self) -> io::Result<Option<String>> {
@@ -122,23 +95,5 @@ impl Host for ProcessHost {
 
     fn port(&self) -> u16 {
         self.port
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    #[test]
-    fn the_table_of_files_has_room_before_it_is_needed() {
-        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let count = limit.min(5_000);
-        make_room_for_files(count as usize, io::stderr());
-        let status = fs::read_to_string("/proc/self/status").expect("Linux says");
-        let size = status.lines().find_map(|line| line.strip_prefix("FDSize:"));
-        let size: u64 = size.and_then(|size| size.trim().parse().ok()).expect("a number");
-        assert!(size >= count, "room for {size} of {count}");
     }
 }

@@ -51,7 +51,7 @@ use orchestrator::Orchestrator;
 use platform::{
     lock::Lock,
     memory::{Overhead, heap},
-    tls,
+    open_files, random, tls,
     wall_clock::now,
 };
 use worker::{Note, Worker};
@@ -197,12 +197,13 @@ impl Database {
             locks.hold(index).tracking.limit(tracked_keys.max(1));
         }
         let files = locks.len() * FileDevice::FILES_MAX + FILES_BESIDES;
-        host::make_room_for_files(clients_max + files, &listener);
+        // The worker that opens a file, and its lookups, would wait for the room.
+        open_files::make_room(clients_max + files, &listener);
         let locks = Arc::new(locks);
         let fixed = host::fixed_parameters(directory.path(), address.port());
         let parameters = Parameters::new(memory_bytes, clients_max, sync, fixed);
-        let server =
-            Server::new(&db::ROWS, Box::new(host), parameters, host::random_number(), now());
+        let seed = u64::from_ne_bytes(random::bytes());
+        let server = Server::new(&db::ROWS, Box::new(host), parameters, seed, now());
         server.parameters.set_goal(setup.goal);
         prepare_users(&server, users.as_deref(), setup.password.as_deref().map(String::as_str))?;
         let knows_clients = setup.tls.as_ref().is_some_and(|tls| tls.knows_clients());

@@ -120,7 +120,7 @@ impl Follower {
         let mut stream = reached.into_duplex();
         let start = self.shared.start;
         let mut buffer = vec![0; READ_BYTES];
-        self.feed.connected(nonce(), start.elapsed());
+        self.feed.connected(u128::from_ne_bytes(random::bytes()), start.elapsed());
         loop {
             let was_open = self.feed.is_open();
             let output = self.feed.output();
@@ -168,11 +168,4 @@ impl Follower {
         }
         self.stood |= self.feed.is_open();
     }
-}
-
-/// A random number for one login.
-fn nonce() -> u128 {
-    let mut bytes = [0; 16];
-    random::fill(&mut bytes);
-    u128::from_ne_bytes(bytes)
 }

@@ -8,7 +8,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 
 use cache::stats::WhyNot;
 use endpoint::seldom;
-use platform::tls::hello::{First, HELLO_BYTES_MAX, first};
+use platform::tls::hello::{First, HELLO_BYTES_MAX, first, refuse_name};
 use tokio::{io::copy_bidirectional, net::TcpStream, sync::mpsc, task::spawn_local, time::timeout};
 use tracing::debug;
 
@@ -17,9 +17,6 @@ use super::{
     listener::admit,
     tls::{HANDSHAKE_MAX, Shaking},
 };
-
-/// An alert of TLS: fatal, `unrecognized_name` (RFC 8446 §6.2).
-const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
 /// A client that was accepted at the port of `listener`. Its place bounds the number of them.
 pub(super) struct Hello {
@@ -61,10 +58,7 @@ impl Hello {
                         admit(shared, turn, (stream.into_std()?, peer), chosen);
                         return Ok(());
                     }
-                    // Reading the message prevents a reset at close, which would discard the alert.
-                    // The client may be gone.
-                    let _ = stream.try_read(&mut [0; HELLO_BYTES_MAX]);
-                    let _ = stream.try_write(&UNRECOGNIZED_NAME);
+                    refuse_name(&stream);
                     name.map_or_else(|| "no server name".to_owned(), |name| format!("\"{name}\""))
                 }
                 First::Other if listener.passes => "another protocol than TLS".to_owned(),

@@ -16,6 +16,7 @@ use std::{
 };
 
 use anyhow::Context;
+use platform::wall_clock;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     net::sockopt::set_socket_recv_buffer_size,
@@ -41,15 +42,7 @@ const WARM_AT_ONCE: usize = 64;
 
 /// The kernel's monotonic clock, as the data plane reads it.
 pub fn now() -> Duration {
-    clock(ClockId::Monotonic)
-}
-
-fn wall_clock() -> Duration {
-    clock(ClockId::Realtime)
-}
-
-fn clock(id: ClockId) -> Duration {
-    let time = clock_gettime(id);
+    let time = clock_gettime(ClockId::Monotonic);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
@@ -107,7 +100,7 @@ impl Switch {
     /// Takes over an attached data plane, with nothing cached.
     pub fn new(plane: DataPlane, sockets: Sockets) -> Self {
         let control = Control::new(plane, secret(), secret(), now());
-        control.tell_wall_clock(wall_clock(), now());
+        control.tell_wall_clock(wall_clock::now(), now());
         Self { control, sockets }
     }
 
@@ -144,7 +137,7 @@ impl Switch {
             }
             self.send();
         }
-        if self.control.end_period(wall_clock(), now()) {
+        if self.control.end_period(wall_clock::now(), now()) {
             self.send();
         }
         self.tick();

@@ -11,6 +11,8 @@ pub const HELLO_BYTES_MAX: usize = 8 << 10;
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// to this.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// An alert of TLS: fatal, `unrecognized_name` (RFC 8446 §6.2).
+const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
 /// The first bytes of a client.
 pub enum First {
@@ -53,4 +55,12 @@ pub async fn first(stream: &TcpStream) -> io::Result<First> {
         sleep(pause).await;
         pause = (2 * pause).min(PAUSE_MAX);
     }
+}
+
+/// Tells a client, after its first message, that no server has the name.
+pub fn refuse_name(stream: &TcpStream) {
+    // Reading the message prevents a reset at close, which would discard the alert. The client may
+    // be gone.
+    let _ = stream.try_read(&mut [0; HELLO_BYTES_MAX]);
+    let _ = stream.try_write(&UNRECOGNIZED_NAME);
 }
