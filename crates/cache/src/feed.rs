@@ -1,13 +1,14 @@
 //! Feed: reports of an origin about writes that bypass the cache.
 //!
 //! A connection of the cache requests a report of every write by any client: from Redis by `CLIENT
-//! TRACKING` ([`redis`]), from MongoDB by a change stream ([`mongo`]). Each report is an
-//! invalidation like a forwarded write: it drops the entries that it names and revokes their
-//! leases, so a reply that was read before it and arrives after it is not stored.
+//! TRACKING` ([`redis`]), from MongoDB by a change stream ([`mongo`]), from DynamoDB by reading the
+//! streams of its tables ([`dynamodb`]). Each report is an invalidation like a forwarded write: it
+//! drops the entries that it names and revokes their leases, so a reply that was read before it and
+//! arrives after it is not stored.
 //!
 //! **Fail closed.** While there is no feed – before the first connection, after a loss, when it is
 //! silent or late – the origin is closed as by an unsettled write: nothing is stored, and all
-//! requests are forwarded.
+//! requests are forwarded. Of DynamoDB, each table is closed for itself.
 //!
 //! A write that bypasses the cache stays unseen for the delay of the feed.
 //!
@@ -17,11 +18,15 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     Error, Output,
-    filter::{mongo::Settings as MongoSettings, resp::Settings as RespSettings},
+    filter::{
+        dynamodb::Settings as DynamoDbSettings, mongo::Settings as MongoSettings,
+        resp::Settings as RespSettings,
+    },
     key::Scope,
     storage::Storage,
 };
 
+pub mod dynamodb;
 pub mod mongo;
 pub mod redis;
 
@@ -30,11 +35,24 @@ pub mod redis;
 pub struct Config {
     /// Logs in before anything else: user (none for the default user) and password.
     pub login: Option<(Option<String>, String)>,
-    /// Interval of liveness checks of the origin.
+    /// Interval of liveness checks of the origin; of DynamoDB, between two reads of a shard.
     pub ping_interval: Duration,
     /// Time of silence after which a feed is considered lost, and age of its last confirmation from
     /// which on nothing is served.
     pub silence_max: Duration,
+}
+
+/// Number of intervals after which a feed that has not been confirmed is suspended.
+const INTERVALS_MISSED: u32 = 5;
+
+impl Config {
+    /// A feed with this login and interval, whose silence is five intervals, or the default if that
+    /// is longer.
+    #[must_use]
+    pub fn new(login: Option<(Option<String>, String)>, ping_interval: Duration) -> Self {
+        let silence_max = Self::default().silence_max.max(ping_interval * INTERVALS_MISSED);
+        Self { login, ping_interval, silence_max }
+    }
 }
 
 impl Default for Config {
@@ -54,6 +72,8 @@ pub enum Reporter {
     Redis(Arc<RespSettings>),
     /// MongoDB.
     Mongo(Arc<MongoSettings>),
+    /// DynamoDB.
+    DynamoDb(Arc<DynamoDbSettings>),
 }
 
 /// The feed of one origin.
@@ -63,6 +83,8 @@ pub enum Feed {
     Redis(Box<redis::Feed>),
     /// MongoDB.
     Mongo(Box<mongo::Feed>),
+    /// DynamoDB.
+    DynamoDb(Box<dynamodb::Feed>),
 }
 
 impl Feed {
@@ -75,6 +97,9 @@ impl Feed {
             Reporter::Mongo(settings) => {
                 Self::Mongo(Box::new(mongo::Feed::new(settings, config, storage)))
             }
+            Reporter::DynamoDb(settings) => {
+                Self::DynamoDb(Box::new(dynamodb::Feed::new(settings, config)))
+            }
         }
     }
 
@@ -83,6 +108,7 @@ impl Feed {
         match self {
             Self::Redis(feed) => feed.connected(now),
             Self::Mongo(feed) => feed.connected(nonce, now),
+            Self::DynamoDb(feed) => feed.connected(now),
         }
     }
 
@@ -100,6 +126,7 @@ impl Feed {
         match self {
             Self::Redis(feed) => feed.receive(bytes, storage, now),
             Self::Mongo(feed) => feed.receive(bytes, storage, now),
+            Self::DynamoDb(feed) => feed.receive(bytes, storage, now),
         }
     }
 
@@ -108,6 +135,7 @@ impl Feed {
         match self {
             Self::Redis(feed) => feed.output(),
             Self::Mongo(feed) => feed.output(),
+            Self::DynamoDb(feed) => feed.output(),
         }
     }
 
@@ -117,6 +145,7 @@ impl Feed {
         match self {
             Self::Redis(feed) => feed.poll_timeout(),
             Self::Mongo(feed) => feed.poll_timeout(),
+            Self::DynamoDb(feed) => feed.poll_timeout(),
         }
     }
 
@@ -132,6 +161,7 @@ impl Feed {
         match self {
             Self::Redis(feed) => feed.handle_timeout(now),
             Self::Mongo(feed) => feed.handle_timeout(storage, now),
+            Self::DynamoDb(feed) => feed.handle_timeout(storage, now),
         }
     }
 
@@ -140,6 +170,7 @@ impl Feed {
         match self {
             Self::Redis(feed) => feed.lost(storage),
             Self::Mongo(feed) => feed.lost(storage),
+            Self::DynamoDb(feed) => feed.lost(storage),
         }
     }
 
@@ -149,6 +180,26 @@ impl Feed {
         match self {
             Self::Redis(feed) => feed.is_open(),
             Self::Mongo(feed) => feed.is_open(),
+            Self::DynamoDb(feed) => feed.is_open(),
+        }
+    }
+
+    /// Whether the origin may close the connection now: that is no loss. The next connection goes
+    /// on where this one was.
+    #[must_use]
+    pub fn may_end(&self) -> bool {
+        match self {
+            Self::Redis(_) | Self::Mongo(_) => false,
+            Self::DynamoDb(feed) => feed.is_idle(),
+        }
+    }
+
+    /// What the bound `silence_max` leaves out, for the log.
+    #[must_use]
+    pub fn caveat(&self) -> &'static str {
+        match self {
+            Self::Redis(_) | Self::Mongo(_) => "",
+            Self::DynamoDb(_) => ", and the delay of the streams, which DynamoDB does not state",
         }
     }
 }

@@ -4,7 +4,7 @@
 //! excluded from then on is no hit with the next request; [`Rules::may_shorten`] says when entries
 //! must be dropped because they were stored for longer than they may be served now.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use notation::glob;
 
@@ -26,9 +26,28 @@ pub struct Rules {
     pub ttl: Duration,
     /// The same for keys that match a pattern. If several match, the shortest counts.
     pub ttls: Vec<(Pattern, Duration)>,
-    /// A feed reports only writes to keys that begin with one of these: other keys are not stored.
-    /// [`LiveRules`] keeps it.
-    pub followed: Option<Vec<Vec<u8>>>,
+    /// A feed reports only writes to these: other keys are not stored. [`LiveRules`] keeps it.
+    pub followed: Option<Followed>,
+}
+
+/// What a feed reports writes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Followed {
+    /// Keys that begin with one of these.
+    Beginning(Vec<Vec<u8>>),
+    /// These tables.
+    Tables(BTreeSet<String>),
+}
+
+impl Followed {
+    fn has(&self, subject: &[u8]) -> bool {
+        match self {
+            Self::Beginning(prefixes) => prefixes.iter().any(|prefix| subject.starts_with(prefix)),
+            Self::Tables(names) => {
+                str::from_utf8(subject).is_ok_and(|subject| names.contains(subject))
+            }
+        }
+    }
 }
 
 impl Default for Rules {
@@ -42,13 +61,19 @@ impl Rules {
     /// Whether `subject` may be stored.
     #[must_use]
     pub fn allow(&self, subject: &[u8]) -> bool {
+        self.include(subject) && self.followed.as_ref().is_none_or(|followed| followed.has(subject))
+    }
+
+    /// Whether `subject` may be stored if a feed reports writes to it.
+    pub(crate) fn include(&self, subject: &[u8]) -> bool {
         let matches = |patterns: &[Pattern]| patterns.iter().any(|each| each.matches(subject));
-        (self.include.is_empty() || matches(&self.include))
-            && !matches(&self.exclude)
-            && self
-                .followed
-                .as_ref()
-                .is_none_or(|prefixes| prefixes.iter().any(|prefix| subject.starts_with(prefix)))
+        (self.include.is_empty() || matches(&self.include)) && !matches(&self.exclude)
+    }
+
+    /// The subjects that `include` names without wildcards.
+    pub(crate) fn named(&self) -> impl Iterator<Item = &str> {
+        let texts = self.include.iter().map(|pattern| pattern.text.as_str());
+        texts.filter(|text| !text.contains(['*', '?', '\\']))
     }
 
     /// Whether some subject may not be stored.

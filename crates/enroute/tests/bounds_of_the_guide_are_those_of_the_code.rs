@@ -17,6 +17,8 @@ const NUMBERS: &[(&str, &str, &str, &str)] = &[
     (BOUNDS, "| the same, if the connection of the feed stops delivering without being closed | 5 s |", "crates/cache/src/feed.rs", "silence_max: Duration::from_secs(5),"),
     (BOUNDS, "the cache sends a `PING` each second", "crates/cache/src/feed.rs", "ping_interval: Duration::from_secs(1),"),
     (BOUNDS, "a slow reader) | 5 s |", "crates/cache/src/feed.rs", "silence_max: Duration::from_secs(5),"),
+    (BOUNDS, "| five times `interval`, at least 5 s, and the delay of the stream;", "crates/cache/src/feed.rs", "INTERVALS_MISSED: u32 = 5;"),
+    (BOUNDS, "streams are listed and described every 10 s", "crates/cache/src/feed/dynamodb.rs", "REFRESH: Duration = Duration::from_secs(10);"),
     (BOUNDS, "asks for the origin's identity every second", "crates/enroute/src/runtime/watch.rs", "ASK_INTERVAL: Duration = Duration::from_secs(1);"),
     (BOUNDS, "| up to 6 s after the origin is back;", "crates/enroute/src/runtime/watch.rs", "SILENCE_MAX: Duration = Duration::from_secs(5);"),
     (BOUNDS, "they are asked every second |", "crates/cache/src/monitor.rs", "poll_interval: Duration::from_secs(1),"),

@@ -18,19 +18,19 @@ const FUNCTION_LINES_MAX: usize = 76;
 
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
-    // The last is how long writes around the cache stay invisible (`measure/staleness.rs`).
     ("bench", 7_060),
-    // Four protocols: the last is DynamoDB (`filter/dynamodb`), with items and pages.
+    // Four protocols: the last is DynamoDB (`filter/dynamodb`), with items and pages. Three feeds:
+    // the last reads DynamoDB's streams (`feed/dynamodb`).
     // Latencies and hot keys are counted where reads are decided. `storage/observe` forecasts what
     // caching would answer.
-    ("cache", 18_620),
+    ("cache", 19_830),
     ("content", 3_100),
     // The last are RDB files: codec, export and import (`rdb`).
     ("db", 10_260),
     ("edge-tls", 900),
     ("endpoint", 800),
     // Help texts are a part of it; `WIRING_LINES_MAX` limits the code.
-    ("enroute", 19_200),
+    ("enroute", 19_220),
     ("fabric", 6_700),
     ("intercept", 550),
     ("keyserver", 1_800),

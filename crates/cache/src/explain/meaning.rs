@@ -16,7 +16,9 @@ pub(super) fn of(reason: WhyNot, fed: bool) -> &'static str {
         WhyNot::NotHot => "population is `hot`, and the key is read too rarely",
         WhyNot::NamespaceLimit => "too many collections are in use at once",
         WhyNot::Derived => "a view, a time series, a capped collection or one with a collation",
-        WhyNot::Excluded => "excluded by `include`, `exclude`, or a database without a feed",
+        WhyNot::Excluded => {
+            "excluded by `include`, `exclude`, or a database or table without a feed"
+        }
         WhyNot::NotByKey => "it names its record by no unique field; see `unique_fields`",
         WhyNot::Command => "answers to this command are not stored",
         WhyNot::Option => "an option or the length of the command changes its answer",

@@ -21,6 +21,7 @@ use crate::{
     input::Input,
     key::{Key, Scope},
     lease::Outcome,
+    rules::Followed,
     storage::{Storage, Write},
 };
 
@@ -186,7 +187,7 @@ impl Feed {
         if self.awaited > 0 {
             self.awaited -= 1;
             if self.awaited == 0 {
-                self.settings.keys.follow(self.prefixes.clone());
+                self.settings.keys.follow(self.prefixes.clone().map(Followed::Beginning));
                 // From here on the origin names every write, so reads may be stored again.
                 for write in std::mem::take(&mut self.closed) {
                     storage.write_settled(write, Outcome::Applied);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Rules;
+use super::{Followed, Rules};
 use crate::live::Live;
 
 /// The rules of a listener, which can be replaced at any time.
@@ -21,16 +21,15 @@ impl LiveRules {
         })
     }
 
-    /// Notes that from now on a feed reports writes to keys that begin with one of `prefixes`; all
-    /// writes if there are none.
-    pub(crate) fn follow(&self, prefixes: Option<Vec<Vec<u8>>>) {
-        self.change(|rules| Arc::make_mut(rules).followed = prefixes);
+    /// Notes that from now on a feed reports writes to these; all writes if there are none.
+    pub(crate) fn follow(&self, followed: Option<Followed>) {
+        self.change(|rules| Arc::make_mut(rules).followed = followed);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LiveRules, Rules};
+    use super::{Followed, LiveRules, Rules};
     use crate::rules::Seen;
 
     #[test]
@@ -48,10 +47,20 @@ mod tests {
         let live = LiveRules::default();
         let only = |pattern: &str| Rules { include: vec![pattern.into()], ..Rules::default() };
         live.replace(only("a*"));
-        live.follow(live.current().prefixes());
+        live.follow(live.current().prefixes().map(Followed::Beginning));
         live.replace(only("*"));
         assert!(live.current().allow(b"a1") && !live.current().allow(b"b1"));
-        live.follow(live.current().prefixes());
+        live.follow(live.current().prefixes().map(Followed::Beginning));
         assert!(live.current().allow(b"b1"));
+    }
+
+    #[test]
+    fn tables_that_a_feed_does_not_follow_are_not_stored() {
+        let live = LiveRules::default();
+        live.replace(Rules { exclude: vec!["b*".into()], ..Rules::default() });
+        live.follow(Some(Followed::Tables(["a", "b"].map(str::to_owned).into())));
+        let rules = live.current();
+        assert!(rules.allow(b"a") && !rules.allow(b"a1") && !rules.allow(b"b"));
+        assert!(rules.include(b"a1") && !rules.include(b"b"));
     }
 }

@@ -28,7 +28,10 @@
 
 use std::sync::Arc;
 
-use cache::filter::dynamodb::{DynamoDb as Filter, Settings, Tables};
+use cache::{
+    filter::dynamodb::{DynamoDb as Filter, Settings, Streams, Tables},
+    rules::{Followed, Rules},
+};
 use wire::{
     dynamodb::reply::{Reply, checksum},
     http1::Limits,
@@ -49,6 +52,13 @@ impl Speech for DynamoDb {
     fn settings(config: &Config) -> Settings {
         let mut settings = Settings { origin: "dynamodb".to_owned(), ..Settings::default() };
         settings.keys = config.rules();
+        if let Some(table) = config.word("feed") {
+            let followed = Some(Followed::Tables([table.to_owned()].into()));
+            let rules = Rules { followed, ..(*settings.keys.current()).clone() };
+            settings.keys = Arc::new(rules.into());
+            let region = "eu-central-1".to_owned();
+            settings.streams = Some(Streams { region, ..Streams::default() });
+        }
         settings.clock = signed::CLOCK;
         settings.caches_queries = config.word("queries") == Some("cached");
         settings.tables = Arc::new(Tables::new(settings.caches_queries));

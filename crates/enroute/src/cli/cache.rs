@@ -118,7 +118,7 @@ pub(super) struct Arguments {
 
     /// Let the origin report writes that bypass the cache: Redis by CLIENT TRACKING, MongoDB (a
     /// replica set) by a change stream. While the feed is down, nothing is cached. A username and
-    /// password can be set only in --config
+    /// password, and the feed of DynamoDB, can be set only in --config
     #[arg(long, requires = "listen")]
     feed: bool,
 
@@ -219,6 +219,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         let bound = listener.staleness_bound();
         let why = match (&listener.feed, &listener.protocol) {
+            (Some(_), Protocol::DynamoDb(_)) => {
+                "feed, and the delay of its streams, which DynamoDB does not state; while it is down, \
+                 nothing is cached"
+            }
             (Some(_), _) => "feed; while it is down, nothing is cached",
             (None, Protocol::Memcache(_)) => "no feed: the bound is `ttl`; UDP is not served",
             (None, Protocol::DynamoDb(settings)) => settings.bound_by(),

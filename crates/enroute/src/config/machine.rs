@@ -28,6 +28,7 @@ impl Document {
                     Mistake { at: Some(Place::Listener(number, field)), message }
                 }
             };
+            listener.check_access_key().map_err(wrong("feed"))?;
             listener.server_tls().map_err(wrong("tls"))?;
             let written = listener.origin_tls.as_ref().map_or("origin", |_| "origin_tls");
             listener.client_tls().map_err(wrong(written))?;

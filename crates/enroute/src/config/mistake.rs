@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use notation::FoundBy;
 
-use super::{Document, FeedDocument, ListenerDocument, Scheme, Scripts, UnknownExpiry};
+use super::{Document, ListenerDocument, Scheme, Scripts, UnknownExpiry};
 
 impl Document {
     /// The first mistake that involves several values.
@@ -151,16 +151,17 @@ impl ListenerDocument {
             let name = listen.scheme.name();
             return Err((option, format!("`{option}` is not for {name} listeners; remove it")));
         }
+        for (field, written) in [("feed", &self.feed), ("sentinel", &self.sentinel)] {
+            if let Some(why) = written.as_ref().and_then(|written| written.mistake(listen.scheme)) {
+                return mistake(field, why);
+            }
+        }
         self.find_tls_mistake()?;
         self.find_monitor_mistake()?;
         match listen.scheme {
             _ if self.feed.is_some() && origin.is_original() => mistake(
                 "feed",
                 "`feed` cannot be combined with origin `original`: a feed covers one origin only",
-            ),
-            Scheme::Mongodb if self.feed.as_ref().is_some_and(FeedDocument::lacks_user) => mistake(
-                "feed",
-                "expected `user` beside `password_file`: MongoDB has no default user",
             ),
             Scheme::Mongodb if self.cluster.is_some() => {
                 mistake("cluster", "`cluster` is for Redis listeners only; remove it")
@@ -224,7 +225,7 @@ impl ListenerDocument {
         let options = [
             ("tls", is_plain && self.tls.is_some()),
             ("origin_tls", is_plain && self.origin_tls.is_some()),
-            ("feed", self.feed.is_some()),
+            ("feed", is_plain && self.feed.is_some()),
             ("sentinel", self.sentinel.is_some()),
             ("cluster", self.cluster.is_some()),
             ("advertise", self.advertise.is_some()),

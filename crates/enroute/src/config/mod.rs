@@ -160,7 +160,8 @@ pub struct ListenerDocument {
     #[serde(default)]
     pub unknown_expiry: UnknownExpiry,
     /// The origin reports writes that bypass the cache (Redis: `CLIENT TRACKING`, MongoDB: a change
-    /// stream); while it does not, nothing is cached. Default: no feed.
+    /// stream, DynamoDB: the streams of its tables); while it does not, nothing is cached. Default:
+    /// no feed.
     pub feed: Option<FeedDocument>,
     /// Redis: login at the Sentinels of an origin `redis+sentinel://…`; default: none is needed.
     pub sentinel: Option<FeedDocument>,
@@ -178,7 +179,7 @@ pub struct ListenerDocument {
     pub origin_tls: Option<OriginTlsDocument>,
 }
 
-/// Login of the feed of an origin, or at Sentinels; `feed = {}` if the origin needs no password.
+/// The feed of an origin, or the login at Sentinels; `feed = {}` if the origin needs no password.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeedDocument {
@@ -186,6 +187,15 @@ pub struct FeedDocument {
     pub user: Option<String>,
     /// File that contains the password and nothing else.
     pub password_file: Option<PathBuf>,
+    /// DynamoDB: the access key that reads the streams; its secret is in `credentials_file`, or in
+    /// the environment.
+    pub access_key: Option<String>,
+    /// DynamoDB: the region of the tables.
+    pub region: Option<String>,
+    /// DynamoDB: the server of the streams; default: the origin.
+    pub endpoint: Option<Address>,
+    /// DynamoDB: interval between two reads of a shard, 200 ms to 1 min; default: 1 s.
+    pub interval: Option<Time>,
 }
 
 impl ListenerDocument {

@@ -23,7 +23,8 @@ use platform::{diverted, listening, private_file, wall_clock};
 use wire::{memcache::ring, sigv4::Credentials};
 
 use super::{
-    Bytes, Document, FeedDocument, ListenerDocument, Population, Scheme, Share, Time, cluster,
+    Address, Bytes, Document, FeedDocument, ListenerDocument, Population, Scheme, Share, Time,
+    cluster,
 };
 use crate::runtime::{Limits, Listener, Monitored, Origin, Protocol, Servers, Setup};
 
@@ -181,7 +182,8 @@ impl Document {
             self.connections_max(),
             bound,
         );
-        let listener = listener.with_feed(feed).with_monitor(monitor);
+        let server = written.feed_server(timeout)?;
+        let listener = listener.with_feed(feed, server).with_monitor(monitor);
         let listener = listener.with_tls(written.server_tls()?, written.names());
         let listener = listener.with_pass_through(written.passes_through());
         Ok((socket, listener.with_diverted(written.origin.is_original())))
@@ -262,6 +264,7 @@ impl Document {
                 credentials: Arc::new(written.credentials()?.into()),
                 caches_queries: written.cache_queries,
                 tables: Arc::clone(tables),
+                streams: written.streams(),
                 clock: wall_clock::now(),
                 ..dynamodb::Settings::default()
             })),
@@ -283,6 +286,36 @@ impl ListenerDocument {
             .and_then(|all| all.with_environment(|name| std::env::var(name).ok()));
         let place = path.unwrap_or(Path::new("the environment")).display();
         all.with_context(|| format!("cannot use the credentials in {place}"))
+    }
+
+    /// How its feed reads streams; none for other protocols.
+    fn streams(&self) -> Option<dynamodb::Streams> {
+        let feed = self.feed.as_ref()?;
+        let server = feed.endpoint.as_ref().unwrap_or(&self.origin);
+        let (access_key, region) = (feed.access_key.clone()?, feed.region.clone()?);
+        Some(dynamodb::Streams { host: server.host(), access_key, region, ..Default::default() })
+    }
+
+    /// Checks that the secret of its feed's access key is known.
+    pub(super) fn check_access_key(&self) -> anyhow::Result<()> {
+        let access_key = self.feed.as_ref().and_then(|feed| feed.access_key.as_deref());
+        let Some(access_key) = access_key else { return Ok(()) };
+        anyhow::ensure!(
+            self.credentials()?.know(access_key),
+            "expected the secret of {access_key} in `credentials_file` or in the environment, found \
+             none"
+        );
+        Ok(())
+    }
+
+    /// The server of its feed, if that is not the origin.
+    fn feed_server(&self, timeout: Duration) -> anyhow::Result<Option<Origin>> {
+        let Some(server) = self.feed.as_ref().and_then(|feed| feed.endpoint.clone()) else {
+            return Ok(None);
+        };
+        let origin = Origin::new(server.host_port.clone(), timeout);
+        let tls = Self { origin: server, ..self.clone() }.client_tls()?;
+        Ok(Some(origin.with_tls(tls)))
     }
 
     /// What finds the server of its origin, unless the address states it.
@@ -330,12 +363,50 @@ impl ListenerDocument {
 }
 
 impl FeedDocument {
-    pub(super) fn lacks_user(&self) -> bool {
-        self.password_file.is_some() && self.user.is_none()
+    /// Why it cannot be the feed of an origin of this protocol.
+    pub(super) fn mistake(&self, scheme: Scheme) -> Option<&'static str> {
+        let (login, account) = (
+            self.user.is_some() || self.password_file.is_some(),
+            self.access_key.is_some() || self.region.is_some(),
+        );
+        let reads = self.endpoint.is_some() || self.interval.is_some();
+        match scheme {
+            Scheme::Dynamodb if login => {
+                Some("`user` and `password_file` are not for DynamoDB; write `access_key`")
+            }
+            Scheme::Dynamodb if self.access_key.is_none() || self.region.is_none() => {
+                Some("expected `access_key` and `region`, which sign the reads of the streams")
+            }
+            Scheme::Dynamodb if self.has_foreign_endpoint() => {
+                Some("expected endpoint = \"dynamodb://HOST:PORT\" or \"dynamodbs://HOST\"")
+            }
+            Scheme::Dynamodb if !feed::dynamodb::INTERVALS.contains(&self.interval()) => {
+                Some("expected an `interval` of 200ms to 1min: DynamoDB allows five reads a second")
+            }
+            Scheme::Dynamodb => None,
+            _ if account || reads => Some(
+                "`access_key`, `region`, `endpoint` and `interval` are for DynamoDB listeners only",
+            ),
+            Scheme::Mongodb if self.password_file.is_some() && self.user.is_none() => {
+                Some("expected `user` beside `password_file`: MongoDB has no default user")
+            }
+            _ => None,
+        }
+    }
+
+    fn has_foreign_endpoint(&self) -> bool {
+        let is_foreign =
+            |server: &Address| server.scheme != Scheme::Dynamodb || server.is_original();
+        self.endpoint.as_ref().is_some_and(is_foreign)
+    }
+
+    /// Time between two liveness checks, or reads.
+    fn interval(&self) -> Duration {
+        self.interval.map_or(feed::Config::default().ping_interval, Time::duration)
     }
 
     fn config(&self) -> anyhow::Result<feed::Config> {
-        Ok(feed::Config { login: self.login()?, ..feed::Config::default() })
+        Ok(feed::Config::new(self.login()?, self.interval()))
     }
 
     /// User and password, from the file.

@@ -58,7 +58,12 @@ fn the_guide_shows_every_option() {
     }));
     assert!(any(|listener| {
         let ListenerDocument { listen: _, origin: _, feed, .. } = listener;
-        matches!(feed, Some(FeedDocument { user: Some(_), password_file: Some(_) }))
+        matches!(feed, Some(FeedDocument { user: Some(_), password_file: Some(_), .. }))
+    }));
+    assert!(any(|listener| {
+        let feed = listener.feed.clone().unwrap_or_default();
+        let FeedDocument { access_key, region, endpoint, interval, .. } = feed;
+        access_key.is_some() && region.is_some() && endpoint.is_some() && interval.is_some()
     }));
     assert!(any(|listener| listener.credentials_file.is_some()));
     assert!(any(|listener| {

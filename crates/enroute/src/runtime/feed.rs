@@ -99,7 +99,8 @@ impl Follower {
             }
             self.feed.lost(&mut self.storage);
             inbox::deliver(&self.shared.post, self.storage.woken());
-            let why = ended.err().map_or_else(String::new, |error| error.to_string());
+            let Err(why) = ended else { continue };
+            let why = why.to_string();
             // An origin that refuses the feed does so each time.
             if told.as_ref() != Some(&why) {
                 warn!(
@@ -115,6 +116,8 @@ impl Follower {
     }
 
     /// Reads from the origin until it closes, is silent for too long, or violates the protocol.
+    ///
+    /// Returns if the origin may close the connection, and does so.
     async fn listen(&mut self, reached: Reached) -> anyhow::Result<()> {
         let (origin, epoch) = (Arc::clone(&self.source.origin), reached.epoch);
         let mut stream = reached.into_duplex();
@@ -131,6 +134,7 @@ impl Follower {
             let alarm = self.feed.poll_timeout();
             tokio::select! {
                 read = stream.read(&mut buffer) => match read? {
+                    0 if self.stood && self.feed.may_end() => return Ok(()),
                     0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                     count => {
                         self.feed.receive(&buffer[..count], &mut self.storage, start.elapsed())?;
@@ -157,7 +161,8 @@ impl Follower {
             (false, true) => info!(
                 %origin,
                 "feed established: the origin reports writes that bypass the cache; one is visible after at \
-                 most {bound:?}"
+                 most {bound:?}{}",
+                self.feed.caveat()
             ),
             (true, false) => warn!(
                 %origin,

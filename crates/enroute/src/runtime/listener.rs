@@ -83,6 +83,8 @@ pub struct Listener {
     pub diverted: bool,
     /// Lets the origin report writes that bypass the cache.
     pub feed: Option<feed::Config>,
+    /// Where the feed connects, if that is not the origin.
+    reports_at: Option<Arc<Origin>>,
     /// Finds the server of an origin that moves.
     pub(super) monitor: Option<Monitored>,
     /// Clients connect with TLS.
@@ -119,6 +121,7 @@ impl Listener {
             origin,
             diverted,
             feed,
+            reports_at: None,
             monitor: None,
             tls: None,
             passes: false,
@@ -152,10 +155,11 @@ impl Listener {
         Self { diverted, ..self }
     }
 
-    /// The same with a feed from its origin; its settings must say so too.
+    /// The same with a feed from its origin, or from another server of it; its settings must say so
+    /// too.
     #[must_use]
-    pub fn with_feed(self, feed: Option<feed::Config>) -> Self {
-        Self { feed, ..self }
+    pub fn with_feed(self, feed: Option<feed::Config>, server: Option<Origin>) -> Self {
+        Self { feed, reports_at: server.map(Arc::new), ..self }
     }
 
     /// The same with an origin that moves.
@@ -183,10 +187,12 @@ impl Listener {
         let reporter = match &self.protocol {
             Protocol::Mongo(settings) => Reporter::Mongo(Arc::clone(settings)),
             Protocol::Resp(settings) => Reporter::Redis(Arc::clone(settings)),
-            // The configuration refuses it: no connection reports their writes.
-            Protocol::Memcache(_) | Protocol::DynamoDb(_) => return None,
+            Protocol::DynamoDb(settings) => Reporter::DynamoDb(Arc::clone(settings)),
+            // The configuration refuses it: no connection reports its writes.
+            Protocol::Memcache(_) => return None,
         };
-        Some(Source { reporter, origin: Arc::clone(&self.origin), config })
+        let origin = Arc::clone(self.reports_at.as_ref().unwrap_or(&self.origin));
+        Some(Source { reporter, origin, config })
     }
 
     /// Settings of the watch of its origin; `None` if each connection has its own origin, or

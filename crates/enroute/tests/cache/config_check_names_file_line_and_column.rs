@@ -143,6 +143,47 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "4:8",
         "expected `user` beside `password_file`",
     ),
+    (
+        "[[listener]]\nlisten = \"dynamodb://h:1\"\norigin = \"dynamodb://h:2\"\nfeed = {}\n",
+        "4:8",
+        "expected `access_key` and `region`",
+    ),
+    (
+        "[[listener]]\nlisten = \"dynamodb://h:1\"\norigin = \"dynamodb://h:2\"\n\
+         feed = { access_key = \"AKIDUNKNOWN\", region = \"eu-central-1\" }\n",
+        "4:8",
+        "expected the secret of AKIDUNKNOWN",
+    ),
+    (
+        "[[listener]]\nlisten = \"dynamodb://h:1\"\norigin = \"dynamodb://h:2\"\n\
+         feed = { access_key = \"A\", region = \"r\", interval = \"100ms\" }\n",
+        "4:8",
+        "200ms to 1min",
+    ),
+    (
+        "[[listener]]\nlisten = \"dynamodb://h:1\"\norigin = \"dynamodb://h:2\"\n\
+         feed = { access_key = \"A\", region = \"r\", endpoint = \"redis://h:3\" }\n",
+        "4:8",
+        "expected endpoint = ",
+    ),
+    (
+        "[[listener]]\nlisten = \"dynamodb://h:1\"\norigin = \"dynamodb://h:2\"\n\
+         feed = { access_key = \"A\", region = \"r\", endpoint = \"dynamodb://original\" }\n",
+        "4:8",
+        "expected endpoint = ",
+    ),
+    (
+        "[[listener]]\nlisten = \"dynamodb://h:1\"\norigin = \"dynamodb://h:2\"\n\
+         feed = { user = \"A\", region = \"r\" }\n",
+        "4:8",
+        "write `access_key`",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\n\
+         feed = { interval = \"1s\" }\n",
+        "4:8",
+        "are for DynamoDB listeners only",
+    ),
     ("[storage]\nmemory = \"900000GB\"\n", "2:10", "the machine has"),
     ("[admin]\nlisten = \"127.0.0.1:0\"\nname = []\n", "3:1", "`names`"),
     (

@@ -7,14 +7,14 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use time::{OffsetDateTime, macros::format_description};
 use wire::dynamodb::reply::{Reply, Scanner};
-use wire::http1::{Limits, head};
-use wire::sigv4::{Credentials, Verifier};
+use wire::dynamodb::request;
+use wire::http1::Limits;
+use wire::sigv4::{Credentials, Post, Verifier};
 
 use super::directory::{TemporaryDirectory, write_with_mode};
 use super::history::{self, GoesOn, Operation, Outcome, Recorder, What};
@@ -32,9 +32,12 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Errors of requests without an effect: the origin has no table, or is not reached by the cache.
 const HAD_NO_EFFECT: [&str; 2] = ["ResourceNotFoundException", "ServiceUnavailable"];
 
+/// The region of the tables.
+const REGION: &str = "eu-central-1";
 const CREDENTIALS: &str = "[one]\naws_access_key_id = AKIDONE\naws_secret_access_key = one\n";
 const TABLE: &str = r#""KeySchema":[{"AttributeName":"id","KeyType":"HASH"}],
-    "AttributeDefinitions":[{"AttributeName":"id","AttributeType":"N"}],"BillingMode":"PAY_PER_REQUEST"}"#;
+    "AttributeDefinitions":[{"AttributeName":"id","AttributeType":"N"}],"BillingMode":"PAY_PER_REQUEST",
+    "StreamSpecification":{"StreamEnabled":true,"StreamViewType":"KEYS_ONLY"}}"#;
 
 /// The options of a listener that knows the access key of the clients, and answers queries; the
 /// file is in `directory`.
@@ -42,6 +45,15 @@ pub fn access_key(directory: &TemporaryDirectory) -> String {
     let file = directory.path().join("credentials");
     write_with_mode(&file, CREDENTIALS, 0o600);
     format!("\ncredentials_file = \"{}\"\ncache_queries = true", file.display())
+}
+
+/// The same with a feed that reads as often as DynamoDB allows, at another server than the origin
+/// if one is given.
+pub fn with_feed(directory: &TemporaryDirectory, server: Option<SocketAddr>) -> String {
+    let endpoint = server.map(|server| format!(", endpoint = \"dynamodb://{server}\""));
+    let endpoint = endpoint.unwrap_or_default();
+    let feed = format!("access_key = \"AKIDONE\", region = \"{REGION}\", interval = \"200ms\"");
+    format!("{}\nfeed = {{ {feed}{endpoint} }}", access_key(directory))
 }
 
 /// Creates the tables at an origin, or through the cache, which has none of their items afterwards.
@@ -66,33 +78,30 @@ pub fn work(address: SocketAddr, seed: u64, start: Instant, goes_on: GoesOn<'_>)
 }
 
 /// Signs requests as the access key of the clients.
-struct Signer {
+pub struct Signer {
     verifier: Verifier,
     credentials: Credentials,
 }
 
 impl Signer {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let credentials = Credentials::parse(CREDENTIALS).expect("valid");
         Self { verifier: Verifier::default(), credentials }
     }
 
-    fn sign(&mut self, operation: &str, body: &str) -> Vec<u8> {
-        let now = OffsetDateTime::now_utc();
-        let time = now.format(format_description!("[year][month][day]T[hour][minute][second]Z"));
-        let time = time.expect("a year of four digits");
-        let (date, nothing) = (&time[..8], "0".repeat(64));
-        let text = format!(
-            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-amz-json-1.0\r\n\
-             X-Amz-Date: {time}\r\nX-Amz-Target: DynamoDB_20120810.{operation}\r\n\
-             Authorization: AWS4-HMAC-SHA256 Credential=AKIDONE/{date}/eu-central-1/dynamodb/\
-             aws4_request, SignedHeaders=content-type;host;x-amz-date;x-amz-target, \
-             Signature={nothing}\r\nContent-Length: 0\r\n\r\n"
-        );
-        let request = head::request(text.as_bytes(), &Limits::default());
-        let request = request.expect("valid").expect("whole");
+    pub fn sign(&mut self, operation: &str, body: &str) -> Vec<u8> {
+        let post = Post {
+            host: "localhost",
+            target: &format!("DynamoDB_20120810.{operation}"),
+            content_type: request::JSON,
+            body: body.as_bytes(),
+            access_key: "AKIDONE",
+            region: REGION,
+            service: "dynamodb",
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         let mut out = Vec::new();
-        self.verifier.write_with_body(&request, body.as_bytes(), &self.credentials, &mut out);
+        self.verifier.write(&post, &self.credentials, now, &mut out).expect("a known key");
         out
     }
 }
@@ -295,7 +304,7 @@ fn converse(
     Some(told)
 }
 
-fn connect(address: SocketAddr) -> Option<TcpStream> {
+pub fn connect(address: SocketAddr) -> Option<TcpStream> {
     let stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     stream.set_nodelay(true).ok()?;
@@ -303,7 +312,7 @@ fn connect(address: SocketAddr) -> Option<TcpStream> {
 }
 
 /// Status and body of the reply; `None` if it is incomplete.
-fn ask(stream: &mut TcpStream, request: &[u8]) -> Option<(u16, String)> {
+pub fn ask(stream: &mut TcpStream, request: &[u8]) -> Option<(u16, String)> {
     let limits = Limits::default();
     stream.write_all(request).ok()?;
     let (mut reply, mut buffer, mut seen) = (Vec::new(), [0; 8 << 10], 0);

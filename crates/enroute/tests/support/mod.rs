@@ -25,6 +25,7 @@ pub mod database;
 pub mod directory;
 pub mod dns;
 pub mod dynamodb_history;
+pub mod dynamodb_streams;
 pub mod edge;
 pub mod enroute;
 pub mod faults;

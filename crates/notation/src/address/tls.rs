@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::Address;
+
 /// TLS as the address of an origin asks for it: `rediss://`, `mongodb://HOST/?tls=true`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AddressTls {
@@ -9,6 +11,16 @@ pub struct AddressTls {
     pub ca: Option<PathBuf>,
     /// `tlsCertificateKeyFile`: certificate and key in one file.
     pub identity: Option<PathBuf>,
+}
+
+impl Address {
+    /// Host and port as the header `Host` of HTTP has them: the port only if it is not that of the
+    /// protocol.
+    #[must_use]
+    pub fn host(&self) -> String {
+        let usual = if self.tls.is_some() { ":443" } else { ":80" };
+        self.host_port.strip_suffix(usual).unwrap_or(&self.host_port).to_owned()
+    }
 }
 
 /// The options of a `mongodb://` address that concern TLS, while they are read.
@@ -74,4 +86,25 @@ fn file(written: &str) -> Result<PathBuf, String> {
     }
     let path = String::from_utf8(bytes).ok().filter(|path| !path.is_empty());
     path.map(PathBuf::from).ok_or_else(|| format!("has the file \"{written}\", expected a path"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Address;
+
+    #[test]
+    fn the_header_host_has_a_port_unless_it_is_the_usual_one() {
+        for (address, expected) in [
+            (
+                "dynamodbs://dynamodb.eu-central-1.amazonaws.com",
+                "dynamodb.eu-central-1.amazonaws.com",
+            ),
+            ("dynamodbs://h:8443", "h:8443"),
+            ("dynamodb://h", "h:8000"),
+            ("dynamodb://h:80", "h"),
+            ("dynamodb://h:443", "h:443"),
+        ] {
+            assert_eq!(address.parse::<Address>().unwrap().host(), expected);
+        }
+    }
 }

@@ -12,7 +12,6 @@ use wire::dynamodb::{
 use super::{
     DynamoDb, Tag,
     operation::{self, Effect},
-    queries::pages_in,
 };
 use crate::{
     filter::{Flow, Read, Reply, Request, Scratch, Write},
@@ -113,7 +112,7 @@ impl DynamoDb {
         if !write_key(table, &get.key, scratch) {
             return Flow::Bypass(WhyNot::NotByKey);
         }
-        if !self.rules.allow(table.as_bytes()) {
+        if self.excludes(table, region) {
             return Flow::Bypass(WhyNot::Excluded);
         }
         let key_bytes = scratch.len();
@@ -202,19 +201,27 @@ impl DynamoDb {
         mut scopes: SmallVec<[Scope<'m>; 1]>,
         now: Duration,
     ) -> Flow<'m> {
-        if self.settings.tables.have_pages() {
-            let pages = pages_in(&scopes);
-            scopes.extend(pages);
-        }
-        for &scope in &scopes {
-            self.settings.tables.wrote(scope, now);
-        }
+        self.settings.write_to(&mut scopes, now);
         Flow::Write(Write { name, ..Write::to_all(scopes) })
     }
 
     /// The namespace of the items of a table.
     pub(super) fn table(&self, name: &[u8]) -> Namespace {
-        Namespace::new(self.settings.secret, &self.settings.origin, b"", name)
+        self.settings.table(name)
+    }
+
+    /// Whether reads of a table, signed for this region, are not answered from storage: by the
+    /// rules, or because the feed does not read its stream.
+    pub(super) fn excludes(&self, table: &str, region: &str) -> bool {
+        let is_allowed = self.rules.allow(table.as_bytes());
+        let Some(streams) = &self.settings.streams else { return !is_allowed };
+        if streams.region != region {
+            return true;
+        }
+        if !is_allowed && self.rules.include(table.as_bytes()) {
+            streams.wanted.note(table);
+        }
+        !is_allowed
     }
 }
 

@@ -65,7 +65,7 @@ impl DynamoDb {
         let Some(batch) = BatchGetItem::parse(&message.body) else {
             return bypass(WhyNot::Option);
         };
-        if let Some(why) = self.why_not(message, &batch) {
+        if let Some(why) = self.why_not(message, &batch, region) {
             return bypass(why);
         }
         let Some(placed) = place(&batch, region, scratch) else {
@@ -93,7 +93,12 @@ impl DynamoDb {
     }
 
     /// Why such a request passes, as far as its keys and projections do not tell.
-    fn why_not(&self, message: &Message<'_>, batch: &BatchGetItem<'_>) -> Option<WhyNot> {
+    fn why_not(
+        &self,
+        message: &Message<'_>,
+        batch: &BatchGetItem<'_>,
+        region: &str,
+    ) -> Option<WhyNot> {
         let head = &message.request.head;
         // A part of it is sent with its length, and the reply to that is read here.
         let is_plain = message.request.framing != Framing::Chunked
@@ -109,8 +114,7 @@ impl DynamoDb {
         if !(1..=KEYS_MAX).contains(&batch.keys()) || !are_plain(&batch.tables) {
             return Some(WhyNot::NotByKey);
         }
-        let is_excluded = |name: &str| !self.rules.allow(name.as_bytes());
-        let any = batch.tables.iter().any(|table| is_excluded(&table.name.0));
+        let any = batch.tables.iter().any(|table| self.excludes(&table.name.0, region));
         any.then_some(WhyNot::Excluded)
     }
 

@@ -37,7 +37,7 @@ mod queries;
 mod settings;
 mod tables;
 
-pub use settings::Settings;
+pub use settings::{Settings, Streams, Wanted};
 pub use tables::Tables;
 
 /// The filter of one DynamoDB connection.

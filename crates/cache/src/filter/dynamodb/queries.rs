@@ -43,10 +43,10 @@ impl DynamoDb {
         let Some(table) = query.table().filter(|table| is_table(&table.0)) else {
             return Flow::Bypass(WhyNot::NotByKey);
         };
-        let table = table.0.as_bytes();
-        if !self.rules.allow(table) {
+        if self.excludes(&table.0, region) {
             return Flow::Bypass(WhyNot::Excluded);
         }
+        let table = table.0.as_bytes();
         // As the key of an item begins. At most `TABLE_BYTES_MAX`.
         scratch.push(table.len() as u8);
         scratch.extend_from_slice(table);

@@ -1,6 +1,7 @@
 //! Settings shared by all DynamoDB connections to one origin.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -8,11 +9,17 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
+use smallvec::SmallVec;
 use wire::{dynamodb::reply::RequestId, http1::Limits, sigv4::Credentials};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::Tables;
-use crate::{live::Live, rules::LiveRules};
+use super::{Tables, queries::pages_in};
+use crate::{
+    key::{Namespace, Scope},
+    live::Live,
+    rules::LiveRules,
+};
 
 /// Settings shared by all connections to one origin.
 #[derive(Debug, Default)]
@@ -31,6 +38,9 @@ pub struct Settings {
     pub caches_queries: bool,
     /// What is known of tables, in all listeners of the process.
     pub tables: Arc<Tables>,
+    /// A [`crate::feed::Feed`] reads the streams of the tables. Only tables whose stream it reads
+    /// are cached then.
+    pub streams: Option<Streams>,
     /// The time of day, since 1970, at time zero of this process.
     pub clock: Duration,
     /// Number of replies that the cache has written.
@@ -38,7 +48,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the same settings for an origin at another address.
+    /// The same for the origin of another address, without a feed: that comes from one origin.
     #[must_use]
     pub fn at(&self, origin: String) -> Self {
         Self {
@@ -49,6 +59,7 @@ impl Settings {
             credentials: Arc::clone(&self.credentials),
             caches_queries: self.caches_queries,
             tables: Arc::clone(&self.tables),
+            streams: None,
             clock: self.clock,
             replies: AtomicU64::default(),
         }
@@ -63,9 +74,65 @@ impl Settings {
         }
     }
 
+    /// The namespace of the items of a table.
+    pub(crate) fn table(&self, name: &[u8]) -> Namespace {
+        Namespace::new(self.secret, &self.origin, b"", name)
+    }
+
+    /// Adds to what a write touches the pages that it can change, and notes its time.
+    pub(crate) fn write_to(&self, scopes: &mut SmallVec<[Scope<'_>; 1]>, now: Duration) {
+        self.add_pages(scopes);
+        for &scope in &*scopes {
+            self.tables.wrote(scope, now);
+        }
+    }
+
+    /// Adds to what a write touches the pages that it can change.
+    pub(crate) fn add_pages(&self, scopes: &mut SmallVec<[Scope<'_>; 1]>) {
+        if self.tables.have_pages() {
+            let pages = pages_in(scopes);
+            scopes.extend(pages);
+        }
+    }
+
     /// Names the next reply that the cache writes.
     pub(super) fn request_id(&self) -> RequestId {
         let number = self.replies.fetch_add(1, Relaxed).to_le_bytes();
         RequestId(xxh3_128_with_seed(&number, self.secret))
+    }
+}
+
+/// Maximum number of tables that are noted as wanted.
+const WANTED_MAX: usize = 256;
+
+/// How the streams of the tables are read.
+#[derive(Debug, Default)]
+pub struct Streams {
+    /// Name and port of the server, as the header `Host` has them.
+    pub host: String,
+    /// The access key that signs. Its secret is among the credentials of the clients.
+    pub access_key: String,
+    /// The region. Requests that are signed for another one are not answered from storage.
+    pub region: String,
+    /// Tables whose reads are forwarded because their stream is not read.
+    pub wanted: Wanted,
+}
+
+/// Tables that clients read although their stream is not read.
+#[derive(Debug, Default)]
+pub struct Wanted(Mutex<BTreeSet<String>>);
+
+impl Wanted {
+    /// Notes that a client reads a table.
+    pub(super) fn note(&self, table: &str) {
+        let mut tables = self.0.lock();
+        if tables.len() < WANTED_MAX && !tables.contains(table) {
+            tables.insert(table.to_owned());
+        }
+    }
+
+    /// The tables so far.
+    pub(crate) fn tables(&self) -> BTreeSet<String> {
+        self.0.lock().clone()
     }
 }

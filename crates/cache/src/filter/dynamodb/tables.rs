@@ -95,7 +95,7 @@ impl Tables {
     }
 
     /// Whether the origin may still return what was true before a write to `key`.
-    pub(super) fn are_settling(&self, key: Key<'_>, now: Duration) -> bool {
+    pub(crate) fn are_settling(&self, key: Key<'_>, now: Duration) -> bool {
         let Namespace { origin, collection, .. } = key.namespace;
         let oldest = milliseconds(now.saturating_sub(SETTLES));
         let is_recent = |hash| {
