@@ -88,11 +88,17 @@ pub enum Feed {
 }
 
 impl Feed {
-    /// A feed that is not connected: nothing of the origin is stored until it is.
-    pub fn new<S: Storage>(reporter: Reporter, config: Config, storage: &mut S) -> Self {
+    /// A feed that is not connected: nothing of the origin is stored until it is. Feeds of nodes
+    /// of one cluster need the same `clusters`.
+    pub fn new<S: Storage>(
+        reporter: Reporter,
+        config: Config,
+        clusters: &mut redis::Clusters,
+        storage: &mut S,
+    ) -> Self {
         match reporter {
             Reporter::Redis(settings) => {
-                Self::Redis(Box::new(redis::Feed::new(settings, config, storage)))
+                Self::Redis(Box::new(redis::Feed::new(settings, config, clusters, storage)))
             }
             Reporter::Mongo(settings) => {
                 Self::Mongo(Box::new(mongo::Feed::new(settings, config, storage)))

@@ -4,12 +4,15 @@
 //! A feed that was lost may have missed anything, so closing drops all. Tracking does not report
 //! the database of a written key, so the key is dropped from all of them.
 //!
-//! Of a cluster, each node has a feed, and all of them close and drop the entries of the cluster. A
+//! Of a cluster, each node has a feed; together they close and open its entries ([`coverage`]). A
 //! node that has lost its primary role or some slots may have answered reads after the next owner
 //! accepted writes. So the feed asks for the owners of the slots instead of sending `PING`: if they
 //! change, everything is dropped, and a node without a complete cluster is no valid origin.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use smallvec::SmallVec;
 use wire::resp::{Frame, Kind, frame, request};
@@ -25,6 +28,11 @@ use crate::{
     storage::{Storage, Write},
 };
 
+mod coverage;
+
+pub use coverage::Clusters;
+use coverage::Coverage;
+
 /// The feed of one Redis origin.
 #[derive(Debug)]
 pub struct Feed {
@@ -32,8 +40,11 @@ pub struct Feed {
     config: Config,
     input: Input,
     output: Output,
-    /// The origin's databases, closed while there is no feed.
+    /// The origin's databases, closed while there is no feed; of a cluster, `cluster` has them.
     closed: SmallVec<[Write; 16]>,
+    /// The feeds of the cluster of which the origin is a node, and the number of the node.
+    cluster: Option<(Arc<Mutex<Coverage>>, usize)>,
+    is_open: bool,
     /// Number of replies to our commands still missing before the feed is established.
     awaited: u32,
     /// Beginnings of the keys that the origin was asked to report; none are all keys.
@@ -46,7 +57,12 @@ pub struct Feed {
 
 impl Feed {
     /// A feed that is not connected: nothing of the origin is stored until it is.
-    pub fn new<S: Storage>(settings: Arc<Settings>, config: Config, storage: &mut S) -> Self {
+    pub fn new<S: Storage>(
+        settings: Arc<Settings>,
+        config: Config,
+        clusters: &mut Clusters,
+        storage: &mut S,
+    ) -> Self {
         if settings.clustered {
             // Entries are stored through any listener of the cluster, and each knows only the
             // databases that its own clients have selected.
@@ -58,13 +74,21 @@ impl Feed {
             input: Input::default(),
             output: Output::default(),
             closed: SmallVec::new(),
+            cluster: None,
+            is_open: false,
             awaited: 0,
             prefixes: None,
             owners: Vec::new(),
             heard_at: Duration::ZERO,
             pinged_at: Duration::ZERO,
         };
-        feed.close(storage);
+        if feed.settings.clustered {
+            let coverage = clusters.of(&feed.settings.origin);
+            let number = lock(&coverage).add(&feed.settings, storage);
+            feed.cluster = Some((coverage, number));
+        } else {
+            feed.close(storage);
+        }
         feed
     }
 
@@ -164,10 +188,24 @@ impl Feed {
     /// Whether the feed is established.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.closed.is_empty()
+        self.is_open
+    }
+
+    fn open<S: Storage>(&mut self, storage: &mut S) {
+        self.is_open = true;
+        if let Some((coverage, number)) = &self.cluster {
+            lock(coverage).opened(*number, &self.settings, storage);
+        }
+        for write in std::mem::take(&mut self.closed) {
+            storage.write_settled(write, Outcome::Applied);
+        }
     }
 
     fn close<S: Storage>(&mut self, storage: &mut S) {
+        self.is_open = false;
+        if let Some((coverage, number)) = &self.cluster {
+            return lock(coverage).lost(*number, &self.settings, storage);
+        }
         if !self.closed.is_empty() {
             return;
         }
@@ -189,9 +227,7 @@ impl Feed {
             if self.awaited == 0 {
                 self.settings.keys.follow(self.prefixes.clone().map(Followed::Beginning));
                 // From here on the origin names every write, so reads may be stored again.
-                for write in std::mem::take(&mut self.closed) {
-                    storage.write_settled(write, Outcome::Applied);
-                }
+                self.open(storage);
             }
         }
         Ok(())
@@ -212,12 +248,17 @@ impl Feed {
                     state => Err(refused("cluster_state:ok", state.unwrap_or(info))),
                 }
             }
-            (Kind::Array, _) if self.owners == reply.bytes() => Ok(()),
             (Kind::Array, _) => {
-                if !self.owners.is_empty() {
-                    self.drop_all(storage);
+                if self.owners != reply.bytes() {
+                    if !self.owners.is_empty() {
+                        self.drop_all(storage);
+                    }
+                    self.owners = reply.bytes().to_vec();
                 }
-                self.owners = reply.bytes().to_vec();
+                if let Some((coverage, number)) = &self.cluster {
+                    let owners = self.settings.addresses.owners(reply);
+                    lock(coverage).owned(*number, owners, &self.settings, storage);
+                }
                 Ok(())
             }
             _ => Ok(()),
@@ -248,6 +289,10 @@ impl Feed {
             }
         }
     }
+}
+
+fn lock(coverage: &Mutex<Coverage>) -> std::sync::MutexGuard<'_, Coverage> {
+    coverage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Asks a node whether its cluster is complete, and which nodes own the slots.

@@ -240,6 +240,7 @@ impl Document {
                 unknown_expiry: written.unknown_expiry.into(),
                 feed: written.feed.is_some(),
                 clustered: written.cluster.is_some(),
+                node: resp::Node::at(written.origin.host_port.clone()),
                 addresses: if written.is_transparent() {
                     Arc::default()
                 } else {

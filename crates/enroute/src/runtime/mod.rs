@@ -18,7 +18,8 @@ use std::{
     time::Duration,
 };
 
-use cache::{feed::Feed, stats::Stats, storage};
+use cache::feed::{Feed, redis::Clusters};
+use cache::{stats::Stats, storage};
 use platform::{
     memory::{self, Budget, CLIENTS_BYTES, Clients, Stored},
     place, reached,
@@ -209,10 +210,11 @@ impl Runtime {
         let Some(stats) = shared.stats.last().map(Arc::clone) else { return Ok(()) };
         let mut storage = Handle::new(Arc::clone(&shared.shards), Arc::clone(&stats));
         let sources = shared.listeners.iter().filter_map(|listener| listener.feed_source());
+        let mut clusters = Clusters::default();
         let feeds: Vec<_> = sources
             .map(|source| {
                 let reporter = source.reporter.clone();
-                let feed = Feed::new(reporter, source.config.clone(), &mut storage);
+                let feed = Feed::new(reporter, source.config.clone(), &mut clusters, &mut storage);
                 (source, feed)
             })
             .collect();

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod a_cached_cluster_follows_its_failovers;
 mod a_client_that_is_refused_switches_nothing_off;
 mod a_quarantine_names_its_cause;
 mod a_replica_set_is_followed_to_its_primary;
@@ -13,6 +14,7 @@ mod admin_is_not_for_pages_of_other_names;
 mod admin_tells_what_the_cache_did;
 mod cache_memory_stays_bounded_whatever_clients_do;
 mod cluster_clients_never_go_around_the_cache;
+mod cluster_history_is_never_older_than_the_bound;
 mod config_check_names_file_line_and_column;
 mod demo_leaves_no_process_behind;
 mod demo_shows_what_capacity_saves;

@@ -7,6 +7,7 @@ use std::env;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
@@ -134,6 +135,15 @@ impl Operation {
     }
 }
 
+/// The history with each read begun this much earlier, so that a read may return what was right up
+/// to `bound` before it: the verdict on a cache whose answers may be that old.
+pub fn as_old_as(bound: Duration, mut history: Vec<Operation>) -> Vec<Operation> {
+    for operation in history.iter_mut().filter(|one| matches!(one.what, What::Read(_))) {
+        operation.call_ns = operation.call_ns.saturating_sub(bound.as_nanos());
+    }
+    history
+}
+
 /// The checker's verdict.
 #[derive(Debug)]
 pub struct Verdict {
@@ -258,9 +268,11 @@ pub fn record_during(
     };
     thread::scope(|scope| {
         let clients = scope.spawn(|| clients(&goes_on));
-        trouble();
+        // Clients end even if `trouble` panics.
+        let ended = panic::catch_unwind(AssertUnwindSafe(trouble));
         over.store(true, Relaxed);
-        clients.join().expect("no panic")
+        let history = clients.join().expect("no panic");
+        ended.map_or_else(|panicked| panic::resume_unwind(panicked), |()| history)
     })
 }
 

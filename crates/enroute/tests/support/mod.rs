@@ -17,10 +17,12 @@
 #![allow(dead_code, unreachable_pub)]
 
 pub mod attacks;
+pub mod cached_cluster;
 pub mod cgroup;
 pub mod clients;
 pub mod clock;
 pub mod cluster;
+pub mod cluster_history;
 pub mod database;
 pub mod directory;
 pub mod dns;
@@ -46,6 +48,7 @@ pub mod raw;
 pub mod redis_history;
 pub mod replica;
 pub mod replica_set;
+pub mod routed;
 pub mod script;
 pub mod scripted;
 pub mod secured;

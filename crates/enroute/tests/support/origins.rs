@@ -53,6 +53,11 @@ impl Redis {
         panic!("redis-server does not start");
     }
 
+    /// Another one of the same program, with these options.
+    pub fn another(&self, options: &[&str]) -> Self {
+        Self::run(self.program.clone(), options)
+    }
+
     /// Kills it. Its files and its address remain for [`Self::bring_up`].
     pub fn bring_down(&mut self) {
         self.said.extend(self.process.take().map(Process::kill));

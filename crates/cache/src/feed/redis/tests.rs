@@ -1,6 +1,6 @@
 use std::{sync::Arc, time::Duration};
 
-use super::{Config, Feed};
+use super::{Clusters, Config, Feed};
 use crate::{
     filter::resp::{Settings, namespace},
     key::Key,
@@ -46,7 +46,8 @@ impl World {
     fn of(settings: Settings) -> Self {
         let settings = Arc::new(settings);
         let mut storage = MemoryStorage::new(storage::Config::default(), 0);
-        let feed = Feed::new(Arc::clone(&settings), Config::default(), &mut storage);
+        let mut clusters = Clusters::default();
+        let feed = Feed::new(Arc::clone(&settings), Config::default(), &mut clusters, &mut storage);
         Self { settings, storage, feed }
     }
 

@@ -139,11 +139,19 @@ impl Resp {
             Some(WhyNot::ReadPreference)
         } else if self.settings.feed && self.database >= FEED_DATABASES {
             Some(WhyNot::Excluded)
+        } else if self.is_unreported() {
+            Some(WhyNot::WritePending)
         } else if self.blind && self.settings.unknown_expiry == Expiry::NotStored {
             Some(WhyNot::Expiry)
         } else {
             None
         }
+    }
+
+    /// Whether the origin is a node of a cluster whose feed is down.
+    #[inline]
+    fn is_unreported(&self) -> bool {
+        self.settings.feed && self.settings.clustered && !self.settings.node.reports()
     }
 
     fn read<'m>(
@@ -250,7 +258,7 @@ impl Resp {
             let keys = databases.iter().map(|&database| Scope::Key(Key::new(database, key)));
             write.scopes.extend(keys);
         }
-        if self.settings.on_write && databases.len() == 1 {
+        if self.settings.on_write && databases.len() == 1 && !self.is_unreported() {
             write.states = self.stated_by(command, message);
         }
         write

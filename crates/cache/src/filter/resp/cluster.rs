@@ -12,6 +12,10 @@ use std::{
 
 use wire::resp::{Frame, Kind, response};
 
+mod owners;
+
+pub(crate) use owners::Owner;
+
 /// Addresses of the cluster's nodes, each with the listener for it.
 #[derive(Debug, Default)]
 pub struct Addresses {
@@ -67,7 +71,7 @@ impl Addresses {
     pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Self {
         let pairs = pairs.into_iter();
         let known = pairs.filter_map(|(node, ours)| Some([parse(&node)?, parse(&ours)?])).collect();
-        Self { known, strangers: Mutex::default() }
+        Self { known, ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -38,10 +38,11 @@ mod stated;
 mod tag;
 
 pub use check::{Access, Asked};
+pub(crate) use cluster::Owner;
 pub use cluster::{Addresses, Topology};
 use message::{begins_confirmation, confirms, first_key, has_line, is_queued, whole};
 pub(crate) use settings::namespace;
-pub use settings::{Databases, Expiry, FEED_DATABASES, Scripts, Settings};
+pub use settings::{Databases, Expiry, FEED_DATABASES, Node, Scripts, Settings};
 pub use tag::Tag;
 
 /// The filter of one Redis connection.

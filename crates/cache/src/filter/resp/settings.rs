@@ -2,7 +2,10 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU32, Ordering::Relaxed},
+    atomic::{
+        AtomicBool, AtomicU32,
+        Ordering::{Relaxed, SeqCst},
+    },
 };
 
 use wire::resp::Limits;
@@ -30,6 +33,8 @@ pub struct Settings {
     pub feed: bool,
     /// The origin is a node of a cluster, whose listeners share their entries.
     pub clustered: bool,
+    /// That node.
+    pub node: Node,
     /// The databases clients have chosen.
     pub databases: Databases,
     /// The origin's last reply to HELLO, used while it cannot be reached, for as long as an entry.
@@ -56,6 +61,7 @@ impl Settings {
             unknown_expiry: self.unknown_expiry,
             feed: false,
             clustered: self.clustered,
+            node: Node::default(),
             databases: Databases::default(),
             greetings: Arc::default(),
             addresses: Arc::clone(&self.addresses),
@@ -66,6 +72,35 @@ impl Settings {
 
 /// Number of databases that a feed covers: the default number of databases of a server.
 pub const FEED_DATABASES: u32 = 16;
+
+/// The node of a cluster that a listener has as its origin.
+#[derive(Debug, Default)]
+pub struct Node {
+    address: String,
+    reports: AtomicBool,
+}
+
+impl Node {
+    /// The node at this `host:port`.
+    #[must_use]
+    pub fn at(address: String) -> Self {
+        Self { address, reports: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether its feed is established. Otherwise nothing that is read there is stored or served,
+    /// even if all nodes with slots report their writes.
+    pub(crate) fn reports(&self) -> bool {
+        self.reports.load(SeqCst)
+    }
+
+    pub(crate) fn report(&self, reports: bool) {
+        self.reports.store(reports, SeqCst);
+    }
+}
 
 /// The databases that clients have selected, of those that a feed covers.
 #[derive(Debug, Default)]
