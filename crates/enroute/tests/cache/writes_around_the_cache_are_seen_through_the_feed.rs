@@ -97,6 +97,71 @@ fn a_feed_whose_user_loses_its_rights_is_closed_until_it_has_them_again() {
     }
 }
 
+/// The connection of the feed is closed by every form of CLIENT KILL, again and again, and with
+/// each a key is written that nothing reports: the old value is not served after the loss.
+#[test]
+fn what_is_written_while_the_feed_is_killed_again_and_again_is_seen() {
+    let Some(origin) = Redis::start() else { return };
+    let cache = Cache::start_all(&[("redis", origin.address(), "feed = {}")], "");
+    let mut around = origin.connection();
+    let read = || cache.redis().get::<_, Option<String>>("key").ok().flatten();
+    let hits_of = |value: &str| {
+        let before = cache.hits();
+        until(&format!("a hit of {value}"), || {
+            // A client of the cache may be closed with the connection that it has at the origin.
+            let told = read();
+            assert!(told.is_none() || told.as_deref() == Some(value), "{told:?}, not {value}");
+            told.is_some() && cache.hits() > before
+        });
+    };
+    let losses = || {
+        let log = cache.process().stderr();
+        log.lines().filter(|line| line.contains("feed lost")).count()
+    };
+    for round in 0..KILLS {
+        let _: () = around.set("key", format!("before {round}")).unwrap();
+        until("seen", || read().is_some_and(|told| told == format!("before {round}")));
+        hits_of(&format!("before {round}"));
+        let (feed, lost) = (feed_at(&mut around), losses());
+        let filter = match round % 4 {
+            0 => vec!["ID", &feed.id],
+            1 => vec!["ADDR", &feed.address],
+            2 => vec!["TYPE", "normal"],
+            _ => vec!["USER", "default", "SKIPME", "yes"],
+        };
+        let mut at_once = redis::pipe();
+        at_once.cmd("CLIENT").arg("KILL").arg(filter).ignore();
+        at_once.set("key", format!("after {round}")).ignore();
+        at_once.exec(&mut around).unwrap();
+        until("the feed is lost", || losses() > lost);
+        hits_of(&format!("after {round}"));
+    }
+}
+
+/// Kills of one feed.
+const KILLS: usize = 12;
+
+struct FeedAt {
+    id: String,
+    address: String,
+}
+
+/// The feed, as the origin lists its clients; waits until it is connected.
+fn feed_at(around: &mut redis::Connection) -> FeedAt {
+    let mut found = None;
+    until("a tracking client", || {
+        let clients: String = redis::cmd("CLIENT").arg("LIST").query(around).unwrap();
+        let tracks = |line: &&str| line.contains("flags=t") || line.contains("flags=B");
+        found = clients.lines().find(tracks).map(|feed| {
+            let word = |name| feed.split(' ').find_map(|word| word.strip_prefix(name));
+            let word = |name| word(name).expect("told").to_owned();
+            FeedAt { id: word("id="), address: word("addr=") }
+        });
+        found.is_some()
+    });
+    found.expect("found")
+}
+
 #[test]
 fn writes_made_directly_at_the_database_are_seen_through_the_feed() {
     follow_an_origin(Database::start().address());
@@ -137,10 +202,7 @@ fn follow_an_origin(origin: SocketAddr) {
     until("cached", || {
         through.get::<_, Option<String>>("key").unwrap().as_deref() == Some("before")
     });
-    let clients: String = redis::cmd("CLIENT").arg("LIST").query(&mut around).unwrap();
-    let feed = clients.lines().find(|line| line.contains("flags=t") || line.contains("flags=B"));
-    let feed = feed.unwrap_or_else(|| panic!("no tracking client in\n{clients}"));
-    let id = feed.split_whitespace().find_map(|word| word.strip_prefix("id=")).unwrap();
+    let id = feed_at(&mut around).id;
     let _: () = redis::cmd("CLIENT").arg("KILL").arg("ID").arg(id).query(&mut around).unwrap();
     let _: () = around.set("key", "after").unwrap();
     enroute.stderr_line("feed lost");
