@@ -9,7 +9,7 @@ use wire::resp::elements::Elements;
 use crate::{
     filter::{Ends, Hush, Read},
     key::{Key, Namespace, Shown},
-    lease::Lease,
+    lease::{Lease, Outcome},
     principal::Principal,
     stats::NotFilled,
     storage::{Given, Storage, Write, observe::Hit},
@@ -67,7 +67,14 @@ pub(crate) enum Action {
     /// Completes an answer of which other parts were stored.
     Merge(Box<Merge>),
     /// Passed on; then what the write states is stored: a value for each of its scopes.
-    State(Box<[Stated]>),
+    State {
+        values: Box<[Stated]>,
+        /// A probe follows, whose reply decides.
+        probed: bool,
+    },
+    /// The reply to a probe sent by the cache after a write; not forwarded. The write and its
+    /// values move here if it was accepted.
+    ProbeStated(Option<Box<[Stated]>>),
     /// Not forwarded if accepted; the client gets different replies from then on.
     Hush(Hush),
     /// The reply to a request that the cache sent after one that is not answered, or whose reply
@@ -154,23 +161,32 @@ pub(crate) enum Part {
 #[derive(Debug)]
 pub(crate) struct Stated {
     pub(crate) key: OwnedKey,
-    pub(crate) variant: SmallVec<[u8; 16]>,
+    pub(crate) variants: SmallVec<[SmallVec<[u8; 16]>; 1]>,
     pub(crate) answer: Vec<u8>,
     pub(crate) expires_at: Duration,
 }
 
 impl Stated {
-    /// Returns the value in the form of an answer of the origin to `principal`, which may read
+    /// Returns the value in the form of answers of the origin to `principal`, which may read
     /// everything.
-    pub(crate) fn given_to<'a>(&'a self, principal: &'a Principal, now: Duration) -> Given<'a> {
-        Given {
+    pub(crate) fn given_to<'a>(
+        &'a self,
+        principal: &'a Principal,
+        now: Duration,
+    ) -> SmallVec<[Given<'a>; 1]> {
+        let given = |variant: &'a SmallVec<[u8; 16]>| Given {
             key: self.key.borrow(),
-            variant: &self.variant,
+            variant,
             principal,
             answer: &self.answer,
             asked_at: now,
             expires_at: Some(self.expires_at),
-        }
+        };
+        self.variants.iter().map(given).collect()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.key.held_bytes() + self.answer.len()
     }
 }
 
@@ -248,8 +264,8 @@ impl Action {
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Self::Fill(fill) => fill.key.held_bytes(),
-            Self::State(stated) => {
-                stated.iter().map(|stated| stated.key.held_bytes() + stated.answer.len()).sum()
+            Self::State { values, .. } | Self::ProbeStated(Some(values)) => {
+                values.iter().map(Stated::held_bytes).sum()
             }
             Self::Merge(merge) => {
                 let missing = merge.parts.iter().map(|part| match part {
@@ -267,6 +283,7 @@ impl Action {
             | Self::Restore
             | Self::Check { .. }
             | Self::Refused { .. }
+            | Self::ProbeStated(None)
             | Self::Hush(_)
             | Self::Fence { .. }
             | Self::Proof
@@ -300,6 +317,12 @@ impl<T> Expected<T> {
                     }
                 }
             }
+            Action::ProbeStated(_) => {
+                // Their own reply has arrived.
+                let writes = self.writes.into_iter();
+                writes.for_each(|write| storage.write_settled(write, Outcome::Applied));
+                return SmallVec::new();
+            }
             Action::Forward
             | Action::Foreseen(_)
             | Action::Observe
@@ -308,7 +331,7 @@ impl<T> Expected<T> {
             | Action::Restore
             | Action::Check { .. }
             | Action::Refused { .. }
-            | Action::State(_)
+            | Action::State { .. }
             | Action::Hush(_)
             | Action::Fence { .. }
             | Action::Proof

@@ -91,6 +91,12 @@ impl Principal {
         self.mark.is_empty()
     }
 
+    /// Whether it may read everything: it has all rights, or the origin has no logins. A right to
+    /// write a record does not include the right to read it.
+    pub(crate) fn reads_everything(&self) -> bool {
+        self.is_unrestricted() || self.mark.as_slice() == [UNAUTHENTICATED]
+    }
+
     /// For how long an answer to it proves its right to that answer; none if the mark proves it.
     #[inline]
     pub(crate) fn lives(&self) -> Option<Duration> {

@@ -291,7 +291,13 @@ impl Storage for MemoryStorage {
         self.expect_value(scope);
         self.leases.write_sent(scope);
         let sent_at = self.leases.events();
-        Write { scope, sent_at, alone: self.leases.is_sole_writer(scope, sent_at) }
+        let character = match scope {
+            Sent::Key { namespace, .. } if self.config.population == Population::OnWrite => {
+                self.leases.character(namespace)
+            }
+            _ => Character::Unknown,
+        };
+        Write { scope, sent_at, alone: self.leases.is_sole_writer(scope, sent_at), character }
     }
 
     fn write_settled(&mut self, write: Write, outcome: Outcome) {
@@ -301,15 +307,28 @@ impl Storage for MemoryStorage {
         self.leases.write_settled(write.scope, outcome);
     }
 
-    fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration) {
-        let alone = write.alone && self.leases.is_sole_writer(write.scope, write.sent_at);
+    fn write_settled_with(&mut self, write: Write, given: &[Given<'_>], now: Duration) {
+        let scope = write.scope;
+        let alone = write.alone && self.leases.is_sole_writer(scope, write.sent_at);
         self.write_settled(write, Outcome::Applied);
         if alone
             && self.config.population == Population::OnWrite
-            && let Some(generation) = self.leases.generation(given.key.namespace)
+            && let Sent::Key { namespace, hash } = scope
+            && let Some(generation) = self.leases.generation(namespace)
         {
-            // If it is not stored, the next read fills it.
-            let _ = self.store(generation, given, now);
+            for given in given.iter().filter(|given| given.key.hash == hash) {
+                // If it is not stored, the next read fills it.
+                let _ = self.store(generation, *given, now);
+            }
+        }
+    }
+
+    fn learn_by(&mut self, write: &Write, character: Character) {
+        if write.alone
+            && self.leases.is_sole_writer(write.scope, write.sent_at)
+            && let Sent::Key { namespace, .. } = write.scope
+        {
+            self.leases.learn_of(namespace, character);
         }
     }
 

@@ -30,6 +30,7 @@ pub mod resp;
 pub use ahead::{AHEAD, Ahead};
 pub use described::Described;
 pub use greeting::{Form, Greetings};
+pub(crate) use read::subject;
 pub use read::{Answers, Read, ReadMany};
 pub use reply::{Combines, Cut, Hush, Kept, Probed, Reply};
 
@@ -169,8 +170,10 @@ impl<'a> Write<'a> {
 pub struct States<'a> {
     /// The key written.
     pub key: Key<'a>,
-    /// Selects one of its answers.
-    pub variant: &'a [u8],
+    /// As that of a [`Read`].
+    pub place: (&'a str, &'a str),
+    /// Select those of its answers that this is.
+    pub variants: SmallVec<[&'a [u8]; 1]>,
     /// The answer, as [`Filter::admit`] would have packed it.
     pub answer: Vec<u8>,
     /// Time to live from when it is sent, if the write gives one.
@@ -282,6 +285,17 @@ pub trait Filter: Described {
         character: Character,
         out: &mut Vec<u8>,
     ) -> Result<Option<Self::Tag>, NotFilled>;
+
+    /// Writes a request of our own that asks what must be known before a value that a write states
+    /// may be stored in this place, and gives its tag; `None` if nothing is missing.
+    fn probe_stated(
+        &mut self,
+        _place: (&str, &str),
+        _character: Character,
+        _out: &mut Vec<u8>,
+    ) -> Option<Self::Tag> {
+        None
+    }
 
     /// Reads the reply to a probe sent at `asked_at`, for which `kept` waits.
     ///

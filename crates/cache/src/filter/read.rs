@@ -18,11 +18,16 @@ pub struct Read<'a> {
 impl Read<'_> {
     /// What the patterns of rules are matched with: `database.collection`, the table, or the key.
     pub(crate) fn subject(&self) -> Cow<'_, [u8]> {
-        match self.place {
-            ("", "") => Cow::Borrowed(self.key.bytes),
-            (table, "") => Cow::Borrowed(table.as_bytes()),
-            (database, collection) => Cow::Owned(format!("{database}.{collection}").into_bytes()),
-        }
+        subject(self.key, self.place)
+    }
+}
+
+/// The same of a key in a place.
+pub(crate) fn subject<'a>(key: Key<'a>, place: (&'a str, &'a str)) -> Cow<'a, [u8]> {
+    match place {
+        ("", "") => Cow::Borrowed(key.bytes),
+        (table, "") => Cow::Borrowed(table.as_bytes()),
+        (database, collection) => Cow::Owned(format!("{database}.{collection}").into_bytes()),
     }
 }
 

@@ -8,9 +8,9 @@ use tracing::{debug, trace};
 use super::verify;
 use crate::{
     expected::{Action, Expected, Fill, Stated},
-    filter::{self, Ends, Filter, Flow, Hush, Read, Reply, Request},
+    filter::{self, Ends, Filter, Flow, Hush, Read, Reply, Request, States, subject},
     key::Shown,
-    lease::{Closed, Lease},
+    lease::{Character, Closed, Lease},
     session::{Hold, Reading, Session},
     stats::WhyNot,
     storage::{Answer, Grant, Question, Refusal, Storage, Write},
@@ -229,6 +229,7 @@ impl<F: Filter> Session<F> {
             self.check_if_due(now);
         }
         let Request { flow, tag, reply, ends } = request;
+        let (mut probe, mut probe_tag) = (Vec::new(), None);
         let mut expected = Expected::new(tag, Action::of(reply));
         (expected.ends, expected.partial) = (ends, self.passing);
         // The scope is closed before the bytes are sent: the origin must not apply a write whose
@@ -240,18 +241,9 @@ impl<F: Filter> Session<F> {
                 && states.len() == expected.writes.len()
                 && reply == Reply::Plain
             {
-                // Called after the scope was closed: as for a lease.
-                let rules = self.filter.rules().current();
-                let stated = states.into_iter().map(|states| {
-                    let (ttl, _) = rules.ttl_of(states.key.bytes);
-                    Stated {
-                        key: states.key.into(),
-                        variant: SmallVec::from_slice(states.variant),
-                        answer: states.answer,
-                        expires_at: now + states.lives.map_or(ttl, |lives| lives.min(ttl)),
-                    }
-                });
-                expected.action = Action::State(stated.collect());
+                probe_tag = self.probe_stated(&states, &expected.writes, &mut probe);
+                let (values, probed) = (self.stated(states, now), probe_tag.is_some());
+                expected.action = Action::State { values, probed };
             }
         }
         if ends != Ends::Nothing {
@@ -277,6 +269,10 @@ impl<F: Filter> Session<F> {
         let (name, partial) = (expected.name, expected.partial);
         self.expected.push_back(expected);
         self.expect_end(end);
+        if let Some(tag) = probe_tag {
+            self.forward(&probe);
+            self.expect(tag, Action::ProbeStated(None));
+        }
         if let Some(tag) = proof {
             let proof = Expected::new(tag, Action::Proof);
             self.expected.push_back(Expected { name, partial, ..proof });
@@ -286,6 +282,32 @@ impl<F: Filter> Session<F> {
             self.standing.presume(true);
             self.advance_queue();
         }
+    }
+
+    /// Prepares the probe that is sent with a write so that what it states can be stored.
+    fn probe_stated(
+        &mut self,
+        states: &[States<'_>],
+        writes: &[Write],
+        probe: &mut Vec<u8>,
+    ) -> Option<F::Tag> {
+        let unknown = writes.iter().find(|write| write.character == Character::Unknown)?;
+        self.filter.probe_stated(states.first()?.place, unknown.character, probe)
+    }
+
+    /// Called after the scope was closed: as for a lease.
+    fn stated(&mut self, states: Box<[States<'_>]>, now: Duration) -> Box<[Stated]> {
+        let rules = self.filter.rules().current();
+        let stated = states.into_iter().map(|states| {
+            let (ttl, _) = rules.ttl_of(&subject(states.key, states.place));
+            Stated {
+                key: states.key.into(),
+                variants: states.variants.into_iter().map(SmallVec::from_slice).collect(),
+                answer: states.answer,
+                expires_at: now + states.lives.map_or(ttl, |lives| lives.min(ttl)),
+            }
+        });
+        stated.collect()
     }
 
     /// Returns whether a reply settles the request. If none does, a fence is sent after it.

@@ -176,15 +176,13 @@ impl<F: Filter> Session<F> {
             Action::Fill(fill) => self.fill(tag, *fill, reply, storage, now),
             Action::Probe { asked_at } => self.probed(whole, asked_at, storage, now),
             Action::Merge(merge) => self.merge(tag, *merge, reply, storage, now),
-            Action::State(stated) => {
-                let receiver = self.standing.receiver();
-                if let Some(receiver) = receiver.filter(|receiver| receiver.is_unrestricted())
-                    && self.filter.accepts(tag, whole)
-                {
-                    for (write, stated) in writes.drain(..).zip(&stated) {
-                        storage.write_settled_with(write, stated.given_to(receiver, now), now);
-                    }
+            Action::State { values, probed } => {
+                if self.filter.accepts(tag, whole) {
+                    self.settle_with(&mut writes, values, probed, storage, now);
                 }
+            }
+            Action::ProbeStated(values) => {
+                self.probed_stated(whole, values, &mut writes, storage, now);
             }
         }
         if !writes.is_empty() || ends != Ends::Nothing {
@@ -348,7 +346,7 @@ impl<T> Expected<T> {
             | Action::Confirmed(_)
             | Action::Stream
             | Action::Local(_) => (true, Capture::Never),
-            Action::Fill(_) | Action::State(_) => (true, Capture::IfSmall),
+            Action::Fill(_) | Action::State { .. } => (true, Capture::IfSmall),
             Action::Merge(merge) if !merge.is_partial() => (true, Capture::IfSmall),
             Action::Merge(_) if combines == Combines::Whole => (false, Capture::Always),
             Action::Merge(_) => (false, Capture::Splice),
@@ -359,6 +357,7 @@ impl<T> Expected<T> {
             | Action::Restore
             | Action::Check { .. }
             | Action::Refused { .. }
+            | Action::ProbeStated(_)
             | Action::Probe { .. } => (false, Capture::Always),
         };
         Seen { passes, capture }
@@ -373,6 +372,7 @@ impl Action {
             Self::Fence { .. }
                 | Self::Proof
                 | Self::Probe { .. }
+                | Self::ProbeStated(_)
                 | Self::Restore
                 | Self::Check { .. }
         )

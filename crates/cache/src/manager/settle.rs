@@ -5,16 +5,17 @@
 //! once more before the request that executes it is sent. If that request is already under way, the
 //! scope stays closed until it is answered.
 
-use std::mem;
+use std::{mem, time::Duration};
 
 use smallvec::SmallVec;
 
 use crate::{
-    expected::{Action, Expected},
-    filter::{Ends, Filter, Reply, Verdict},
+    expected::{Action, Expected, Stated},
+    filter::{Ends, Filter, Kept, Reply, Verdict},
     key::Sent,
-    lease::Outcome,
+    lease::{Character, Outcome},
     session::Session,
+    stats::NotFilled,
     storage::{Storage, Write},
 };
 
@@ -65,6 +66,62 @@ impl<F: Filter> Session<F> {
             Verdict::Applied | Verdict::Unclear | Verdict::Claimed => {
                 writes.into_iter().for_each(|write| storage.write_settled(write, Outcome::Applied));
             }
+        }
+    }
+
+    /// Settles accepted writes and stores the values that they state, or leaves that to the reply
+    /// to the probe that was sent after them.
+    pub(crate) fn settle_with<S: Storage>(
+        &mut self,
+        writes: &mut SmallVec<[Write; 1]>,
+        values: Box<[Stated]>,
+        probed: bool,
+        storage: &mut S,
+        now: Duration,
+    ) {
+        let receiver = self.standing.receiver();
+        let Some(receiver) = receiver.filter(|receiver| receiver.reads_everything()) else {
+            return;
+        };
+        if probed {
+            if let Some(probe) = self.expected.front_mut() {
+                probe.writes = mem::take(writes);
+                probe.action = Action::ProbeStated(Some(values));
+                self.waiting_bytes += probe.action.held_bytes();
+            }
+            return;
+        }
+        for (write, value) in writes.drain(..).zip(&values) {
+            storage.write_settled_with(write, &value.given_to(receiver, now), now);
+        }
+    }
+
+    /// Settles writes by the reply to a probe: what they state is stored if the probe allows it.
+    pub(crate) fn probed_stated<S: Storage>(
+        &mut self,
+        reply: &[u8],
+        values: Option<Box<[Stated]>>,
+        writes: &mut SmallVec<[Write; 1]>,
+        storage: &mut S,
+        now: Duration,
+    ) {
+        let Some(values) = values else { return };
+        let kept = Kept { variant: &[], packed: &[] };
+        let probed = self.filter.probed(reply, kept, now);
+        let character = match &probed {
+            Ok(probed) => Some(probed.character),
+            Err(NotFilled::Derived) => Some(Character::Derived),
+            Err(_) => None,
+        };
+        if let Some(character) = character {
+            writes.iter().for_each(|write| storage.learn_by(write, character));
+        }
+        match probed {
+            Ok(_) => self.settle_with(writes, values, false, storage, now),
+            Err(reason) => storage.stats().not_filled(reason),
+        }
+        for write in writes.drain(..) {
+            storage.write_settled(write, Outcome::Applied);
         }
     }
 

@@ -80,6 +80,8 @@ pub struct Write {
     pub(super) sent_at: u64,
     /// Whether no other write to the key was under way when it was sent.
     pub(super) alone: bool,
+    /// What is known of the namespace of a key, with population `on-write`.
+    pub(crate) character: Character,
 }
 
 impl Write {
@@ -154,7 +156,11 @@ pub trait Storage {
 
     /// Stores the value of an applied write that contains the whole value of its key, if the
     /// population mode allows it and no other write was under way.
-    fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration);
+    fn write_settled_with(&mut self, write: Write, given: &[Given<'_>], now: Duration);
+
+    /// Records what the origin said about the namespace of the key of a write, if no other write to
+    /// it was under way.
+    fn learn_by(&mut self, write: &Write, character: Character);
 
     /// Notes that a write will never be answered: drops the entries in its scope, which stays
     /// closed for the quarantine.

@@ -267,12 +267,18 @@ impl Storage for Handle {
         self.for_each_of(write, |shard, write| shard.write_settled(write, outcome));
     }
 
-    fn write_settled_with(&mut self, write: Write, given: Given<'_>, now: Duration) {
-        let key = given.key.hash;
-        if matches!(write.scope, Sent::Key { hash, .. } if hash == key) {
-            self.with(key, |shard| shard.write_settled_with(write, given, now));
-        } else {
-            self.write_settled(write, Outcome::Applied);
+    fn write_settled_with(&mut self, write: Write, given: &[Given<'_>], now: Duration) {
+        match write.scope {
+            Sent::Key { hash, .. } => {
+                self.with(hash, |shard| shard.write_settled_with(write, given, now));
+            }
+            _ => self.write_settled(write, Outcome::Applied),
+        }
+    }
+
+    fn learn_by(&mut self, write: &Write, character: Character) {
+        if let Sent::Key { hash, .. } = write.scope {
+            self.with(hash, |shard| shard.learn_by(write, character));
         }
     }
 

@@ -51,6 +51,7 @@ impl Speech for MongoDb {
     fn settings(config: &Config) -> Settings {
         let mut settings = Settings { origin: "mongodb".to_owned(), ..Settings::default() };
         settings.namespaces = config.rules();
+        settings.on_write = config.word("population") == Some("on-write");
         settings.advertise =
             config.word("advertise").map(|address| Advertised::only(address.to_owned()));
         if let Some((namespace, field)) =

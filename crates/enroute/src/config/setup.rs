@@ -226,6 +226,7 @@ impl Document {
                 secret,
                 limits: wire::mongo::frame::Limits::of_frames(frame_bytes_max),
                 namespaces: rules,
+                on_write,
                 unique_fields: written.unique_fields.iter().map(|field| field.0.clone()).collect(),
                 advertise: (!written.is_transparent()).then_some(members),
                 ..mongo::Settings::default()

@@ -18,6 +18,7 @@ mod cluster_history_is_never_older_than_the_bound;
 mod config_check_names_file_line_and_column;
 mod demo_leaves_no_process_behind;
 mod demo_shows_what_capacity_saves;
+mod documents_are_hits_once_they_are_written;
 mod drivers_learn_no_other_way_to_a_replica_set;
 mod dynamodb_answers_are_the_same_through_the_cache;
 mod dynamodb_batches_are_completed_by_the_origin;

@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 
+use smallvec::smallvec;
 use wire::memcache::{KEY_BYTES_MAX, Request as Message, Verb, base64};
 
 use super::{
@@ -203,7 +204,8 @@ impl Memcache {
         let mut answer = Vec::new();
         let flags = flags.to_string();
         pack(Parts::GET, [Some(flags.as_bytes()), None, None, None], message.value(), &mut answer)?;
-        Some(States { key, variant: Parts::GET.variant(), answer, lives: left })
+        let variants = smallvec![Parts::GET.variant()];
+        Some(States { key, place: ("", ""), variants, answer, lives: left })
     }
 
     /// Returns a write to the key of a meta command.

@@ -92,6 +92,7 @@ impl Mongo {
         };
         if let Flow::Write(write) = &mut flow {
             write.name = command.command.map_or("", |row| row.name);
+            tag.stated = write.states.as_ref().map(|states| states.len());
         }
         Ok(Request { reply, ..Request::new(flow, tag) })
     }
@@ -134,7 +135,9 @@ impl Mongo {
         if matches!(command.effect(), Effect::Pipeline) && touched.is_empty() {
             return Flow::Bypass(WhyNot::NotByKey);
         }
-        Flow::Write(Write::to_all(touched.scopes(self.origin, scratch)))
+        let scopes = touched.scopes(self.origin, scratch);
+        let states = self.stated_by(command, &scopes);
+        Flow::Write(Write { states, ..Write::to_all(scopes) })
     }
 }
 

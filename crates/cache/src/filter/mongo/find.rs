@@ -83,7 +83,7 @@ impl Mongo {
 }
 
 /// Databases that servers write by themselves, or that contain data written elsewhere.
-fn is_internal(database: &str, collection: &str) -> bool {
+pub(super) fn is_internal(database: &str, collection: &str) -> bool {
     matches!(database, "admin" | "config" | "local") || collection.starts_with("system.")
 }
 
@@ -165,7 +165,7 @@ impl<'m> Options<'m> {
 }
 
 /// Returns field and value of a filter that is one equality.
-fn equality<'m>(filter: &Document<'m>) -> Result<Option<(&'m [u8], Element<'m>)>> {
+pub(super) fn equality<'m>(filter: &Document<'m>) -> Result<Option<(&'m [u8], Element<'m>)>> {
     let mut elements = filter.elements();
     let (Some(first), None) = (elements.next().transpose()?, elements.next()) else {
         return Ok(None);

@@ -39,6 +39,7 @@ mod large;
 mod replies;
 mod server;
 mod settings;
+mod stated;
 mod tag;
 mod transaction;
 
@@ -69,6 +70,8 @@ pub struct Mongo {
     reply_id: i32,
     /// Number of our next frame.
     next_id: i32,
+    /// The origin says in its reply if a write was executed before (`retriedStmtIds`).
+    tells_retries: bool,
 }
 
 /// One message of the client as received, and inflated if it was compressed.
@@ -94,6 +97,7 @@ impl Mongo {
             reply_continues: false,
             reply_id: 0,
             next_id: 1,
+            tells_retries: false,
         }
     }
 
@@ -224,7 +228,7 @@ impl Filter for Mongo {
     }
 
     fn comparable<'p>(&self, _: &[u8], packed: &'p [u8]) -> Cow<'p, [u8]> {
-        Cow::Borrowed(server::cursor(packed).unwrap_or(packed))
+        Cow::Borrowed(server::found(packed).unwrap_or(packed))
     }
 
     fn answer(&mut self, tag: &Tag, _: &[u8], packed: &[u8], out: &mut Vec<u8>) {
@@ -244,10 +248,18 @@ impl Filter for Mongo {
         character: Character,
         out: &mut Vec<u8>,
     ) -> Result<Option<Tag>, NotFilled> {
+        Ok(self.probe_stated(read.place, character, out))
+    }
+
+    fn probe_stated(
+        &mut self,
+        (database, collection): (&str, &str),
+        character: Character,
+        out: &mut Vec<u8>,
+    ) -> Option<Tag> {
         if character == Character::Plain {
-            return Ok(None);
+            return None;
         }
-        let (database, collection) = read.place;
         let mut body = Vec::new();
         Writer::write(&mut body, |body| {
             body.i32("listCollections", 1);
@@ -256,7 +268,7 @@ impl Filter for Mongo {
         });
         let request_id = self.next_id();
         message::write(out, request_id, 0, &body);
-        Ok(Some(Tag { request_id, ..Tag::default() }))
+        Some(Tag { request_id, ..Tag::default() })
     }
 
     fn probed(&mut self, reply: &[u8], _: Kept<'_>, _: Duration) -> Result<Probed, NotFilled> {
@@ -264,9 +276,13 @@ impl Filter for Mongo {
             .map(|character| Probed { expires_at: None, character })
     }
 
-    fn accepts(&self, _: &Tag, reply: &[u8]) -> bool {
+    fn accepts(&self, tag: &Tag, reply: &[u8]) -> bool {
         server::read(reply, &self.settings.limits, |response| {
-            response.ok && !response.write_errors && !response.write_concern_error
+            let written = || server::has_written(&response.body);
+            response.ok
+                && !response.write_errors
+                && !response.write_concern_error
+                && tag.stated.is_none_or(|stated| written() == Some(stated))
         })
         .unwrap_or(false)
     }
@@ -330,6 +346,7 @@ impl Filter for Mongo {
         now: Duration,
     ) {
         self.settle(tag, reply, true, standing);
+        self.tells_retries = server::tells_retries(reply, &self.settings.limits);
         let start = out.len();
         if self.readdress(reply, out).is_err() {
             out.extend_from_slice(reply);

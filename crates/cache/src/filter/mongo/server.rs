@@ -50,10 +50,31 @@ pub(super) fn admit(
     .unwrap_or(Err(NotFilled::Incomplete))
 }
 
-/// What was found, in a packed reply: the rest of the body tells times.
-pub(super) fn cursor(packed: &[u8]) -> Option<&[u8]> {
-    let cursor = Document::parse(packed).ok()?.element("cursor").ok()??;
-    Some(cursor.value())
+/// What was found, in a packed reply: the rest of the body tells times, and its order is the
+/// server's.
+pub(super) fn found(packed: &[u8]) -> Option<&[u8]> {
+    let cursor = Document::parse(packed).ok()?.element("cursor").ok()??.document()?;
+    Some(cursor.element("firstBatch").ok()??.value())
+}
+
+/// The number of documents that a write has inserted or found, if all were written now: a write
+/// that is retried may have been executed before another write.
+pub(super) fn has_written(body: &Document<'_>) -> Option<usize> {
+    let retried = body.element("retriedStmtIds").ok()?;
+    let written = body.element("n").ok()??.integer()?;
+    usize::try_from(written).ok().filter(|_| retried.is_none())
+}
+
+/// Whether a handshake reply is of a server that names the statements it did not execute again.
+pub(super) fn tells_retries(reply: &[u8], limits: &Limits) -> bool {
+    /// MongoDB 6.0.
+    const VERSION: i64 = 17;
+    read(reply, limits, |greeting| {
+        let version = greeting.body.element("maxWireVersion").ok()??.integer()?;
+        (version >= VERSION).then_some(())
+    })
+    .flatten()
+    .is_some()
 }
 
 /// Returns the character of one collection from a reply to `listCollections`.

@@ -18,6 +18,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The namespaces (`database.collection`) that may be stored, and for how long.
     pub namespaces: Arc<LiveRules>,
+    /// Documents that a write states are stored ([`crate::storage::Population::OnWrite`]).
+    pub on_write: bool,
     /// Fields other than `_id` that are unique, by the namespaces they are unique in.
     pub unique_fields: Vec<UniqueField>,
     /// The addresses that drivers are given instead of the members' own. `None` leaves the members'

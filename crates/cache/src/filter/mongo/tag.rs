@@ -19,6 +19,8 @@ pub struct Tag {
     pub(super) step: Option<identity::Step>,
     /// An identity check sent by the cache itself.
     pub(super) asked: Option<check::Asked>,
+    /// Number of documents that it states, if they may be stored.
+    pub(super) stated: Option<usize>,
     /// The unique field it reads by, as an index into the settings; none for `_id`.
     pub(super) field: Option<u16>,
 }

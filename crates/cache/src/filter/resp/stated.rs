@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use smallvec::smallvec;
 use wire::resp::{Command, Request as Message};
 
 use super::Resp;
@@ -56,6 +57,7 @@ impl Resp {
 
     fn states<'m>(&self, key: &'m [u8], value: &[u8], lives: Option<Duration>) -> States<'m> {
         let answer = [b"$", value].concat();
-        States { key: Key::new(self.namespace, key), variant: b"", answer, lives }
+        let (key, variants) = (Key::new(self.namespace, key), smallvec![&b""[..]]);
+        States { key, place: ("", ""), variants, answer, lives }
     }
 }
