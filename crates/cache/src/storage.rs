@@ -109,6 +109,11 @@ impl MemoryStorage {
         self.memory.step(STEP_WORK, now)
     }
 
+    /// As [`store::Memory::next_full`].
+    pub(crate) fn next_full(&mut self) -> Option<store::Collapse> {
+        self.memory.next_full()
+    }
+
     /// Changes the limits; the memory follows in bounded steps of [`Self::advance`].
     pub fn resize(&mut self, items_max: usize, bytes_max: usize) {
         self.memory.resize(items_max, bytes_max);

@@ -9,10 +9,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::blocks::BLOCK_BYTES;
-use crate::mapping::Mapping;
+use crate::mapping::{HUGE_BYTES, Mapping};
 
-/// Length of a huge page.
-const HUGE_BYTES: usize = 2 << 20;
 /// Length of a place in the huge page: enough for a value of a few pages with its header.
 const PLACE_BYTES: usize = 8 << 10;
 

@@ -13,7 +13,7 @@
 use bytemuck::{Pod, Zeroable};
 
 use crate::item::Location;
-use crate::mapping::{Mapping, PAGE_BYTES, pages, prefetch};
+use crate::mapping::{Collapse, Mapping, PAGE_BYTES, pages, prefetch};
 
 const SLOTS: usize = 12;
 const BUCKETS_MIN: usize = 8;
@@ -120,6 +120,13 @@ impl Index {
     pub(crate) fn retire(self) -> (Mapping<u8>, usize, usize) {
         let bytes = self.bytes();
         (self.buckets.into_bytes(), pages(self.touched * size_of::<Bucket>()), bytes)
+    }
+
+    /// As [`Mapping::next_full`], of the table.
+    pub(crate) fn next_full(&mut self) -> Option<Collapse> {
+        // Homes are spread evenly, so that no page within the width is empty.
+        let end = self.width.min(self.touched) * size_of::<Bucket>();
+        self.buckets.next_full(end, |_| true)
     }
 
     /// Finds the location stored under `hash` for which `is_it` returns true.

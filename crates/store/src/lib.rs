@@ -46,6 +46,7 @@ pub use config::{Config, Replacement};
 pub use error::Refused;
 pub use file_device::FileDevice;
 pub use item::Key;
+pub use mapping::Collapse;
 pub use memory::{Insert, Memory, Peek};
 pub use miniature::{Followed, Miniature};
 pub use ring::Ring;

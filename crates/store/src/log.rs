@@ -19,7 +19,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::config::Config;
 use crate::item::{self, Header, Item, Key, LINE_BYTES, Location, MARKS, Shape, UNIT_BYTES, nanos};
-use crate::mapping::{Mapping, PAGE_BYTES, pages, prefetch};
+use crate::mapping::{Collapse, Mapping, PAGE_BYTES, pages, prefetch};
 use crate::replacement::Arena;
 use crate::slots::Slots;
 use compaction::Scan;
@@ -115,6 +115,21 @@ impl Log {
         let moving =
             self.compacting.map_or(0, |scan| self.segments[scan.slot].live as usize + PAGE_BYTES);
         self.filled + moving + table
+    }
+
+    /// As [`Mapping::next_full`], of the arena.
+    pub(crate) fn next_full(&mut self) -> Option<Collapse> {
+        let (segments, open, spare) = (&self.segments, self.open, self.spare);
+        let compacting = self.compacting.map(|scan| scan.slot);
+        // The last page of a closed segment is filled, unless what is released after it is a page.
+        let is_full = |slot: usize| {
+            let Segment { run, used, large, .. } = segments[slot];
+            let changes = open.contains(&Some(slot)) || [spare, compacting].contains(&Some(slot));
+            run == 1 && large == 0 && pages(used as usize) == SEGMENT_BYTES && !changes
+        };
+        self.arena.next_full(self.slots_end * SEGMENT_BYTES, |range| {
+            (range.start / SEGMENT_BYTES..range.end.div_ceil(SEGMENT_BYTES)).all(is_full)
+        })
     }
 
     /// Bytes of live items.

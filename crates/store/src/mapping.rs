@@ -6,8 +6,12 @@
 //! place without copying, and return memory when they shrink, which no general allocator guarantees
 //! (docs/decisions/0001). It reads as zeroes until written, and is an ordinary slice: this file,
 //! `checksum.rs` and `elastic/lanes.rs` are the files of the crate with `unsafe`.
+//!
+//! A page becomes resident by itself, so that a budget in bytes stays exact. Where all pages of a
+//! huge page are resident, they can be collapsed into one ([`Mapping::next_full`]): a lookup in a
+//! gigabyte then needs fewer steps of address translation.
 
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
@@ -16,6 +20,12 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Page size of the system. A larger page size only rounds releases down.
 pub(crate) const PAGE_BYTES: usize = 4096;
+
+/// Length of a huge page.
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
+
+/// Places for huge pages that one call of [`Mapping::next_full`] looks at.
+const LOOKED_AT_MAX: usize = 64;
 
 /// Rounds up to whole pages.
 pub(crate) const fn pages(bytes: usize) -> usize {
@@ -40,6 +50,28 @@ pub(crate) fn prefetch<T: ?Sized>(value: &T) {
 pub(crate) struct Mapping<T: Pod> {
     base: NonNull<T>,
     len: usize,
+    /// Huge pages, by their number from the first aligned address on, whose collapse was asked for.
+    collapsed: Vec<bool>,
+    /// The huge page that [`Mapping::next_full`] looks at next.
+    cursor: usize,
+}
+
+/// A request to collapse the pages of one huge page, which changes no content. It may be run after
+/// the mapping has changed or ended: the system then refuses it, or collapses what is there.
+#[derive(Debug)]
+pub struct Collapse {
+    address: usize,
+}
+
+impl Collapse {
+    /// Asks the system, in some 100 microseconds, during which accesses to this memory wait. A
+    /// system that cannot (Linux before 6.1, no huge page free) leaves everything as it is.
+    pub fn run(self) {
+        // SAFETY: this advice changes no content of any memory, whatever is mapped there.
+        unsafe {
+            libc::madvise(self.address as *mut libc::c_void, HUGE_BYTES, libc::MADV_COLLAPSE);
+        }
+    }
 }
 
 // SAFETY: a mapping owns its pages alone, exactly as a `Box<[T]>` would, and `T: Pod` holds no
@@ -68,11 +100,12 @@ impl<T: Pod> Mapping<T> {
         let base = base.unwrap_or_else(|error| {
             panic!("cannot reserve {bytes} bytes of addresses ({error}); lift ulimit -v, or set vm.overcommit_memory to 0 or 1")
         });
-        // Huge pages would make two megabytes resident for one touched byte and undo every
-        // release; a kernel without them refuses the advice, which is just as well.
+        // Huge pages from the first touch on would make two megabytes resident for one byte and
+        // undo every release; a kernel without them refuses the advice, which is just as well.
         // SAFETY: the range is the mapping just made; the advice changes no content.
         let _ = unsafe { madvise(base, bytes, Advice::LinuxNoHugepage) };
-        Self { base: NonNull::new(base.cast()).expect("a mapping is never at address 0"), len }
+        let base = NonNull::new(base.cast()).expect("a mapping is never at address 0");
+        Self { base, len, collapsed: Vec::new(), cursor: 0 }
     }
 
     /// Requests huge pages, for memory that is used as a whole and never released; without huge
@@ -85,8 +118,66 @@ impl<T: Pod> Mapping<T> {
 
     /// The same memory as bytes.
     pub(crate) fn into_bytes(self) -> Mapping<u8> {
-        let mapping = ManuallyDrop::new(self);
-        Mapping { base: mapping.base.cast(), len: mapping.len * size_of::<T>() }
+        let mut mapping = ManuallyDrop::new(self);
+        let (base, len) = (mapping.base.cast(), mapping.len * size_of::<T>());
+        let (collapsed, cursor) = (mem::take(&mut mapping.collapsed), mapping.cursor);
+        Mapping { base, len, collapsed, cursor }
+    }
+
+    /// The next huge page, among a bounded number of them within the first `end` bytes, whose pages
+    /// are not collapsed although they are all resident, which `is_full` says of a range of bytes.
+    pub(crate) fn next_full(
+        &mut self,
+        end: usize,
+        is_full: impl Fn(Range<usize>) -> bool,
+    ) -> Option<Collapse> {
+        let count = end.saturating_sub(self.first_huge()) / HUGE_BYTES;
+        if self.collapsed.len() < count {
+            self.collapsed.resize(count, false);
+        }
+        for _ in 0..count.min(LOOKED_AT_MAX) {
+            self.cursor = if self.cursor + 1 < count { self.cursor + 1 } else { 0 };
+            let (number, range) = (self.cursor, self.huge(self.cursor));
+            if !self.collapsed[number] && is_full(range.clone()) {
+                self.collapsed[number] = true;
+                let address = self.advise(&range, Advice::LinuxHugepage);
+                return Some(Collapse { address });
+            }
+        }
+        None
+    }
+
+    /// Offset of the first aligned address, in bytes.
+    fn first_huge(&self) -> usize {
+        self.base.as_ptr().addr().next_multiple_of(HUGE_BYTES) - self.base.as_ptr().addr()
+    }
+
+    /// The bytes of the huge page with this number.
+    fn huge(&self, number: usize) -> Range<usize> {
+        let start = self.first_huge() + number * HUGE_BYTES;
+        start..start + HUGE_BYTES
+    }
+
+    /// Declines huge pages again wherever bytes of `range` are in one: the system would fill what
+    /// is released from them.
+    fn decline(&mut self, range: &Range<usize>) {
+        let number = |byte: usize| byte.saturating_sub(self.first_huge()) / HUGE_BYTES;
+        let numbers = number(range.start)..(number(range.end - 1) + 1).min(self.collapsed.len());
+        for number in numbers {
+            if self.collapsed[number] {
+                self.collapsed[number] = false;
+                self.advise(&self.huge(number), Advice::LinuxNoHugepage);
+            }
+        }
+    }
+
+    /// Gives advice about a range of bytes that changes no content; returns its address.
+    fn advise(&self, range: &Range<usize>, advice: Advice) -> usize {
+        debug_assert!(matches!(advice, Advice::LinuxHugepage | Advice::LinuxNoHugepage));
+        let start = self.base.as_ptr().wrapping_byte_add(range.start);
+        // SAFETY: the range is in this mapping; the advice changes no content.
+        let _ = unsafe { madvise(start.cast(), range.len(), advice) };
+        start.addr()
     }
 
     /// Returns the whole pages inside `range` (in values) to the system; they read as zero
@@ -98,6 +189,7 @@ impl<T: Pod> Mapping<T> {
         if start >= end {
             return;
         }
+        self.decline(&(start..end));
         // SAFETY: `start..end` lies inside the mapping and no reference to it exists (`&mut self`);
         // private anonymous pages read as zero after this advice, and zero is a valid `T: Pod`.
         let advised = unsafe {
@@ -150,5 +242,57 @@ mod tests {
         mapping.release(1..2049);
         assert_eq!((mapping[0], mapping[1023], mapping[1024], mapping[2047]), (7, 7, 0, 0));
         assert_eq!((mapping[2048], mapping[4095]), (7, 7));
+    }
+
+    /// KiB of a mapping that are resident, and those that are in huge pages.
+    fn resident(mapping: &Mapping<u64>) -> (usize, usize) {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("readable");
+        let ours = mapping.as_ptr_range();
+        let ours = ours.start.addr()..ours.end.addr();
+        let (mut inside, mut sums) = (false, (0, 0));
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            if let Some((start, _)) = range {
+                let start = usize::from_str_radix(start, 16).expect("hexadecimal");
+                inside = ours.contains(&start);
+            }
+            let kilobytes = |name| {
+                let value = line.strip_prefix(name).filter(|_| inside)?;
+                value.trim().trim_end_matches(" kB").parse::<usize>().ok()
+            };
+            sums.0 += kilobytes("Rss:").unwrap_or(0);
+            sums.1 += kilobytes("AnonHugePages:").unwrap_or(0);
+        }
+        sums
+    }
+
+    #[test]
+    fn full_memory_collapses_into_huge_pages_without_growing() {
+        const WORDS: usize = HUGE_BYTES / size_of::<u64>();
+        let mut mapping = Mapping::<u64>::reserve(64 * WORDS);
+        let filled = 5 * WORDS + 77;
+        (0..filled).for_each(|word| mapping[word] = word as u64);
+        let full = filled * size_of::<u64>() / PAGE_BYTES * PAGE_BYTES;
+        let before = resident(&mapping);
+        let mut asked = 0;
+        while let Some(collapse) = mapping.next_full(full, |range| range.end <= full) {
+            collapse.run();
+            asked += 1;
+        }
+        assert!((4..=5).contains(&asked), "{asked} huge pages in five times their length");
+        let after = resident(&mapping);
+        assert_eq!(after.0, before.0, "nothing more is resident");
+        // The system may have none; then nothing has changed.
+        assert!(after.1 <= asked * HUGE_BYTES / 1024);
+        assert!((0..filled).all(|word| mapping[word] == word as u64));
+
+        // A hole is not filled again, and its huge page is asked for when it is full again.
+        mapping.release(2 * WORDS..2 * WORDS + 4096);
+        assert!(mapping[2 * WORDS..2 * WORDS + 4096].iter().all(|&word| word == 0));
+        (2 * WORDS..2 * WORDS + 4096).for_each(|word| mapping[word] = word as u64);
+        let again = mapping.next_full(full, |range| range.end <= full);
+        again.expect("it is in ordinary pages").run();
+        assert!(mapping.next_full(full, |range| range.end <= full).is_none());
+        assert!((0..filled).all(|word| mapping[word] == word as u64));
     }
 }

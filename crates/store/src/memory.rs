@@ -13,6 +13,7 @@ use crate::error::Refused;
 use crate::index::Index;
 use crate::item::{Item, Key, Location};
 use crate::log::Log;
+use crate::mapping::Collapse;
 use crate::replacement::{Policy, policy};
 use crate::retired::Retired;
 use crate::stats::Stats;
@@ -122,6 +123,12 @@ impl Memory {
         if let Some(location) = self.index.guess(self.fold(hash)) {
             self.log.prefetch(location);
         }
+    }
+
+    /// The next part of this memory that is full and in ordinary pages: [`Collapse::run`] makes
+    /// lookups in it faster. Call it periodically; run it without a lock on this memory.
+    pub fn next_full(&mut self) -> Option<Collapse> {
+        self.log.next_full().or_else(|| self.index.next_full())
     }
 
     /// The value of an item found just now.

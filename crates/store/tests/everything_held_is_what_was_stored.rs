@@ -62,6 +62,7 @@ impl Trial {
                 95..97 => self.now += Duration::from_millis(self.random.below(300)),
                 97..99 => {
                     self.memory.step(self.random.below(50) as usize, self.now);
+                    self.memory.next_full().into_iter().for_each(store::Collapse::run);
                 }
                 _ => self.change(),
             }

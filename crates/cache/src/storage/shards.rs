@@ -96,9 +96,15 @@ impl Shards {
     pub fn advance(&self, now: Duration) -> bool {
         let (mut more, mut bytes) = (false, 0);
         for shard in &self.shards {
-            let mut shard = shard.lock();
-            more |= shard.advance(now);
-            bytes += shard.memory().accounted_bytes;
+            let mut locked = shard.lock();
+            more |= locked.advance(now);
+            bytes += locked.memory().accounted_bytes;
+            let full = locked.next_full();
+            drop(locked);
+            if let Some(full) = full {
+                full.run();
+                more = true;
+            }
         }
         self.prefetches.store(bytes > PREFETCHED_BYTES_MIN, Relaxed);
         more
