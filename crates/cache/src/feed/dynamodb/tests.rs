@@ -30,6 +30,8 @@ mod shards;
 mod simulation;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// More requests than are due at one time.
+const ASKED_MAX: usize = 10_000;
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 const CREDENTIALS: &str =
     "aws_access_key_id = AKID\naws_secret_access_key = secret\naws_session_token = token\n";
@@ -114,7 +116,10 @@ impl World {
 
     /// Answers requests until there is none.
     fn exchange(&mut self) {
+        let before = self.origin.asked.len();
         while let Some((operation, body)) = self.asked() {
+            let count = self.origin.asked.len() - before;
+            assert!(count < ASKED_MAX, "{count} requests at {:?}", self.now);
             let (status, body) = self.origin.answer(&operation, &body);
             self.hear(status, &body).unwrap();
         }

@@ -119,3 +119,15 @@ fn a_table_with_too_many_shards_is_not_read() {
     world.run(REFRESH);
     assert!(!world.is_followed("items") && !world.serves(1));
 }
+
+#[test]
+fn a_table_is_opened_after_each_of_its_shards_was_read() {
+    let mut world = World::new();
+    world.origin.split("items", 2, false);
+    world.connect();
+    while !world.feed.is_open() {
+        world.step();
+    }
+    let count = |operation| world.origin.asked.iter().filter(|asked| *asked == operation).count();
+    assert_eq!((count("GetShardIterator LATEST"), count("GetRecords")), (2, 2));
+}
