@@ -20,7 +20,10 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use crate::resp::{self, KEY_BYTES, OK, write_get, write_set};
+use crate::{
+    protocol::{Beginning, Protocol},
+    resp::write_get,
+};
 
 mod https;
 mod session;
@@ -49,6 +52,7 @@ pub(crate) enum Operation {
 /// The operation and the number of concurrent clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
+    pub(crate) protocol: Protocol,
     pub(crate) operation: Operation,
     pub(crate) draw: Draw,
     pub(crate) address: SocketAddr,
@@ -123,9 +127,7 @@ impl Load {
         let mut random = Pcg64Mcg::seed_from_u64(self.seed);
         let mut requests = Vec::new();
         let mut buffer = vec![0; READ_BYTES];
-        let mut head = format!("${}\r\n", self.value_bytes).into_bytes();
-        let head_bytes = head.len();
-        head.resize(head_bytes + KEY_BYTES, 0);
+        let mut expected = Beginning::new(self.protocol, self.value_bytes);
 
         let (began, cpu_began) = (Instant::now(), thread_cpu());
         let mut idle: VecDeque<usize> = (0..connections.len()).collect();
@@ -155,7 +157,7 @@ impl Load {
             for event in &events {
                 let index = event.data.u64() as usize;
                 let connection = &mut connections[index];
-                if connection.receive(self, &mut buffer, &mut head)? {
+                if connection.receive(self, &mut buffer, &mut expected)? {
                     operations += self.pipeline as u64;
                     let wait = Wait { began: connection.began, length: connection.began.elapsed() };
                     taken.push(u32::try_from(wait.length.as_nanos()).unwrap_or(u32::MAX));
@@ -177,7 +179,7 @@ impl Load {
         (0..self.connections)
             .map(|index| {
                 // Answered once before: accepting and connecting are not measured.
-                let mut session = Session::connect(self.address)?;
+                let mut session = Session::connect_by(self.protocol, self.address)?;
                 session.get(0, self.value_bytes)?;
                 let stream = session.stream;
                 stream.set_nonblocking(true)?;
@@ -207,8 +209,8 @@ impl Connection {
             };
             self.asked.push(number);
             match load.operation {
-                Operation::Get => write_get(number, requests),
-                Operation::Set => write_set(number, load.value_bytes, requests),
+                Operation::Get => load.protocol.write_get(number, requests),
+                Operation::Set => load.protocol.write_set(number, load.value_bytes, requests),
             }
         }
         let mut written = 0;
@@ -225,8 +227,12 @@ impl Connection {
     }
 
     /// Reads replies; true when the batch is complete.
-    fn receive(&mut self, load: &Load, buffer: &mut [u8], head: &mut [u8]) -> anyhow::Result<bool> {
-        let reply_bytes = value_reply_bytes_of(head, load.value_bytes);
+    fn receive(
+        &mut self,
+        load: &Load,
+        buffer: &mut [u8],
+        expected: &mut Beginning,
+    ) -> anyhow::Result<bool> {
         let count = match self.stream.read(buffer) {
             Ok(0) => bail!("the server closed a connection"),
             Ok(count) => count,
@@ -235,30 +241,27 @@ impl Connection {
         };
         let end = self.received + count;
         if load.operation == Operation::Set {
-            let expected = OK.iter().cycle().skip(self.received % OK.len()).take(count);
-            ensure!(buffer[..count].iter().eq(expected), "a SET was refused");
+            let stored = load.protocol.stored();
+            let expected = stored.iter().cycle().skip(self.received % stored.len()).take(count);
+            ensure!(buffer[..count].iter().eq(expected), "a write was refused");
             self.received = end;
-            return Ok(end == load.pipeline * OK.len());
+            return Ok(end == load.pipeline * stored.len());
         }
         // Every reply of which the start has arrived completely.
-        let head_bytes = head.len() - KEY_BYTES;
+        let reply_bytes = expected.reply_bytes;
         let mut reply = self.received.div_ceil(reply_bytes);
-        while reply * reply_bytes + head.len() <= end {
+        while reply * reply_bytes + expected.len() <= end {
             let start = reply * reply_bytes - self.received;
             let number = self.asked.get(reply).context("more replies than requests")?;
-            head[head_bytes..].copy_from_slice(&resp::key(*number));
-            let got = &buffer[start..start + head.len()];
-            ensure!(got == head, "a wrong reply: {:?}", String::from_utf8_lossy(got));
+            let got = &buffer[start..start + expected.len()];
+            let is_right = got == expected.of(*number);
+            ensure!(is_right, "a wrong reply: {:?}", String::from_utf8_lossy(got));
             reply += 1;
         }
         self.received = end;
         ensure!(end <= load.pipeline * reply_bytes, "more bytes than were asked for");
         Ok(end == load.pipeline * reply_bytes)
     }
-}
-
-fn value_reply_bytes_of(head: &[u8], value_bytes: usize) -> usize {
-    head.len() - KEY_BYTES + value_bytes + 2
 }
 
 /// Asks for keys that may be gone, over `connections` connections, for `duration`; replies are not
@@ -293,7 +296,7 @@ pub(crate) fn ask_anything(
     Ok(())
 }
 
-fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
+pub(crate) fn connect(address: SocketAddr) -> anyhow::Result<TcpStream> {
     let stream = TcpStream::connect(address).with_context(|| format!("cannot reach {address}"))?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(PATIENCE))?;

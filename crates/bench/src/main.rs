@@ -17,10 +17,13 @@ use anyhow::bail;
 use clap::{Args, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+mod dynamodb;
 mod figure;
 mod load;
 mod measure;
+mod memcached;
 mod process;
+mod protocol;
 mod resp;
 mod run;
 mod servers;

@@ -4,10 +4,12 @@ use crate::{figure::Figure, run::Run};
 
 pub(crate) mod compare;
 mod database;
+mod dynamodb;
 mod echo;
 mod edge;
 mod fabric;
 mod keyserver;
+mod memcached;
 mod memory;
 mod mongo;
 mod noise;
@@ -84,6 +86,25 @@ pub(crate) const CACHE: &[Measurement] = &[
         run: redis::nutcracker,
     },
     Measurement { names: &["redis-miss-p50"], seconds: 3.0, rounds: 0.7, run: redis::miss },
+    Measurement {
+        names: &["memcached-hits"],
+        seconds: 2.0,
+        rounds: 2.0,
+        run: memcached::get_64_p1,
+    },
+    Measurement {
+        names: &["memcached-hits-p16"],
+        seconds: 2.0,
+        rounds: 2.0,
+        run: memcached::get_64_p16,
+    },
+    Measurement { names: &["dynamodb-hit-p50"], seconds: 30.0, rounds: 0.0, run: dynamodb::hit },
+    Measurement {
+        names: &["dynamodb-hits-per-core"],
+        seconds: 10.0,
+        rounds: 1.0,
+        run: dynamodb::hits_per_core,
+    },
     Measurement { names: &["two-workers"], seconds: 2.0, rounds: 2.0, run: redis::two_workers },
     Measurement { names: &["hit-p50-vs-echo"], seconds: 2.0, rounds: 1.0, run: echo::hit },
     Measurement { names: &["tls-hit-cpu"], seconds: 4.0, rounds: 4.0, run: tls::hit },

@@ -41,15 +41,15 @@ pub(crate) fn write_set(number: u64, value_bytes: usize, out: &mut Vec<u8>) {
 pub(crate) fn write_value(key: &[u8; KEY_BYTES], value_bytes: usize, out: &mut Vec<u8>) {
     assert_eq!(value_bytes % KEY_BYTES, 0, "a value is its key, repeated");
     out.extend_from_slice(format!("${value_bytes}\r\n").as_bytes());
-    for _ in 0..value_bytes / KEY_BYTES {
-        out.extend_from_slice(key);
-    }
+    write_repeated(key, value_bytes, out);
     out.extend_from_slice(b"\r\n");
 }
 
-/// Bytes of the reply to a GET.
-pub(crate) fn value_reply_bytes(value_bytes: usize) -> usize {
-    format!("${value_bytes}\r\n").len() + value_bytes + 2
+/// Appends a value.
+pub(crate) fn write_repeated(key: &[u8; KEY_BYTES], value_bytes: usize, out: &mut Vec<u8>) {
+    for _ in 0..value_bytes / KEY_BYTES {
+        out.extend_from_slice(key);
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +68,6 @@ mod tests {
         assert_eq!(out, set);
         out.clear();
         write_value(&key(1), 32, &mut out);
-        assert_eq!(out.len(), value_reply_bytes(32));
+        assert_eq!(out, b"$32\r\n00000000000000010000000000000001\r\n");
     }
 }

@@ -10,7 +10,10 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-use crate::process::{Child, Cores, Server, free_address};
+use crate::{
+    dynamodb,
+    process::{Child, Cores, Server, free_address},
+};
 
 /// A running `enroute db`. Dropping it kills it and removes what it kept.
 pub(crate) struct Database {
@@ -80,6 +83,15 @@ impl Servers {
         Server::start(&mut command, address, cores, &self.file("redis"))
     }
 
+    /// memcached with one thread.
+    pub(crate) fn memcached(&self, cores: Cores) -> anyhow::Result<Server> {
+        let address = free_address()?;
+        let mut command = Command::new("memcached");
+        command.args(["-t", "1", "-m", "1024", "-c", "4096", "-U", "0", "-u", "nobody"]);
+        command.args(["-l", "127.0.0.1", "-p", &address.port().to_string()]);
+        Server::start(&mut command, address, cores, &self.file("memcached"))
+    }
+
     /// `enroute cache` for `scheme` before `origin`.
     pub(crate) fn cache(
         &self,
@@ -93,6 +105,8 @@ impl Servers {
         command.args(["--log", "warn", "cache"]);
         command.args(["--listen", &format!("{scheme}://{address}")]);
         command.args(["--origin", &format!("{scheme}://{origin}")]).args(options);
+        command.env("AWS_ACCESS_KEY_ID", dynamodb::ACCESS_KEY);
+        command.env("AWS_SECRET_ACCESS_KEY", dynamodb::SECRET).env_remove("AWS_SESSION_TOKEN");
         Server::start(&mut command, address, cores, &self.file("enroute"))
     }
 
@@ -197,6 +211,23 @@ impl Servers {
     pub(crate) fn replica(&self) -> anyhow::Result<Server> {
         let mut command = self.example("enroute", "replica")?;
         Server::start_and_ask(&mut command, Cores::Any, &self.file("replica"))
+    }
+
+    /// DynamoDB Local, in memory.
+    pub(crate) fn dynamodb(&self, cores: Cores) -> anyhow::Result<Server> {
+        let home = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps/dynamodb-local");
+        let home = home.canonicalize().context("DynamoDB Local is missing: make deps")?;
+        let (address, home) = (free_address()?, home.display());
+        let mut command = Command::new("java");
+        command.args(["-XX:+UseSerialGC", "-XX:CICompilerCount=2", "-Xms512m", "-Xmx512m"]);
+        // It unpacks a library there.
+        command.arg(format!("-Djava.io.tmpdir={}", self.directory("dynamodb")?.display()));
+        command.arg(format!("-Djava.library.path={home}"));
+        command.args(["-cp", &format!("{home}/*")]);
+        command.arg("com.amazonaws.services.dynamodbv2.local.main.ServerRunner");
+        command.args(["-inMemory", "-sharedDb", "-disableTelemetry", "-port"]);
+        command.arg(address.port().to_string());
+        Server::start(&mut command, address, cores, &self.file("dynamodb"))
     }
 
     /// FerretDB on SQLite: an origin that looks for its documents on disk.

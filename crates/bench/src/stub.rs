@@ -262,13 +262,14 @@ const _: () = assert!(VALUE_BYTES.is_multiple_of(KEY_BYTES));
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resp::value_reply_bytes;
+    use crate::protocol::{Beginning, Protocol};
 
     #[test]
     fn lengths_agree() {
         let mut reply = Vec::new();
         write_value(&[b'0'; KEY_BYTES], VALUE_BYTES, &mut reply);
-        assert_eq!(reply.len(), value_reply_bytes(VALUE_BYTES));
+        let expected = Beginning::new(Protocol::Redis, VALUE_BYTES);
+        assert_eq!(reply.len(), expected.reply_bytes);
         assert_eq!(&reply[..5], b"$64\r\n");
     }
 

@@ -10,13 +10,15 @@ use std::{
 use anyhow::{Context, ensure};
 
 use super::connect;
-use crate::resp::{
-    self, GET_BYTES, KEY_BYTES, OK, value_reply_bytes, write_get, write_set, write_value,
+use crate::{
+    protocol::{Beginning, Protocol},
+    resp::OK,
 };
 
 /// A connection that waits for each reply.
 pub(crate) struct Session {
     pub(super) stream: TcpStream,
+    protocol: Protocol,
     buffer: Vec<u8>,
 }
 
@@ -24,8 +26,13 @@ pub(crate) struct Session {
 const FILL_PIPELINE: u64 = 512;
 
 impl Session {
+    /// Connects to a server of Redis' protocol.
     pub(crate) fn connect(address: SocketAddr) -> anyhow::Result<Self> {
-        Ok(Self { stream: connect(address)?, buffer: Vec::new() })
+        Self::connect_by(Protocol::Redis, address)
+    }
+
+    pub(crate) fn connect_by(protocol: Protocol, address: SocketAddr) -> anyhow::Result<Self> {
+        Ok(Self { stream: connect(address)?, protocol, buffer: Vec::new() })
     }
 
     /// Reads one key and checks every byte of the reply.
@@ -43,21 +50,18 @@ impl Session {
 
     fn gets(&mut self, keys: Range<u64>, value_bytes: usize) -> anyhow::Result<()> {
         self.buffer.clear();
-        keys.clone().for_each(|number| write_get(number, &mut self.buffer));
+        keys.clone().for_each(|number| self.protocol.write_get(number, &mut self.buffer));
         self.stream.write_all(&self.buffer)?;
         let mut expected = Vec::new();
-        keys.for_each(|number| write_value(&resp::key(number), value_bytes, &mut expected));
+        keys.for_each(|number| self.protocol.write_reply(number, value_bytes, &mut expected));
         self.expect(&expected)
     }
 
     /// Stores keys `0..keys`, pipelined.
     pub(crate) fn set_all(&mut self, keys: u64, value_bytes: usize) -> anyhow::Result<()> {
         for first in (0..keys).step_by(FILL_PIPELINE as usize) {
-            let last = keys.min(first + FILL_PIPELINE);
-            self.buffer.clear();
-            (first..last).for_each(|number| write_set(number, value_bytes, &mut self.buffer));
-            self.stream.write_all(&self.buffer)?;
-            self.expect(&OK.repeat((last - first) as usize))?;
+            let count = keys.min(first + FILL_PIPELINE) - first;
+            self.set_some(count, value_bytes, |at| first + at)?;
         }
         Ok(())
     }
@@ -70,9 +74,11 @@ impl Session {
         number: impl Fn(u64) -> u64,
     ) -> anyhow::Result<()> {
         self.buffer.clear();
-        (0..count).for_each(|at| write_set(number(at), value_bytes, &mut self.buffer));
+        for at in 0..count {
+            self.protocol.write_set(number(at), value_bytes, &mut self.buffer);
+        }
         self.stream.write_all(&self.buffer)?;
-        self.expect(&OK.repeat(count as usize))
+        self.expect(&self.protocol.stored().repeat(count as usize))
     }
 
     /// Sends a command that is answered OK.
@@ -151,25 +157,20 @@ impl Session {
         value_bytes: usize,
         mut number: impl FnMut(u64) -> u64,
     ) -> anyhow::Result<Vec<u64>> {
-        let mut request = Vec::with_capacity(GET_BYTES);
-        let mut reply = vec![0; value_reply_bytes(value_bytes)];
-        let head = format!("${value_bytes}\r\n");
+        let mut request = Vec::new();
+        let mut expected = Beginning::new(self.protocol, value_bytes);
+        let mut reply = vec![0; expected.reply_bytes];
         let mut taken = Vec::with_capacity(count as usize);
         for index in 0..count {
             let number = number(index);
             request.clear();
-            write_get(number, &mut request);
+            self.protocol.write_get(number, &mut request);
             let began = Instant::now();
             self.stream.write_all(&request)?;
             self.stream.read_exact(&mut reply)?;
             taken.push(began.elapsed().as_nanos() as u64);
-            let start = head.len();
-            ensure!(
-                reply.starts_with(head.as_bytes())
-                    && reply[start..start + KEY_BYTES] == resp::key(number),
-                "a wrong reply: {:?}",
-                String::from_utf8_lossy(&reply)
-            );
+            let is_right = reply.starts_with(expected.of(number));
+            ensure!(is_right, "a wrong reply: {:?}", String::from_utf8_lossy(&reply));
         }
         taken.sort_unstable();
         Ok(taken)

@@ -16,6 +16,7 @@ use crate::{
     figure::{Figure, Goal, Reading},
     load::{Draw, Load, Operation, Session},
     process::{CLIENT, Cores, SERVER, Server},
+    protocol::Protocol,
     run::{Run, Side},
 };
 
@@ -33,6 +34,7 @@ pub(super) fn load(
     seed: u64,
 ) -> Load {
     Load {
+        protocol: Protocol::Redis,
         operation,
         draw: Draw::Evenly,
         address: server.address,

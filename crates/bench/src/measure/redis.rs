@@ -6,6 +6,7 @@ use crate::{
     figure::{Figure, Goal, Reading, Rounds, median},
     load::{Draw, Load, Operation, Session},
     process::{self, CLIENT, Cores, SERVER, Server},
+    protocol::Protocol,
     run::{Run, Side},
     stub,
 };
@@ -228,9 +229,10 @@ pub(super) fn load(
     seed: u64,
 ) -> Load {
     let (keys, duration) = (KEYS, run.round());
-    let (operation, draw) = (Operation::Get, Draw::Evenly);
+    let (protocol, operation, draw) = (Protocol::Redis, Operation::Get, Draw::Evenly);
     let connections = CONNECTIONS;
     Load {
+        protocol,
         operation,
         draw,
         address,

@@ -12,6 +12,7 @@ use crate::{
     figure::{Figure, Goal, Reading, Rounds},
     load::{Draw, Load, Operation, Session},
     process::{self, CLIENT, Cores, SERVER, Server},
+    protocol::Protocol,
     run::{Run, Side},
 };
 
@@ -91,6 +92,7 @@ fn carried(run: &Run, name: &str, ours: &Server, peer: &Server) -> anyhow::Resul
         let server = if side == Side::Ours { ours } else { peer };
         let before = server.cpu_us()?;
         let load = Load {
+            protocol: Protocol::Redis,
             address: server.address,
             connections: CONNECTIONS,
             pipeline: 1,
