@@ -11,6 +11,7 @@ use crate::{
     filter::{self, Ends, Filter, Flow, Hush, Read, Reply, Request, States, subject},
     key::Shown,
     lease::{Character, Closed, Lease},
+    principal::Principal,
     session::{Hold, Reading, Session},
     stats::WhyNot,
     storage::{Answer, Grant, Question, Refusal, Storage, Write},
@@ -240,6 +241,7 @@ impl<F: Filter> Session<F> {
             if let Some(states) = write.states
                 && states.len() == expected.writes.len()
                 && reply == Reply::Plain
+                && self.standing.receiver().is_none_or(Principal::reads_everything)
             {
                 probe_tag = self.probe_stated(&states, &expected.writes, &mut probe);
                 let (values, probed) = (self.stated(states, now), probe_tag.is_some());
