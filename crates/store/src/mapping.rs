@@ -9,7 +9,8 @@
 //!
 //! A page becomes resident by itself, so that a budget in bytes stays exact. Where all pages of a
 //! huge page are resident, they can be collapsed into one ([`Mapping::next_full`]): a lookup in a
-//! gigabyte then needs fewer steps of address translation.
+//! gigabyte then needs fewer steps of address translation. What is released from a huge page is no
+//! longer resident; the system may keep it until other memory is short.
 
 use std::mem::{self, ManuallyDrop};
 use std::ops::{Deref, DerefMut, Range};

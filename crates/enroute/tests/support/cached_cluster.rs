@@ -113,12 +113,12 @@ pub fn move_slot(slot: usize, from: SocketAddr, to: SocketAddr) {
 }
 
 /// Kills the primary after a write that it acknowledges and the replica never receives.
-/// `meanwhile` runs while the replica is stopped, before and after the kill; it is told which.
+/// `act` is called while the replica is stopped: with true before the kill, with false after it.
 pub fn kill_with_lost_write(
     nodes: &mut [Redis],
     (primary, replica): (usize, usize),
     (key, value): (&str, &str),
-    mut meanwhile: impl FnMut(bool),
+    mut act: impl FnMut(bool),
 ) {
     let mut direct = nodes[primary].connection();
     until("the replica has all writes before", || {
@@ -134,9 +134,9 @@ pub fn kill_with_lost_write(
         info.contains("connected_slaves:0")
     });
     set(nodes[primary].address(), key, value);
-    meanwhile(true);
+    act(true);
     nodes[primary].bring_down();
-    meanwhile(false);
+    act(false);
     nodes[replica].process().signal("CONT");
 }
 
