@@ -249,7 +249,10 @@ impl Enroute {
     /// The address of its first listener of this protocol; waits until it is logged.
     pub fn listen_address(&self, protocol: &str) -> SocketAddr {
         let scheme = format!("{protocol}://");
-        let line = self.stderr_line(&scheme);
+        // An error of an origin may come first, and name a URL of the same scheme as a remedy.
+        let mut lines = (0..).map_while(|earlier| self.process.stderr_line_after(&scheme, earlier));
+        let line = lines.find(|line| line.starts_with(&scheme));
+        let line = line.unwrap_or_else(|| panic!("no {scheme}:\n{}", self.process.stderr()));
         let address = line.trim_start_matches(&scheme).split(' ').next().unwrap_or_default();
         address.parse().unwrap_or_else(|error| panic!("{line}: {error}"))
     }
