@@ -25,7 +25,7 @@ use std::{
 use tracing::info;
 use wire::{
     dynamodb::{
-        reply::{Reply, Scanner},
+        reply::{self, Reply, Scanner},
         request::JSON,
         streams::{self, Description, Streams},
     },
@@ -288,10 +288,10 @@ impl Feed {
         if reply.head.status != 200 {
             return self.failed(&asked.step, reply, storage, now);
         }
-        if reply.checksum().is_none() {
+        let Some((body, _)) = reply.answer(&self.settings.limits) else {
             return Err(refused("an answer in JSON that is not damaged", "another"));
-        }
-        let body = &*reply.body;
+        };
+        let body = &*body;
         let unreadable = || refused("a reply of DynamoDB Streams", "another answer");
         let Config { ping_interval, silence_max, .. } = self.config;
         let Some((name, shard)) = asked.step.place() else {
@@ -333,7 +333,7 @@ impl Feed {
         storage: &mut S,
         now: Duration,
     ) -> Result<(), Error> {
-        let error = reply.error();
+        let error = reply::error(&reply.body);
         let error = error.as_ref().map_or("", |error| &error.0);
         let later = now + self.config.ping_interval;
         let is_temporary = reply.head.status >= 500 || TEMPORARY.contains(&error);

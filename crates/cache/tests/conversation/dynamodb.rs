@@ -12,6 +12,10 @@
 //! unsigned: GetItem {...}         without a signature
 //! close: GetItem {...}            signed by A, with `Connection: close`
 //! digest: GetItem {...}           signed by A, with a digest of its body in another header
+//! gzip: GetItem {...}             signed by A, with `Accept-Encoding: gzip, deflate`
+//! only: GetItem {...}             the same with `gzip, identity;q=0`
+//! br: GetItem {...}               the same with `gzip, br`
+//! coded: GetItem {...}            signed by A, with `Content-Encoding: gzip`
 //! get ITEM [OPTIONS]              GetItem of the item with this `id` in table t; members of JSON
 //! many ITEM,ITEM [OPTIONS]        BatchGetItem of items in table t; members of JSON of the table
 //! items ITEM,ITEM                 a reply to it that has these items and left nothing out
@@ -21,17 +25,20 @@
 //! end REQUEST                     its last ten bytes
 //! 200 {...}                       a reply with this body
 //! 400 NAME                        an error
+//! gzip 200 {...}                  the same, or an error, with `Content-Encoding: gzip`
+//! bomb MIB                        the same with `{` and this many MiB of blanks
 //! hit {...}                       a reply of the cache, which has headers of its own
 //! failed NAME                     an error of the cache
 //! raw TEXT                        these bytes; \r and \n are escapes
 //! ```
 
-use std::sync::Arc;
+use std::{io::Write as _, sync::Arc};
 
 use cache::{
     filter::dynamodb::{DynamoDb as Filter, Settings, Streams, Tables},
     rules::{Followed, Rules},
 };
+use flate2::{Compression, write::GzEncoder};
 use wire::{
     dynamodb::reply::{Reply, checksum},
     http1::Limits,
@@ -112,6 +119,7 @@ impl Speech for DynamoDb {
             return self.origin(text);
         }
         let found = Reply::parse(leaving, &Limits::default()).expect("a reply");
+        assert!(found.head.head.all("content-encoding").next().is_none());
         let head = &found.head.head;
         let stated = head.one("x-amz-crc32").expect("a checksum");
         assert_eq!(stated, checksum(&found.body).to_string().as_bytes());
@@ -175,18 +183,36 @@ fn items(items: &str) -> String {
 }
 
 fn reply(text: &str) -> Vec<u8> {
-    let (status, what) = text.split_once(' ').unwrap_or((text, ""));
+    let (text, coding) = match text.strip_prefix("gzip ") {
+        Some(text) => (text.to_owned(), "Content-Encoding: gzip\r\n"),
+        None => (text.to_owned(), ""),
+    };
+    let (text, coding) = match text.strip_prefix("bomb ") {
+        Some(count) => {
+            let blanks = " ".repeat(count.parse::<usize>().expect("a number") << 20);
+            (format!("200 {{{blanks}}}"), "Content-Encoding: gzip\r\n")
+        }
+        None => (text, coding),
+    };
+    let (status, what) = text.split_once(' ').unwrap_or((&text, ""));
     let (status, body) =
         if status == "items" { ("200", items(what)) } else { (status, what.into()) };
     let body = match status {
         "200" => body,
         _ => format!("{{\"__type\":\"com.amazonaws.dynamodb.v20120810#{what}\"}}"),
     };
-    format!(
+    let body = if coding.is_empty() { body.into_bytes() } else { zipped(body.as_bytes()) };
+    let head = format!(
         "HTTP/1.1 {status} Status\r\nServer: origin\r\nContent-Type: application/x-amz-json-1.0\r\n\
-         x-amz-crc32: {}\r\nContent-Length: {}\r\n\r\n{body}",
-        checksum(body.as_bytes()),
+         {coding}x-amz-crc32: {}\r\nContent-Length: {}\r\n\r\n",
+        checksum(&body),
         body.len()
-    )
-    .into_bytes()
+    );
+    [head.into_bytes(), body].concat()
+}
+
+fn zipped(content: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(content).expect("memory");
+    encoder.finish().expect("memory")
 }

@@ -47,6 +47,16 @@ pub(crate) fn request(signer: &str, operation: &str, body: &str) -> Vec<u8> {
     if signer == "digest" {
         headers.push(("content-md5", "any".to_owned()));
     }
+    let codings = match signer {
+        "gzip" => Some("gzip, deflate"),
+        "only" => Some("gzip, identity;q=0"),
+        "br" => Some("gzip, br"),
+        _ => None,
+    };
+    headers.extend(codings.map(|codings| ("accept-encoding", codings.to_owned())));
+    if signer == "coded" {
+        headers.push(("content-encoding", "gzip".to_owned()));
+    }
     headers.push(("content-length", body.len().to_string()));
     let headers: String =
         headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();

@@ -179,7 +179,11 @@ fn dynamodb_settings() -> dynamodb::Settings {
     const KEYS: &str = "[a]\naws_access_key_id = A\naws_secret_access_key = secret of A\n\
                         [b]\naws_access_key_id = B\naws_secret_access_key = secret of B\n";
     dynamodb::Settings {
-        limits: wire::http1::Limits { head_bytes_max: 1_000, body_bytes_max: 4_000 },
+        limits: wire::http1::Limits {
+            head_bytes_max: 1_000,
+            body_bytes_max: 4_000,
+            content_bytes_max: 8_000,
+        },
         credentials: Arc::new(wire::sigv4::Credentials::parse(KEYS).expect("valid").into()),
         // When the requests of the corpus were signed.
         clock: Duration::from_secs(1_440_938_160),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{request::JSON, value::Text};
 use crate::{
     Error, Result,
-    http1::{self, Limits, Progress, ReplyHead, body, head},
+    http1::{self, Limits, Progress, ReplyHead, body, content, head},
 };
 
 /// The prefix of the errors of the operations.
@@ -100,42 +100,52 @@ const REFUSALS: &[&str] = &[
 ];
 
 impl Reply<'_> {
-    /// The name of the error that it states.
-    #[must_use]
-    pub fn error(&self) -> Option<Text<'_>> {
-        #[derive(serde::Deserialize)]
-        struct Stated<'a> {
-            #[serde(borrow, rename = "__type")]
-            kind: Text<'a>,
-        }
-        let Stated { kind } = serde_json::from_slice(&self.body).ok()?;
-        Some(match kind.0 {
-            Cow::Borrowed(kind) => Text(Cow::Borrowed(last_part(kind))),
-            Cow::Owned(kind) => Text(Cow::Owned(last_part(&kind).to_owned())),
-        })
-    }
-
     /// Whether it states that the origin has done nothing.
     #[must_use]
-    pub fn is_refusal(&self) -> bool {
+    pub fn is_refusal(&self, limits: &Limits) -> bool {
+        let states =
+            |content: &[u8]| error(content).is_some_and(|Text(of)| REFUSALS.contains(&&*of));
         (400..500).contains(&self.head.status)
-            && self.error().is_some_and(|Text(error)| REFUSALS.contains(&&*error))
+            && content(&self.head.head, &self.body, limits).is_some_and(|content| states(&content))
     }
 
-    /// The checksum of its body, if it is an answer in JSON that arrived undamaged and is neither
-    /// an error nor compressed.
+    /// The content of its body, without a coding, and the checksum of that, if it is an answer in
+    /// JSON that arrived undamaged and is no error. What it states as its checksum is that of the
+    /// body with its coding.
     #[must_use]
-    pub fn checksum(&self) -> Option<u32> {
+    pub fn answer(&self, limits: &Limits) -> Option<(Cow<'_, [u8]>, u32)> {
         let head = &self.head.head;
-        let is_plain = self.head.status == 200
-            && self.body.starts_with(b"{")
-            && head.all("content-encoding").next().is_none()
-            && head.one("content-type") == Some(JSON.as_bytes());
+        if self.head.status != 200 || head.one("content-type") != Some(JSON.as_bytes()) {
+            return None;
+        }
         let found = checksum(&self.body);
         let stated = head.one("x-amz-crc32");
-        let is_right = stated.is_none_or(|stated| stated == found.to_string().as_bytes());
-        (is_plain && is_right).then_some(found)
+        if stated.is_some_and(|stated| stated != found.to_string().as_bytes()) {
+            return None;
+        }
+        let content =
+            content(head, &self.body, limits).filter(|content| content.starts_with(b"{"))?;
+        let checksum = match &content {
+            Cow::Borrowed(_) => found,
+            Cow::Owned(content) => checksum(content),
+        };
+        Some((content, checksum))
     }
+}
+
+/// The name of the error that the content of a reply states.
+#[must_use]
+pub fn error(content: &[u8]) -> Option<Text<'_>> {
+    #[derive(serde::Deserialize)]
+    struct Stated<'a> {
+        #[serde(borrow, rename = "__type")]
+        kind: Text<'a>,
+    }
+    let Stated { kind } = serde_json::from_slice(content).ok()?;
+    Some(match kind.0 {
+        Cow::Borrowed(kind) => Text(Cow::Borrowed(last_part(kind))),
+        Cow::Owned(kind) => Text(Cow::Owned(last_part(&kind).to_owned())),
+    })
 }
 
 /// The name of an error without the prefix of its service.

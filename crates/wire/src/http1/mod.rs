@@ -6,9 +6,11 @@
 //! **Read first:** [`head`].
 
 pub mod body;
+mod coding;
 pub mod head;
 
 pub use body::{Framing, Progress, Scanner};
+pub use coding::content;
 pub use head::{Head, ReplyHead, RequestHead};
 
 /// Limits of one message.
@@ -18,6 +20,9 @@ pub struct Limits {
     pub head_bytes_max: usize,
     /// Largest body, as it is sent. Default: 64 MiB.
     pub body_bytes_max: u64,
+    /// Longest content of a body that is compressed. Default: 32 MiB. The longest reply of DynamoDB
+    /// has 16 MB of items, and binary values are a third longer in JSON.
+    pub content_bytes_max: usize,
 }
 
 impl Limits {
@@ -32,7 +37,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { head_bytes_max: 16 << 10, body_bytes_max: 64 << 20 }
+        Self { head_bytes_max: 16 << 10, body_bytes_max: 64 << 20, content_bytes_max: 32 << 20 }
     }
 }
 

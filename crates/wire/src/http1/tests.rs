@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{Framing, Limits, Scanner, body, head};
 
 fn limits() -> Limits {
-    Limits { head_bytes_max: 512, body_bytes_max: 1_000 }
+    Limits { head_bytes_max: 512, body_bytes_max: 1_000, content_bytes_max: 2_000 }
 }
 
 #[test]
@@ -69,6 +69,27 @@ fn chunks_are_joined_and_their_trailer_is_passed_over() {
     let (body, length) =
         body::whole(Framing::Chunked, text, &limits()).expect("valid").expect("whole");
     assert_eq!((&*body, length), (&b"abcde"[..], text.len() - 4));
+}
+
+#[test]
+fn a_client_states_which_codings_it_takes() {
+    let takes = |headers: &str| {
+        let text = format!("POST / HTTP/1.1\r\n{headers}\r\n");
+        let request = head::request(text.as_bytes(), &limits()).expect("valid").expect("whole");
+        (request.head.takes_identity(), request.head.takes_known_codings())
+    };
+    assert_eq!(takes(""), (true, true));
+    for known in ["identity", "gzip", "gzip, deflate", "GZIP;q=0.5,x-gzip", "", "br;q=0, gzip"] {
+        assert_eq!(takes(&format!("Accept-Encoding: {known}\r\n")), (true, true), "{known}");
+    }
+    for unknown in ["br", "gzip, zstd;q=0.1", "*", "br;q=0.01", "gzip\r\nAccept-Encoding: br"] {
+        assert_eq!(takes(&format!("Accept-Encoding: {unknown}\r\n")), (true, false), "{unknown}");
+    }
+    for refused in ["identity;q=0", "gzip, identity ; q=0.000", "gzip\r\nAccept-Encoding: *;q=0"] {
+        assert_eq!(takes(&format!("Accept-Encoding: {refused}\r\n")), (false, true), "{refused}");
+    }
+    assert_eq!(takes("Accept-Encoding: *;q=0, identity;q=0.5\r\n"), (true, true));
+    assert_eq!(takes("Accept-Encoding: identity;q=0.001\r\n"), (true, true));
 }
 
 /// A body in its framing.

@@ -7,7 +7,7 @@ use wire::dynamodb::{
     batch::{BatchGetItem, TableNames, are_plain, stored},
     item::{self, GetItem},
     query::Query,
-    reply::{Reply, Scanner, comparable},
+    reply::{Reply, Scanner, checksum, comparable},
     request, streams,
     value::{Names, write_key, write_key_of},
 };
@@ -23,7 +23,7 @@ const KEYS: &str = "aws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = sec
 /// where a chunk ends. Panics if a law of the codec is broken.
 pub(crate) fn exercise(input: &[u8]) {
     let Some((&chunk_bytes, bytes)) = input.split_first() else { return };
-    let limits = Limits { head_bytes_max: 600, body_bytes_max: 2_000 };
+    let limits = Limits { head_bytes_max: 600, body_bytes_max: 2_000, content_bytes_max: 4_000 };
     let chunk_bytes = usize::from(chunk_bytes).max(1);
     let whole = requests(bytes, bytes.len().max(1), &limits);
     assert_eq!(whole, requests(bytes, chunk_bytes, &limits));
@@ -35,7 +35,11 @@ pub(crate) fn exercise(input: &[u8]) {
         for (start, end) in starts.zip(&whole) {
             if let Some(reply) = Reply::parse(&bytes[start..*end], &limits) {
                 assert!(reply.body.len() <= end - start);
-                assert!(!reply.is_refusal() || reply.checksum().is_none());
+                let answer = reply.answer(&limits);
+                assert!(!reply.is_refusal(&limits) || answer.is_none());
+                assert!(answer.is_none_or(|(content, sum)| {
+                    content.len() <= limits.content_bytes_max && sum == checksum(&content)
+                }));
                 split(&reply.body);
                 read_of_streams(&reply.body);
             }

@@ -46,6 +46,8 @@ impl DynamoDb {
         let keeps_alive = message.request.head.keeps_alive();
         let reply = if keeps_alive { Reply::Plain } else { Reply::Last };
         let is_usual = whole && message.is_usual();
+        // Answers from storage have no coding.
+        let is_plain = is_usual && keeps_alive && message.request.head.takes_identity();
         let (name, effect) = operation::of(message);
         let is_read = match effect {
             Effect::Get | Effect::GetMany => true,
@@ -57,11 +59,11 @@ impl DynamoDb {
             self.identify(message, standing, now);
         }
         let flow = match effect {
-            Effect::Get if is_usual && keeps_alive => self.get(message, scratch, standing, now),
-            Effect::GetMany if is_usual && keeps_alive => {
+            Effect::Get if is_plain => self.get(message, scratch, standing, now),
+            Effect::GetMany if is_plain => {
                 return self.get_many(message, scratch, standing, now);
             }
-            Effect::Queries if is_read && is_usual && keeps_alive => {
+            Effect::Queries if is_read && is_plain => {
                 tag = Tag::Page;
                 self.query(name, message, scratch, standing, now)
             }

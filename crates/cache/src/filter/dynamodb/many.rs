@@ -101,8 +101,7 @@ impl DynamoDb {
     ) -> Option<WhyNot> {
         let head = &message.request.head;
         // A part of it is sent with its length, and the reply to that is read here.
-        let is_plain = message.request.framing != Framing::Chunked
-            && head.all("accept-encoding").all(|coding| coding == b"identity");
+        let is_plain = message.request.framing != Framing::Chunked && head.takes_known_codings();
         let stays = |name: &str| !OF_THE_BODY.iter().any(|other| name.eq_ignore_ascii_case(other));
         if !is_plain || !head.headers.iter().all(|(name, _)| stays(name)) || batch.wants_capacity()
         {
@@ -141,12 +140,13 @@ impl DynamoDb {
         keys: impl Iterator<Item = &'k [u8]>,
         reply: &[u8],
     ) -> Option<Vec<Vec<u8>>> {
-        let reply = reply::Reply::parse(reply, &self.settings.limits);
+        let limits = &self.settings.limits;
+        let reply = reply::Reply::parse(reply, limits);
         let is_error = reply.as_ref().is_some_and(|reply| reply.head.status != 200);
-        let body = reply.as_ref().filter(|reply| reply.checksum().is_some());
+        let answer = reply.as_ref().and_then(|reply| reply.answer(limits));
         // What cannot be read must not pass for the answer to the whole request.
-        let body = body.map_or(&b""[..], |reply| &reply.body);
-        (!is_error).then(|| tables.split(body, keys))
+        let (content, _) = answer.unwrap_or_default();
+        (!is_error).then(|| tables.split(&content, keys))
     }
 
     /// Replaces the parts in `out` by the reply of which they are parts.

@@ -163,8 +163,8 @@ impl Filter for DynamoDb {
         })
     }
 
-    /// An entry is the checksum of its body, little-endian, and the body; that of `BatchGetItem` is
-    /// the item.
+    /// An entry is the checksum of its content, little-endian, and the content without a coding: any
+    /// client can be answered with it. That of `BatchGetItem` is the item.
     fn admit(
         &self,
         tag: &Tag,
@@ -175,11 +175,11 @@ impl Filter for DynamoDb {
         if matches!(tag, Tag::Many(_)) {
             packed.extend_from_slice(batch::stored(reply).ok_or(NotFilled::Incomplete)?);
         } else {
-            let reply = reply::Reply::parse(reply, &self.settings.limits);
-            let reply = reply.ok_or(NotFilled::Incomplete)?;
-            let checksum = reply.checksum().ok_or(NotFilled::ErrorReply)?;
+            let limits = &self.settings.limits;
+            let reply = reply::Reply::parse(reply, limits).ok_or(NotFilled::Incomplete)?;
+            let (content, checksum) = reply.answer(limits).ok_or(NotFilled::ErrorReply)?;
             packed.extend_from_slice(&checksum.to_le_bytes());
-            packed.extend_from_slice(&reply.body);
+            packed.extend_from_slice(&content);
         }
         if matches!(tag, Tag::Page) {
             return Ok(());
@@ -226,8 +226,9 @@ impl Filter for DynamoDb {
     }
 
     fn verdict(&mut self, _: &Tag, reply: &[u8]) -> Verdict {
-        let reply = reply::Reply::parse(reply, &self.settings.limits);
-        match reply.is_some_and(|reply| reply.is_refusal()) {
+        let limits = &self.settings.limits;
+        let reply = reply::Reply::parse(reply, limits);
+        match reply.is_some_and(|reply| reply.is_refusal(limits)) {
             true => Verdict::Refused,
             false => Verdict::Applied,
         }

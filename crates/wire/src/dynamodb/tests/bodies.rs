@@ -1,9 +1,16 @@
 //! Bodies of requests and replies.
 
+use std::io::Write as _;
+
+use flate2::{
+    Compression,
+    write::{GzEncoder, ZlibEncoder},
+};
+
 use crate::{
     dynamodb::{
         item::{GetItem, Which, only_selects, table, writes},
-        reply::{Reply, comparable},
+        reply::{Reply, checksum, comparable},
     },
     http1::Limits,
 };
@@ -141,17 +148,26 @@ fn only_statements_that_begin_with_select_read() {
 }
 
 /// A reply with a body and further headers.
-fn reply(status: &str, more: &str, body: &str) -> Vec<u8> {
-    let length = body.len();
+fn reply(status: &str, more: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+    let length = body.as_ref().len();
     let kind = "Content-Type: application/x-amz-json-1.0";
-    format!("HTTP/1.1 {status}\r\n{kind}\r\n{more}Content-Length: {length}\r\n\r\n{body}").into()
+    let head = format!("HTTP/1.1 {status}\r\n{kind}\r\n{more}Content-Length: {length}\r\n\r\n");
+    [head.as_bytes(), body.as_ref()].concat()
+}
+
+/// `content` with the coding `gzip`.
+fn zipped(content: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(content).expect("memory");
+    encoder.finish().expect("memory")
 }
 
 #[test]
 fn only_known_errors_prove_that_nothing_was_done() {
     let is_refusal = |status: &str, body: &str| {
         let bytes = reply(status, "", body);
-        Reply::parse(&bytes, &Limits::default()).expect("a reply").is_refusal()
+        let limits = Limits::default();
+        Reply::parse(&bytes, &limits).expect("a reply").is_refusal(&limits)
     };
     let error = |name: &str| format!("{{\"__type\":\"com.amazonaws.dynamodb.v20120810#{name}\"}}");
     assert!(is_refusal("400 Bad", &error("ConditionalCheckFailedException")));
@@ -161,19 +177,72 @@ fn only_known_errors_prove_that_nothing_was_done() {
     assert!(!is_refusal("400 Bad", &error("InternalServerError")));
     assert!(!is_refusal("400 Bad", &error("TransactionInProgressException")));
     assert!(!is_refusal("403 Forbidden", "<html>"));
+    let limits = Limits::default();
+    let coded = zipped(error("ThrottlingException").as_bytes());
+    let bytes = reply("400 Bad", "Content-Encoding: gzip\r\n", coded);
+    assert!(Reply::parse(&bytes, &limits).expect("a reply").is_refusal(&limits));
+}
+
+/// What an answer with this body and further headers has, and its checksum.
+fn answer(status: &str, more: &str, body: &[u8]) -> Option<(Vec<u8>, u32)> {
+    let limits = Limits { content_bytes_max: 1_000, ..Limits::default() };
+    let bytes = reply(status, more, body);
+    let reply = Reply::parse(&bytes, &limits).expect("a reply");
+    let (content, sum) = reply.answer(&limits)?;
+    Some((content.into_owned(), sum))
+}
+
+const ITEM: &[u8] = br#"{"Item":{}}"#;
+
+#[test]
+fn an_answer_is_in_json_and_not_damaged() {
+    let sum = checksum(ITEM);
+    let right = Some((ITEM.to_vec(), sum));
+    assert_eq!(answer("200 OK", "", ITEM), right);
+    assert_eq!(answer("200 OK", &format!("x-amz-crc32: {sum}\r\n"), ITEM), right);
+    assert_eq!(answer("200 OK", "x-amz-crc32: 1\r\n", ITEM), None);
+    assert_eq!(answer("200 OK", "Content-Encoding: gzip\r\n", ITEM), None);
+    assert_eq!(answer("200 OK", "Content-Encoding: br\r\n", ITEM), None);
+    assert_eq!(answer("400 Bad Request", "", ITEM), None);
 }
 
 #[test]
-fn an_answer_has_a_checksum_unless_it_is_damaged_or_compressed() {
-    let sum = |status: &str, more: &str| {
-        let bytes = reply(status, more, r#"{"Item":{}}"#);
-        Reply::parse(&bytes, &Limits::default()).expect("a reply").checksum()
+fn an_answer_has_no_coding_and_the_checksum_is_of_what_was_sent() {
+    const GZIP: &str = "Content-Encoding: gzip\r\n";
+    let (coded, right) = (zipped(ITEM), Some((ITEM.to_vec(), checksum(ITEM))));
+    assert_eq!(answer("200 OK", GZIP, &coded), right);
+    assert_eq!(answer("200 OK", "content-encoding: X-GZIP\r\n", &coded), right);
+    let stated = |sum: u32| answer("200 OK", &format!("{GZIP}x-amz-crc32: {sum}\r\n"), &coded);
+    assert_eq!(stated(checksum(&coded)), right);
+    assert_eq!(stated(checksum(ITEM)), None);
+    // In two members, cut off, damaged, with more after it, with two codings.
+    let members = [zipped(&ITEM[..4]), zipped(&ITEM[4..])].concat();
+    assert_eq!(answer("200 OK", GZIP, &members), right);
+    assert_eq!(answer("200 OK", GZIP, &coded[..coded.len() - 1]), None);
+    let mut damaged = coded.clone();
+    *damaged.last_mut().expect("a length") ^= 1;
+    assert_eq!(answer("200 OK", GZIP, &damaged), None);
+    assert_eq!(answer("200 OK", GZIP, &[&coded[..], b"x"].concat()), None);
+    assert_eq!(answer("200 OK", "Content-Encoding: gzip, gzip\r\n", &zipped(&coded)), None);
+    assert_eq!(answer("200 OK", &format!("{GZIP}{GZIP}"), &coded), None);
+
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(ITEM).expect("memory");
+    let deflated = encoder.finish().expect("memory");
+    const DEFLATE: &str = "Content-Encoding: deflate\r\n";
+    assert_eq!(answer("200 OK", DEFLATE, &deflated), right);
+    assert_eq!(answer("200 OK", DEFLATE, &[&deflated[..], b"x"].concat()), None);
+}
+
+#[test]
+fn the_content_of_an_answer_is_limited() {
+    let of_length = |bytes: usize| {
+        let content = [b"{", &b" ".repeat(bytes - 1)[..]].concat();
+        answer("200 OK", "Content-Encoding: gzip\r\n", &zipped(&content)).is_some()
     };
-    let right = sum("200 OK", "").expect("a checksum");
-    assert_eq!(sum("200 OK", &format!("x-amz-crc32: {right}\r\n")), Some(right));
-    assert_eq!(sum("200 OK", "x-amz-crc32: 1\r\n"), None);
-    assert_eq!(sum("200 OK", "Content-Encoding: gzip\r\n"), None);
-    assert_eq!(sum("400 Bad Request", ""), None);
+    assert!(of_length(1_000));
+    assert!(!of_length(1_001));
+    assert!(!of_length(10 << 20));
 }
 
 #[test]
