@@ -1,4 +1,5 @@
-//! Codings of bodies: which ones a client takes, and bodies without theirs (RFC 9110 §8.4, §12.5.3).
+//! Codings of bodies: which ones a client takes, and bodies without theirs (RFC 9110 §8.4 and
+//! §12.5.3).
 
 use std::{borrow::Cow, io::Read};
 

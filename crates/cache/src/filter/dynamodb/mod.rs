@@ -163,8 +163,8 @@ impl Filter for DynamoDb {
         })
     }
 
-    /// An entry is the checksum of its content, little-endian, and the content without a coding: any
-    /// client can be answered with it. That of `BatchGetItem` is the item.
+    /// An entry is the checksum of its content, little-endian, and the content without a coding:
+    /// any client can be answered with it. That of `BatchGetItem` is the item.
     fn admit(
         &self,
         tag: &Tag,
