@@ -1,8 +1,8 @@
 //! # enroute: the wiring
 //!
-//! Tier 2: of the crates of the program only this one, `reactor`, `endpoint`, `platform` and
-//! `testbed` read a clock, open a socket, start a thread or read the environment. It wires the
-//! crates below it into one program. Protocol code in this crate is a bug.
+//! Tier 2: of the crates of the program only this one and those that `CONTRIBUTING.md` names beside
+//! it read a clock, open a socket, start a thread or read the environment. It wires the crates
+//! below it into one program. Protocol code in this crate is a bug.
 //!
 //! It is a library beside its `main.rs` only so that tests, examples and subcommands can use its
 //! parts in-process. It is not: an interface for other projects.
@@ -17,10 +17,8 @@
 //! | [`runtime`] | the cache as a service: sockets, threads, storage behind locks |
 //! | [`database`] | the elastic database as a service: sockets, threads, disks |
 //! | `edge` | TLS for domains with keys on a key server, and a content cache; feature `edge` |
-//! | [`keyserver`] | the key server, and the edge's client for it |
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
-//! | `resp_client` | connections to RESP servers, blocking and asynchronous |
 //! | `sync` | locks and atomics, replaced by a thread model in tests |
 //! | `logging` | where log lines go and how detailed they are |
 
@@ -32,9 +30,7 @@ pub mod config;
 pub mod database;
 #[cfg(feature = "edge")]
 pub mod edge;
-pub mod keyserver;
 mod logging;
-mod resp_client;
 pub mod runtime;
 pub mod state;
 pub mod switch;

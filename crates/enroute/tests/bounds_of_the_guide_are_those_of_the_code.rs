@@ -27,7 +27,7 @@ const NUMBERS: &[(&str, &str, &str, &str)] = &[
     (BOUNDS, "the reply is not stored within 2 s of a write", "crates/cache/src/filter/dynamodb/tables.rs", "SETTLES: Duration = Duration::from_secs(2);"),
     (CONFIGURATION, "the limit is 16 KiB instead of 1 MiB", "crates/cache/src/session/config.rs", "stranger_held_bytes_max: 16 << 10,"),
     // Key server.
-    (BOUNDS, "those of the last second | lines are written before the answer", "crates/enroute/src/keyserver/audit.rs", "SYNC_EVERY: Duration = Duration::from_secs(1);"),
+    (BOUNDS, "those of the last second | lines are written before the answer", "crates/keyservice/src/audit.rs", "SYNC_EVERY: Duration = Duration::from_secs(1);"),
     // Edge.
     (BOUNDS, "| a validator | 24 h beyond freshness |", "crates/content/src/entry.rs", "VALIDATOR_KEPT: Duration = Duration::from_secs(24 * 3600);"),
     (BOUNDS, "`Last-Modified`, at most a day |", "crates/content/src/entry.rs", "GUESSED_MAX: Duration = Duration::from_secs(24 * 3600);"),

@@ -17,7 +17,7 @@ const ELSEWHERE: &[(&str, &str, &[&str])] = &[
         &["{file} is damaged at offset"]),
     ("crates/enroute/src/edge/answer.rs", "crates/enroute/src/edge/origin.rs", ORIGIN_FAILURES),
     ("crates/enroute/src/edge/fetch.rs", "crates/enroute/src/edge/origin.rs", ORIGIN_FAILURES),
-    ("crates/enroute/src/keyserver/service.rs", "crates/keyserver/src/error.rs",
+    ("crates/keyservice/src/service.rs", "crates/keyserver/src/error.rs",
         &["record of key "]),
     ("crates/enroute/src/runtime/monitor.rs", "crates/cache/src/sentinel/told.rs", &[""]),
     ("crates/enroute/src/runtime/monitor.rs", "crates/cache/src/topology/told.rs", &[""]),

@@ -16,7 +16,7 @@ mod vault;
 
 use platform::{harden, random};
 
-use crate::keyserver::{Client, ClientConfiguration, ClientError, database, vault::KEK_VARIABLE};
+use keyservice::{Client, ClientConfiguration, ClientError, database, vault::KEK_VARIABLE};
 
 /// The environment variable with the database's address.
 const DATABASE_VARIABLE: &str = "ENROUTE_DATABASE";
@@ -147,17 +147,20 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             harden::harden()?;
             arguments.run(random::fill)
         }
-        Command::Load(arguments) => arguments.run::<Client>(),
+        Command::Load(arguments) => arguments.run::<Loading>(),
     }
 }
 
-/// The client, for load.
-impl KeyClient for Client {
+/// The edge's client, for load.
+#[derive(Clone)]
+struct Loading(Client);
+
+impl KeyClient for Loading {
     fn new(server: &KeyServer) -> anyhow::Result<Self> {
         let KeyServer { address, name, authorities, certificate, key, connections, patience } =
             server.clone();
         let server_name = name;
-        Self::new(ClientConfiguration {
+        let configuration = ClientConfiguration {
             address,
             server_name,
             authorities,
@@ -165,11 +168,12 @@ impl KeyClient for Client {
             key,
             connections,
             patience,
-        })
+        };
+        Client::new(configuration).map(Self)
     }
 
     async fn ask(&self, request: &ski::Request) -> anyhow::Result<Result<(), ski::Refusal>> {
-        match Self::ask(self, request).await {
+        match self.0.ask(request).await {
             Ok(_) => Ok(Ok(())),
             Err(ClientError::Refused(refusal)) => Ok(Err(refusal)),
             Err(error) => Err(error.into()),

@@ -15,7 +15,7 @@ use hyper::body::Bytes;
 use tokio::{net::TcpStream, sync::Mutex, time::timeout};
 use wire::resp::{Limits, Reply};
 
-use crate::resp_client::asynchronous::Connection;
+use resp_client::asynchronous::Connection;
 
 /// Connections kept; a further request waits for one.
 const CONNECTIONS: usize = 8;

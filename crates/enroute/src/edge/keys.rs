@@ -1,9 +1,8 @@
 //! The key server as the source of private keys.
 
 use edge_tls::{KeyFailure, KeyFuture, Premaster, PrivateKeySource, SignatureAlgorithm, Signed};
+use keyservice::Client;
 use wire::ski::{KeyId, Operation, Params, Request, Scheme, TranscriptHash, request::Signature};
-
-use crate::keyserver::Client;
 
 /// One private key, kept at a key server.
 pub struct KeyServer {

@@ -5,14 +5,12 @@ use std::{collections::HashMap, fs, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use edge_tls::{CertificateChain, Connector, Key, LocalKey};
+use keyservice::{Client, ClientConfiguration};
 use platform::{certificate::Life, listening, private_file, tls};
 
 use super::{Content, Database, KeyServer, Limits, Origin, Setup, Site, Sites};
-use crate::{
-    config::{
-        Bytes, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, SiteDocument, Time,
-    },
-    keyserver::{Client, ClientConfiguration},
+use crate::config::{
+    Bytes, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, SiteDocument, Time,
 };
 
 /// Default of `[edge.content] memory`.

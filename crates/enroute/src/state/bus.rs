@@ -22,7 +22,7 @@ use super::{
     cluster::{Cluster, query},
     wave::wave,
 };
-use crate::resp_client::blocking::Connection;
+use resp_client::blocking::Connection;
 
 /// Timeout until a published message has reached every node.
 const LIMIT: Duration = Duration::from_secs(2);

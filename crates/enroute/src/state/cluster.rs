@@ -15,7 +15,7 @@ use state::{
 use wire::resp::{Limits, Reply};
 
 use super::wave::wave;
-use crate::resp_client::blocking::Connection;
+use resp_client::blocking::Connection;
 
 /// How to reach and log in to a cluster.
 #[derive(Debug, Clone)]

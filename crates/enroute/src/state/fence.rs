@@ -19,7 +19,7 @@ use super::{
     cluster::{Cluster, LIMIT, query},
     wave::wave,
 };
-use crate::resp_client::blocking::Connection;
+use resp_client::blocking::Connection;
 
 /// Interval of checks whether an earlier fence has disappeared.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);

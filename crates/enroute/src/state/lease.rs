@@ -26,7 +26,7 @@ use super::{
     cluster::Cluster,
     fence::{self, Fence},
 };
-use crate::resp_client::blocking::Connection;
+use resp_client::blocking::Connection;
 
 /// A lease, held or not.
 pub(super) struct Lease {

@@ -8,7 +8,7 @@ use std::sync::{
 
 use crate::support::keyserver::{Site, request, runtime};
 use crate::support::process::until;
-use enroute::keyserver::{Client, ClientError as Error};
+use keyservice::{Client, ClientError as Error};
 use wire::ski::{Request, Scheme};
 
 /// At more than a millisecond each, they take far longer than all ECDSA operations.

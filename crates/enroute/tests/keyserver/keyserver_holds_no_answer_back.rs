@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::support::keyserver::{Site, request, runtime};
-use enroute::keyserver::{Client, ClientConfiguration};
+use keyservice::{Client, ClientConfiguration};
 use wire::ski::Scheme;
 
 /// Maximum number of signatures that a key server makes before it sends the replies.

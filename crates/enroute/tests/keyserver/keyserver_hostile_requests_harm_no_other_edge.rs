@@ -11,7 +11,7 @@ use crate::support::{
     keyserver::{self, Site, exchange_request, runtime, verify_request},
     process::free_address,
 };
-use enroute::keyserver::{Client, ClientConfiguration, ClientError};
+use keyservice::{Client, ClientConfiguration, ClientError};
 use wire::ski::{KeyId, Refusal, Request, Scheme};
 
 fn site() -> Option<(Site, String)> {

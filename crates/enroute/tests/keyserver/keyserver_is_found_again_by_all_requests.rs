@@ -4,7 +4,7 @@
 use std::{future::poll_fn, net::SocketAddr, pin::pin, task::Poll};
 
 use crate::support::keyserver::{Site, request, runtime};
-use enroute::keyserver::{Client, ClientConfiguration};
+use keyservice::{Client, ClientConfiguration};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},

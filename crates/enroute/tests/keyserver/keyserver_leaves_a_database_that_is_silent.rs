@@ -2,7 +2,7 @@
 //! next request uses a new connection, and ignores late replies on the old one.
 
 use crate::support::keyserver::runtime;
-use enroute::keyserver::database::{Database, Place};
+use keyservice::database::{Database, Place};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

@@ -3,7 +3,7 @@
 
 use std::{net::SocketAddr, ops::Deref, process::Command};
 
-use enroute::keyserver::{Client, ClientConfiguration};
+use keyservice::{Client, ClientConfiguration};
 use tokio::runtime::{Builder, Runtime};
 use wire::ski::{KeyId, Operation, Request, Scheme, TranscriptHash};
 

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use wire::resp::{Limits, Reply};
 
-use crate::resp_client::blocking::Connection;
+use resp_client::blocking::Connection;
 
 const EXAMPLES: &str = "\
 EXAMPLES:

@@ -15,7 +15,7 @@ use super::{
     super::signal::{EndSignal, on_hangup},
     Vault,
 };
-use crate::keyserver::{
+use keyservice::{
     audit::Log,
     policy,
     server::{Configuration, Server},

@@ -10,7 +10,7 @@ use testbed::report::Progress;
 use wire::ski::KeyId;
 
 use super::{Storage, Vault};
-use crate::keyserver::{audit as log, database::Database, vault as files};
+use keyservice::{audit as log, database::Database, vault as files};
 
 #[derive(Debug, Args)]
 pub(super) struct Import {

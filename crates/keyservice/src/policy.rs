@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_guide_s_policy_is_understood() {
-        let guide = include_str!("../../../../docs/guide/keyserver.md");
+        let guide = include_str!("../../../docs/guide/keyserver.md");
         let (_, rest) = guide.split_once("```toml\n").expect("a policy in the guide");
         let (text, _) = rest.split_once("```").expect("its end");
         let policy = parse(text).unwrap();

@@ -7,19 +7,19 @@ use wire::resp::{Limits, Pipeline, Reply};
 use super::READ_BYTES;
 
 /// After an error it must not be used again, as a reply may still arrive.
-pub(crate) struct Connection<S> {
+pub struct Connection<S> {
     stream: S,
     pipeline: Pipeline,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Of up to `outstanding_max` commands that are not answered yet.
-    pub(crate) fn new(stream: S, outstanding_max: usize, limits: &Limits) -> Self {
+    pub fn new(stream: S, outstanding_max: usize, limits: &Limits) -> Self {
         Self { stream, pipeline: Pipeline::new(outstanding_max, limits) }
     }
 
     /// Whether no further command may be queued before a reply has come.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.pipeline.is_full()
     }
 
@@ -27,12 +27,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     ///
     /// # Errors
     /// [`is_full`](Self::is_full).
-    pub(crate) fn queue(&mut self, words: &[impl AsRef<[u8]>]) -> wire::Result<()> {
+    pub fn queue(&mut self, words: &[impl AsRef<[u8]>]) -> wire::Result<()> {
         self.pipeline.command(words)
     }
 
     /// Sends what is queued.
-    pub(crate) async fn send(&mut self) -> anyhow::Result<()> {
+    pub async fn send(&mut self) -> anyhow::Result<()> {
         let output = self.pipeline.take_output();
         self.stream.write_all(&output).await?;
         self.stream.flush().await?;
@@ -41,7 +41,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// The reply to the oldest command that was sent. It may be dropped before it completes:
     /// nothing is lost. With no command sent it waits for the end of the connection.
-    pub(crate) async fn reply(&mut self) -> anyhow::Result<Reply> {
+    pub async fn reply(&mut self) -> anyhow::Result<Reply> {
         loop {
             if let Some(reply) = self.pipeline.reply()? {
                 return Ok(reply);

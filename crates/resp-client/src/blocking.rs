@@ -16,7 +16,7 @@ use super::READ_BYTES;
 const OUTSTANDING_MAX: usize = 512;
 
 /// After an error it must not be used again, as a reply may still arrive.
-pub(crate) struct Connection {
+pub struct Connection {
     address: SocketAddr,
     stream: TcpStream,
     pipeline: Pipeline,
@@ -26,7 +26,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects. The server may take `limit` to accept, and as long to answer each exchange.
-    pub(crate) fn open(address: SocketAddr, limit: Duration, limits: &Limits) -> io::Result<Self> {
+    pub fn open(address: SocketAddr, limit: Duration, limits: &Limits) -> io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, limit)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(limit))?;
@@ -34,12 +34,13 @@ impl Connection {
         Ok(Self { address, stream, pipeline: Pipeline::new(OUTSTANDING_MAX, limits), limit })
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    /// Where the server is.
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Whether the server has not closed it, as far as is known here.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         let peeked = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
         let waits = matches!(&peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
         let blocks_again = self.stream.set_nonblocking(false).is_ok();
@@ -47,7 +48,7 @@ impl Connection {
     }
 
     /// Sends one command. An error reply is an error.
-    pub(crate) fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> anyhow::Result<Reply> {
+    pub fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> anyhow::Result<Reply> {
         let shown = String::from_utf8_lossy(words.first().map_or(b"", AsRef::as_ref)).into_owned();
         self.pipeline.command(words)?;
         match self.exchange()?.pop() {
@@ -58,7 +59,7 @@ impl Connection {
     }
 
     /// Sends many commands. Returns the replies in their order, errors among them.
-    pub(crate) fn ask_all<Word: AsRef<[u8]>>(
+    pub fn ask_all<Word: AsRef<[u8]>>(
         &mut self,
         commands: &[impl AsRef<[Word]>],
     ) -> anyhow::Result<Vec<Reply>> {
@@ -74,7 +75,7 @@ impl Connection {
 
     /// The next message on a channel that was subscribed to; no further command may be sent. It may
     /// be called again after `limit` has elapsed without a message.
-    pub(crate) fn hear(&mut self, limit: Duration) -> anyhow::Result<Reply> {
+    pub fn hear(&mut self, limit: Duration) -> anyhow::Result<Reply> {
         self.stream.set_read_timeout(Some(limit))?;
         let until = Instant::now() + self.limit;
         loop {

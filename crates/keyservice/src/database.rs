@@ -22,7 +22,7 @@ use tokio::{
 };
 use wire::resp::{Limits, Reply};
 
-use crate::resp_client::asynchronous::Connection;
+use resp_client::asynchronous::Connection;
 
 pub use place::Place;
 
