@@ -164,11 +164,17 @@ pub(crate) struct Stated {
     pub(crate) variants: SmallVec<[SmallVec<[u8; 16]>; 1]>,
     pub(crate) answer: Vec<u8>,
     pub(crate) expires_at: Duration,
+    /// The writer, if it may read the value though not everything.
+    pub(crate) reader: Option<Principal>,
 }
 
 impl Stated {
-    /// Returns the value in the form of answers of the origin to `principal`, which may read
-    /// everything.
+    /// Whether `principal` may read the value: a right to write does not include the right to read.
+    pub(crate) fn is_readable_by(&self, principal: &Principal) -> bool {
+        principal.reads_everything() || self.reader.as_ref() == Some(principal)
+    }
+
+    /// Returns the value in the form of answers of the origin to `principal`, which may read it.
     pub(crate) fn given_to<'a>(
         &'a self,
         principal: &'a Principal,

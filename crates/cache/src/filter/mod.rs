@@ -352,6 +352,12 @@ pub trait Filter: Described {
     /// Reads the answer to a check.
     fn checked<'r>(&'r mut self, tag: &Self::Tag, reply: &'r [u8]) -> Finding<'r>;
 
+    /// Whether the connection, whose rights were last [`checked`](Self::checked) to be limited, may
+    /// read whatever it writes in this place. Not known by default.
+    fn may_read(&self, _place: (&str, &str)) -> bool {
+        false
+    }
+
     /// Whether the reply shows that the connection is not logged in, or that the request does not
     /// exist.
     fn refuses(&self, tag: &Self::Tag, reply: &[u8]) -> bool;

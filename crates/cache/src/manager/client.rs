@@ -11,7 +11,6 @@ use crate::{
     filter::{self, Ends, Filter, Flow, Hush, Read, Reply, Request, States, subject},
     key::Shown,
     lease::{Character, Closed, Lease},
-    principal::Principal,
     session::{Hold, Reading, Session},
     stats::WhyNot,
     storage::{Answer, Grant, Question, Refusal, Storage, Write},
@@ -241,7 +240,7 @@ impl<F: Filter> Session<F> {
             if let Some(states) = write.states
                 && states.len() == expected.writes.len()
                 && reply == Reply::Plain
-                && self.standing.receiver().is_none_or(Principal::reads_everything)
+                && self.may_read_stated(&states)
             {
                 probe_tag = self.probe_stated(&states, &expected.writes, &mut probe);
                 let (values, probed) = (self.stated(states, now), probe_tag.is_some());
@@ -297,9 +296,16 @@ impl<F: Filter> Session<F> {
         self.filter.probe_stated(states.first()?.place, unknown.character, probe)
     }
 
+    /// Whether the connection may read what a write states, or its rights are not known yet.
+    fn may_read_stated(&self, states: &[States<'_>]) -> bool {
+        let all = || states.iter().all(|states| self.filter.may_read(states.place));
+        self.standing.receiver().is_none_or(|writer| writer.reads_everything() || all())
+    }
+
     /// Called after the scope was closed: as for a lease.
     fn stated(&mut self, states: Box<[States<'_>]>, now: Duration) -> Box<[Stated]> {
         let rules = self.filter.rules().current();
+        let writer = self.standing.receiver().filter(|writer| !writer.reads_everything());
         let stated = states.into_iter().map(|states| {
             let (ttl, _) = rules.ttl_of(&subject(states.key, states.place));
             Stated {
@@ -307,6 +313,7 @@ impl<F: Filter> Session<F> {
                 variants: states.variants.into_iter().map(SmallVec::from_slice).collect(),
                 answer: states.answer,
                 expires_at: now + states.lives.map_or(ttl, |lives| lives.min(ttl)),
+                reader: writer.cloned(),
             }
         });
         stated.collect()

@@ -14,6 +14,7 @@ use crate::{
     filter::{Ends, Filter, Kept, Reply, Verdict},
     key::Sent,
     lease::{Character, Outcome},
+    principal::Principal,
     session::Session,
     stats::NotFilled,
     storage::{Storage, Write},
@@ -79,10 +80,8 @@ impl<F: Filter> Session<F> {
         storage: &mut S,
         now: Duration,
     ) {
-        let receiver = self.standing.receiver();
-        let Some(receiver) = receiver.filter(|receiver| receiver.reads_everything()) else {
-            return;
-        };
+        let may_read = |of: &&Principal| values.iter().all(|value| value.is_readable_by(of));
+        let Some(receiver) = self.standing.receiver().filter(may_read) else { return };
         if probed {
             if let Some(probe) = self.expected.front_mut() {
                 probe.writes = mem::take(writes);

@@ -11,7 +11,7 @@ use wire::mongo::{
 };
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::{Mongo, Tag, server};
+use super::{Mongo, Tag, readable::Readable, server};
 use crate::principal::{Finding, Proof};
 
 /// What is known about how an origin reports the rights of a user.
@@ -63,6 +63,16 @@ impl Mongo {
         let request_id = self.next_id();
         message::write(out, request_id, 0, &body);
         Some(Tag { request_id, asked: Some(asked), ..Tag::default() })
+    }
+
+    /// Remembers what the user may read. A principal with these rights is made of the same reply.
+    pub(super) fn note_readable(&mut self, asked: Asked, reply: &[u8]) {
+        let told = server::read(reply, &self.settings.limits, |response| {
+            let info = response.body.element("authInfo").ok().flatten()?;
+            let info = info.document().filter(|_| asked == Asked::Rights && response.ok)?;
+            Some(Readable::by(&info))
+        });
+        self.readable = told.flatten().unwrap_or_default();
     }
 
     pub(super) fn identity_answered(&self, asked: Asked, reply: &[u8]) -> Finding<'_> {

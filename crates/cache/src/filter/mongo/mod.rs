@@ -36,6 +36,7 @@ mod frames;
 mod greeting;
 mod identity;
 mod large;
+mod readable;
 mod replies;
 mod server;
 mod settings;
@@ -72,6 +73,8 @@ pub struct Mongo {
     next_id: i32,
     /// The origin says in its reply if a write was executed before (`retriedStmtIds`).
     tells_retries: bool,
+    /// What the user may read, if the origin reports it.
+    readable: readable::Readable,
 }
 
 /// One message of the client as received, and inflated if it was compressed.
@@ -98,6 +101,7 @@ impl Mongo {
             reply_id: 0,
             next_id: 1,
             tells_retries: false,
+            readable: readable::Readable::default(),
         }
     }
 
@@ -319,7 +323,13 @@ impl Filter for Mongo {
     }
 
     fn checked<'r>(&'r mut self, tag: &Tag, reply: &'r [u8]) -> Finding<'r> {
-        tag.asked.map_or(Finding::LoggedIn, |asked| self.identity_answered(asked, reply))
+        let Some(asked) = tag.asked else { return Finding::LoggedIn };
+        self.note_readable(asked, reply);
+        self.identity_answered(asked, reply)
+    }
+
+    fn may_read(&self, (database, collection): (&str, &str)) -> bool {
+        self.readable.includes(database, collection)
     }
 
     fn refuses(&self, _: &Tag, reply: &[u8]) -> bool {
