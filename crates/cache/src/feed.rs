@@ -14,7 +14,11 @@
 //!
 //! Decision: `docs/decisions/0005-changes-at-the-origin.md`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use crate::{
     Error, Output,
@@ -142,6 +146,14 @@ impl Feed {
             Self::Redis(feed) => feed.output(),
             Self::Mongo(feed) => feed.output(),
             Self::DynamoDb(feed) => feed.output(),
+        }
+    }
+
+    /// Ready if [`Self::output`] has a request that sessions have caused.
+    pub fn poll_wanted(&mut self, context: &Context<'_>) -> Poll<()> {
+        match self {
+            Self::Redis(feed) => feed.poll_wanted(context),
+            Self::Mongo(_) | Self::DynamoDb(_) => Poll::Pending,
         }
     }
 

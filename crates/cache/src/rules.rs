@@ -76,6 +76,12 @@ impl Rules {
         texts.filter(|text| !text.contains(['*', '?', '\\']))
     }
 
+    /// Whether `include` leaves out some subjects.
+    pub(crate) fn selects(&self) -> bool {
+        let is_all = |pattern: &Pattern| pattern.glob.iter().all(|&byte| byte == b'*');
+        !self.include.is_empty() && !self.include.iter().any(is_all)
+    }
+
     /// Whether some subject may not be stored.
     pub(crate) fn restrict(&self) -> bool {
         !self.include.is_empty() || !self.exclude.is_empty() || self.followed.is_some()

@@ -172,11 +172,13 @@ pub enum NotFilled {
     Unproven,
     /// Reads are only observed: nothing is stored.
     Observed,
+    /// The origin was not yet asked to report writes of the key.
+    Untracked,
 }
 
 impl NotFilled {
     /// Every reason, in the order of [`Stats::not_filled`].
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Revoked,
         Self::ErrorReply,
         Self::TooLarge,
@@ -187,6 +189,7 @@ impl NotFilled {
         Self::Refused,
         Self::Unproven,
         Self::Observed,
+        Self::Untracked,
     ];
 
     /// The reason's name in metrics and logs.
@@ -203,6 +206,7 @@ impl NotFilled {
             Self::Refused => "refused",
             Self::Unproven => "unproven",
             Self::Observed => "observed",
+            Self::Untracked => "untracked",
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Reports of a Redis origin, by `CLIENT TRACKING ON BCAST`: every key that is written, expires or
-//! is evicted, by any client; with `PREFIX` only those that the rules of the listener include.
+//! is evicted, by any client; with `PREFIX` only those that the rules of the listener include. If
+//! the rules include a part of the keys that no prefixes describe, by `OPTIN`: only keys that are
+//! read ([`Tracked`](crate::filter::resp::Tracked)).
 //!
 //! A feed that was lost may have missed anything, so closing drops all. Tracking does not report
 //! the database of a written key, so the key is dropped from all of them.
@@ -10,7 +12,9 @@
 //! change, everything is dropped, and a node without a complete cluster is no valid origin.
 
 use std::{
+    collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
     time::Duration,
 };
 
@@ -20,13 +24,16 @@ use wire::resp::{Frame, Kind, frame, request};
 use super::{Config, SILENT, dropped};
 use crate::{
     Error, Output,
-    filter::resp::{FEED_DATABASES, Settings, namespace},
+    filter::resp::{FEED_DATABASES, Mark, Settings, Wish, namespace},
     input::Input,
     key::{Key, Scope},
     lease::Outcome,
     rules::Followed,
     storage::{Storage, Write},
 };
+
+/// Replies that may be missing before further keys are asked for.
+const EXPECTED_MAX: usize = 4_096;
 
 mod coverage;
 
@@ -49,10 +56,27 @@ pub struct Feed {
     awaited: u32,
     /// Beginnings of the keys that the origin was asked to report; none are all keys.
     prefixes: Option<Vec<Vec<u8>>>,
+    /// It is asked to report each key that it was asked for.
+    by_key: bool,
+    /// Then, the replies that are missing besides `awaited`.
+    expected: VecDeque<Asked>,
+    /// The database that its connection has asked for last.
+    database: u32,
+    /// The origin has selected the last database that it was asked for.
+    is_selected: bool,
     /// The last reply to `CLUSTER SLOTS`.
     owners: Vec<u8>,
     heard_at: Duration,
     pinged_at: Duration,
+}
+
+/// A command of a feed by key.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// Its refusal ends the feed.
+    Plain,
+    ToSelect,
+    ToTrack(Mark),
 }
 
 impl Feed {
@@ -78,6 +102,10 @@ impl Feed {
             is_open: false,
             awaited: 0,
             prefixes: None,
+            by_key: false,
+            expected: VecDeque::new(),
+            database: 0,
+            is_selected: true,
             owners: Vec::new(),
             heard_at: Duration::ZERO,
             pinged_at: Duration::ZERO,
@@ -94,6 +122,9 @@ impl Feed {
 
     /// A new connection to the origin was made.
     pub fn connected(&mut self, now: Duration) {
+        self.by_key = self.needs_keys();
+        (self.database, self.is_selected) = (0, true);
+        self.settings.tracked.begin(self.by_key);
         let out = self.output.buffer();
         let command = |words: &[&str], out: &mut Vec<u8>| request::write_command(out, words);
         match &self.config.login {
@@ -104,7 +135,8 @@ impl Feed {
             }
         }
         self.prefixes = self.settings.keys.current().prefixes();
-        let mut tracking = vec![&b"CLIENT"[..], b"TRACKING", b"ON", b"BCAST"];
+        let mode: &[u8] = if self.by_key { b"OPTIN" } else { b"BCAST" };
+        let mut tracking = vec![&b"CLIENT"[..], b"TRACKING", b"ON", mode];
         let prefixes = self.prefixes.iter().flatten();
         tracking.extend(prefixes.flat_map(|prefix| [&b"PREFIX"[..], prefix]));
         request::write_command(out, &tracking);
@@ -144,6 +176,27 @@ impl Feed {
         Ok(())
     }
 
+    /// Ready if there are keys that the origin is to report from now on: their reads are in
+    /// [`Self::output`] then.
+    pub fn poll_wanted(&mut self, context: &Context<'_>) -> Poll<()> {
+        let ready = self.is_open && self.by_key && self.expected.len() < EXPECTED_MAX;
+        if !ready || self.settings.tracked.poll_wanted(context).is_pending() {
+            return Poll::Pending;
+        }
+        for Wish { mark, database, key } in self.settings.tracked.take_wanted() {
+            let out = self.output.buffer();
+            if database != self.database {
+                request::write_command(out, &["SELECT", &database.to_string()]);
+                self.expected.push_back(Asked::ToSelect);
+                self.database = database;
+            }
+            request::write_command(out, &["CLIENT", "CACHING", "YES"]);
+            request::write_command(out, &[b"EXISTS".as_slice(), &key]);
+            self.expected.extend([Asked::Plain, Asked::ToTrack(mark)]);
+        }
+        Poll::Ready(())
+    }
+
     /// What is to be written to the origin.
     pub fn output(&mut self) -> &mut Output {
         &mut self.output
@@ -166,10 +219,16 @@ impl Feed {
         if !self.settings.keys.current().are_within(self.prefixes.as_deref()) {
             return Err("the rules include keys with other prefixes now");
         }
+        if self.by_key != self.needs_keys() {
+            return Err("the rules include another part of the keys now");
+        }
         if now >= self.pinged_at + self.config.ping_interval {
             match self.settings.clustered {
                 true => ask_for_owners(self.output.buffer()),
-                false => request::write_command(self.output.buffer(), &["PING"]),
+                false => {
+                    request::write_command(self.output.buffer(), &["PING"]);
+                    self.expected.extend(self.by_key.then_some(Asked::Plain));
+                }
             }
             self.pinged_at = now;
         }
@@ -181,6 +240,7 @@ impl Feed {
         self.input = Input::default();
         self.output.clear();
         self.awaited = 0;
+        self.expected.clear();
         self.owners.clear();
         self.close(storage);
     }
@@ -215,7 +275,32 @@ impl Feed {
         }
     }
 
+    /// Whether the rules include a part of the keys that no prefixes describe. Of a cluster, the
+    /// next owner of a slot does not know what was asked of the last one; what a write states was
+    /// not read.
+    fn needs_keys(&self) -> bool {
+        let rules = self.settings.keys.current();
+        let settings = &self.settings;
+        rules.selects() && rules.prefixes().is_none() && !settings.clustered && !settings.on_write
+    }
+
     fn answered<S: Storage>(&mut self, reply: &Frame<'_>, storage: &mut S) -> Result<(), Error> {
+        if self.awaited == 0 {
+            // What the user of the feed may not read is not stored.
+            match self.expected.pop_front() {
+                Some(Asked::ToSelect) => {
+                    self.is_selected = reply.error().is_none();
+                    return Ok(());
+                }
+                Some(Asked::ToTrack(mark)) => {
+                    if self.is_selected && reply.integer().is_some() {
+                        self.settings.tracked.mark(mark);
+                    }
+                    return Ok(());
+                }
+                Some(Asked::Plain) | None => {}
+            }
+        }
         if let Some(error) = reply.error() {
             return Err(refused("an origin that lets the feed log in and track", error));
         }
@@ -279,12 +364,15 @@ impl Feed {
         }
         let Some(keys) = elements.next() else { return };
         if keys.is_null() {
+            // The origin tracks nothing any more.
+            self.settings.tracked.begin(self.by_key);
             self.drop_all(storage);
             return;
         }
         for database in self.settings.databases.numbers() {
             let namespace = namespace(&self.settings, database);
             for key in keys.elements().filter_map(|key| key.payload()) {
+                self.settings.tracked.reported(database, key, self.settings.secret);
                 dropped(Scope::Key(Key::new(namespace, key)), storage);
             }
         }

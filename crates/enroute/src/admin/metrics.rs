@@ -74,6 +74,8 @@ fn writes(text: &mut Exposition, writes: &Writes) {
     let help = "Writes that the origin refused: nothing was invalidated.";
     text.counter("writes_refused", help).value(writes.refused);
     text.counter("writes_lost", "Writes whose reply was lost.").value(writes.lost);
+    let help = "Keys, or wider scopes, that feeds have reported as written.";
+    text.counter("writes_reported", help).value(writes.reported);
 }
 
 fn storage(text: &mut Exposition, storage: &Storage) {

@@ -133,6 +133,8 @@ pub struct Writes {
     pub refused: u64,
     /// The number of these whose reply was lost.
     pub lost: u64,
+    /// Keys, or wider scopes, that feeds have reported as written.
+    pub reported: u64,
 }
 
 /// Statistics of the storage.
@@ -243,6 +245,7 @@ impl Statistics {
                 everything: wrote(3),
                 refused: all.of(|stats| &stats.writes_refused),
                 lost: all.of(|stats| &stats.writes_lost),
+                reported: all.of(|stats| &stats.fed),
             },
             refused_frames: all.of(|stats| &stats.refused_frames),
             refused_logins: all.of(|stats| &stats.refused_logins),

@@ -1,7 +1,7 @@
 //! The thread for origins: a watch of each origin, a connection to each origin that reports writes
 //! that bypass the cache, and the monitors of origins that move.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{future::poll_fn, io, sync::Arc, time::Duration};
 
 use cache::{
     feed::{Config, Feed, Reporter},
@@ -140,6 +140,7 @@ impl Follower {
                         self.feed.receive(&buffer[..count], &mut self.storage, start.elapsed())?;
                     }
                 },
+                () = poll_fn(|context| self.feed.poll_wanted(context)) => {}
                 () = origin.place.moved_from(epoch) => {
                     anyhow::bail!("the origin is another server now");
                 }

@@ -101,8 +101,18 @@ fn a_feed_whose_user_loses_its_rights_is_closed_until_it_has_them_again() {
 /// each a key is written that nothing reports: the old value is not served after the loss.
 #[test]
 fn what_is_written_while_the_feed_is_killed_again_and_again_is_seen() {
+    kill_again_and_again("feed = {}");
+}
+
+/// Each key is tracked anew after each loss.
+#[test]
+fn what_is_written_while_a_feed_by_key_is_killed_again_and_again_is_seen() {
+    kill_again_and_again("feed = {}\ninclude = [\"*key\"]");
+}
+
+fn kill_again_and_again(options: &str) {
     let Some(origin) = Redis::start() else { return };
-    let cache = Cache::start_all(&[("redis", origin.address(), "feed = {}")], "");
+    let cache = Cache::start_all(&[("redis", origin.address(), options)], "");
     let mut around = origin.connection();
     let read = || cache.redis().get::<_, Option<String>>("key").ok().flatten();
     let hits_of = |value: &str| {

@@ -1,11 +1,15 @@
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    task::{Context, Waker},
+    time::Duration,
+};
 
 use super::{Clusters, Config, Feed};
 use crate::{
     filter::resp::{Settings, namespace},
     key::Key,
     principal::{Finding, Principal, Proof, Standing},
-    rules::Rules,
+    rules::{PREFIXES_MAX, Rules},
     storage::{self, Answer, Given, Grant, MemoryStorage, Question, Storage},
 };
 
@@ -243,4 +247,188 @@ fn a_node_whose_cluster_is_not_complete_is_no_origin() {
     let failed = b"=24\r\ntxt:cluster_state:fail\r\n\r\n";
     let error = world.feed.receive(failed, &mut world.storage, NOW).unwrap_err();
     assert!(error.to_string().contains("cluster_state:fail"), "{error}");
+}
+
+/// What the feed sends for keys that sessions want.
+fn wanted(world: &mut World) -> String {
+    world.feed.output().clear();
+    let context = Context::from_waker(Waker::noop());
+    let sends = world.feed.poll_wanted(&context).is_ready();
+    let sent = String::from_utf8_lossy(world.feed.output().bytes()).into_owned();
+    assert_eq!(sends, !sent.is_empty());
+    sent
+}
+
+/// A feed by key that stands.
+fn by_key() -> World {
+    let mut world = World::new();
+    world.settings.keys.replace(including(&["*k", "*j"]));
+    world.feed.connected(NOW);
+    let sent = String::from_utf8_lossy(world.feed.output().bytes()).into_owned();
+    assert!(sent.ends_with("$8\r\nTRACKING\r\n$2\r\nON\r\n$5\r\nOPTIN\r\n"), "{sent}");
+    world.hear(STANDS);
+    world
+}
+
+impl World {
+    /// Whether the answer to a read of this key that is sent now may be stored.
+    fn covers(&self, key: &str) -> bool {
+        self.settings.tracked.covers(0, key.as_bytes(), self.settings.secret)
+    }
+}
+
+#[test]
+fn a_key_without_a_prefix_may_be_stored_once_the_origin_tracks_it() {
+    let mut world = by_key();
+    assert!(!world.covers("k") && !world.covers("k"));
+    let asks =
+        "*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n*2\r\n$6\r\nEXISTS\r\n$1\r\nk\r\n";
+    assert_eq!(wanted(&mut world), asks, "once");
+    // A liveness check in between.
+    assert!(world.feed.handle_timeout(NOW + Duration::from_secs(1)).is_ok());
+    world.hear(b"+OK\r\n");
+    assert!(!world.covers("k"), "not answered yet");
+    world.hear(b":1\r\n+PONG\r\n");
+    assert!(world.covers("k") && !world.covers("j"));
+    // Wanted while it was asked for: once more does no harm.
+    assert_eq!(wanted(&mut world).matches("EXISTS").count(), 2);
+}
+
+#[test]
+fn a_reported_key_is_asked_for_again_if_it_was_read_since() {
+    let report: &[u8] = b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n";
+    let mut world = by_key();
+    assert!(!world.covers("k"));
+    wanted(&mut world);
+    world.hear(b"+OK\r\n:0\r\n");
+    world.hear(report);
+    assert_eq!(wanted(&mut world), "", "nothing has read it since");
+    assert!(!world.covers("k"));
+    wanted(&mut world);
+    world.hear(b"+OK\r\n:0\r\n");
+    assert!(world.covers("k"));
+    world.hear(report);
+    assert!(wanted(&mut world).contains("$1\r\nk\r\n"));
+    assert!(!world.covers("k"), "tracked no more, and not yet again");
+    // The answer to the question and the next report, in the order in which they happened.
+    world.hear(b"+OK\r\n:0\r\n");
+    world.hear(report);
+    assert!(!world.covers("k"));
+}
+
+#[test]
+fn a_flush_and_a_loss_end_what_is_tracked() {
+    let mut world = by_key();
+    for ends in ["flush", "loss"] {
+        assert!(!world.covers("k"));
+        wanted(&mut world);
+        world.hear(b"+OK\r\n:0\r\n");
+        assert!(world.covers("k"), "before the {ends}");
+        assert!(!world.covers("j"));
+        if ends == "flush" {
+            world.hear(b">2\r\n$10\r\ninvalidate\r\n_\r\n");
+        } else {
+            wanted(&mut world);
+            world.feed.lost(&mut world.storage);
+            world.feed.connected(NOW);
+            world.hear(STANDS);
+        }
+        assert!(!world.covers("k"), "after the {ends}");
+    }
+}
+
+#[test]
+fn a_key_that_the_feed_may_not_read_is_not_stored() {
+    let mut world = by_key();
+    assert!(!world.covers("k") && !world.covers("j"));
+    wanted(&mut world);
+    world.hear(b"+OK\r\n-NOPERM no\r\n+OK\r\n-NOPERM no\r\n");
+    assert!(!world.covers("k") && !world.covers("j"));
+    wanted(&mut world);
+    let caching = world.feed.receive(b"-ERR no\r\n", &mut world.storage, NOW);
+    assert!(caching.is_err(), "the next key would not be tracked either");
+}
+
+#[test]
+fn a_feed_by_key_follows_the_rules() {
+    let mut world = by_key();
+    let keys = Arc::clone(&world.settings.keys);
+    assert!(world.feed.handle_timeout(NOW).is_ok());
+    for others in [&["*"][..], &["k*"], &[]] {
+        keys.replace(including(others));
+        assert!(world.feed.handle_timeout(NOW).is_err(), "{others:?} is no part of the keys");
+    }
+    let many: Vec<String> = (0..=PREFIXES_MAX).map(|number| format!("{number}:*")).collect();
+    keys.replace(including(&many.iter().map(String::as_str).collect::<Vec<_>>()));
+    assert!(world.feed.handle_timeout(NOW).is_ok(), "more prefixes than are asked for");
+}
+
+#[test]
+fn all_keys_are_reported_where_single_ones_would_not_do() {
+    for settings in [
+        Settings { feed: true, clustered: true, ..Settings::default() },
+        Settings { feed: true, on_write: true, ..Settings::default() },
+    ] {
+        let mut world = World::of(settings);
+        world.settings.keys.replace(including(&["*k"]));
+        world.feed.connected(NOW);
+        let sent = String::from_utf8_lossy(world.feed.output().bytes()).into_owned();
+        assert!(sent.contains("BCAST"), "{sent}");
+        assert!(world.covers("k"));
+    }
+}
+
+#[test]
+fn what_waits_to_be_tracked_is_bounded() {
+    let mut world = by_key();
+    for number in 0..2_000 {
+        assert!(!world.covers(&format!("{number}k")));
+    }
+    assert_eq!(wanted(&mut world).matches("EXISTS").count(), 1_024);
+    assert!(!world.covers(&"k".repeat((1 << 20) + 1)));
+    assert_eq!(wanted(&mut world), "");
+    // With these many replies missing, no more is asked for.
+    for round in 0.. {
+        (0..1_024).for_each(|number| assert!(!world.covers(&format!("{round}:{number}k"))));
+        if wanted(&mut world).is_empty() {
+            assert_eq!(round, 1);
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_key_is_tracked_in_the_database_that_it_is_read_in() {
+    let mut world = by_key();
+    world.settings.databases.choose(3);
+    let covers = |world: &World, database| {
+        world.settings.tracked.covers(database, b"k", world.settings.secret)
+    };
+    assert!(!covers(&world, 3));
+    assert!(wanted(&mut world).starts_with("*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*3"));
+    world.hear(b"+OK\r\n+OK\r\n:0\r\n");
+    assert!(covers(&world, 3) && !covers(&world, 0));
+    assert!(wanted(&mut world).starts_with("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3"));
+    world.hear(b"+OK\r\n+OK\r\n:0\r\n");
+    assert!(covers(&world, 3) && covers(&world, 0));
+    world.hear(b">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\nk\r\n");
+    assert!(!covers(&world, 3) && !covers(&world, 0));
+}
+
+#[test]
+fn what_the_feed_may_not_select_is_not_taken_for_tracked() {
+    let mut world = by_key();
+    let covers = |world: &World, database| {
+        world.settings.tracked.covers(database, b"k", world.settings.secret)
+    };
+    assert!(!covers(&world, 3));
+    wanted(&mut world);
+    world.hear(b"-NOPERM no\r\n+OK\r\n:0\r\n");
+    assert!(!covers(&world, 3));
+    // Taken back, so that the next one is of another database.
+    world.settings.tracked.begin(true);
+    assert!(!covers(&world, 0));
+    wanted(&mut world);
+    world.hear(b"+OK\r\n+OK\r\n:0\r\n");
+    assert!(covers(&world, 0));
 }

@@ -36,6 +36,7 @@ mod shebang;
 mod state;
 mod stated;
 mod tag;
+mod tracked;
 
 pub use check::{Access, Asked};
 pub(crate) use cluster::Owner;
@@ -44,6 +45,8 @@ use message::{begins_confirmation, confirms, first_key, has_line, is_queued, who
 pub(crate) use settings::namespace;
 pub use settings::{Databases, Expiry, FEED_DATABASES, Node, Scripts, Settings};
 pub use tag::Tag;
+pub use tracked::Tracked;
+pub(crate) use tracked::{Mark, Wish};
 
 /// The filter of one Redis connection.
 #[derive(Debug)]
@@ -232,6 +235,9 @@ impl Filter for Resp {
         _: Character,
         out: &mut Vec<u8>,
     ) -> Result<Option<Tag>, NotFilled> {
+        if !self.settings.tracked.covers(self.database, read.key.bytes, self.settings.secret) {
+            return Err(NotFilled::Untracked);
+        }
         if self.is_blind() {
             return match self.settings.unknown_expiry {
                 Expiry::NotStored => Err(NotFilled::Expiry),

@@ -10,7 +10,7 @@ use std::sync::{
 
 use wire::resp::Limits;
 
-use super::{Access, Addresses};
+use super::{Access, Addresses, Tracked};
 use crate::{filter::Greetings, key::Namespace, rules::LiveRules};
 
 /// Settings shared by all connections to one origin.
@@ -31,6 +31,8 @@ pub struct Settings {
     /// A [`crate::feed::Feed`] reports writes that bypass the cache. Only the first
     /// [`FEED_DATABASES`] databases are cached then.
     pub feed: bool,
+    /// The keys that the feed has the origin report, if it asks for each.
+    pub tracked: Tracked,
     /// The origin is a node of a cluster, whose listeners share their entries.
     pub clustered: bool,
     /// That node.
@@ -60,6 +62,7 @@ impl Settings {
             on_write: self.on_write,
             unknown_expiry: self.unknown_expiry,
             feed: false,
+            tracked: Tracked::default(),
             clustered: self.clustered,
             node: Node::default(),
             databases: Databases::default(),
