@@ -81,6 +81,12 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// The origin of the lease's key, as [`Namespace`] has it.
+    #[must_use]
+    pub fn origin(&self) -> u64 {
+        self.namespace.origin
+    }
+
     /// Hash of the lease's key, which determines its shard.
     #[must_use]
     pub fn hash(&self) -> u64 {

@@ -18,12 +18,15 @@ use crate::{
     variants,
 };
 
+mod division;
 mod generation;
 mod hot;
 mod inspection;
 mod interface;
 pub mod observe;
 mod observing;
+pub mod shares;
+mod usage;
 
 use generation::Generation;
 use hot::HotKeys;
@@ -50,6 +53,19 @@ pub struct Config {
     pub hot_period: Duration,
     /// Store nothing, and foresee what would have been answered ([`observe`]).
     pub observe: bool,
+    /// The origins among which the memory is divided; none: it is for all together.
+    pub portions: Vec<Portion>,
+}
+
+/// What an origin may have of the memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Portion {
+    /// The origin, as [`crate::key::origin`] names it; `None`: those of diverted connections.
+    pub origin: Option<u64>,
+    /// Bytes that it always has, used or not; by default, a quarter of an equal share.
+    pub floor: Option<u64>,
+    /// Bytes that it never exceeds; by default, all of the memory.
+    pub ceiling: Option<u64>,
 }
 
 impl Default for Config {
@@ -60,6 +76,7 @@ impl Default for Config {
             quarantine: Duration::from_secs(30),
             hot_period: Duration::from_secs(10),
             observe: false,
+            portions: Vec::new(),
         }
     }
 }
@@ -114,9 +131,11 @@ impl MemoryStorage {
         self.memory.next_full()
     }
 
-    /// Changes the limits; the memory follows in bounded steps of [`Self::advance`].
-    pub fn resize(&mut self, items_max: usize, bytes_max: usize) {
+    /// Changes the limits; the memory follows in bounded steps of [`Self::advance`]. Returns those
+    /// of now ([`store::Memory::limits`]).
+    pub fn resize(&mut self, items_max: usize, bytes_max: usize) -> (usize, usize) {
         self.memory.resize(items_max, bytes_max);
+        self.memory.limits()
     }
 
     /// Drops every stored answer, and revokes every lease; writes under way are kept.

@@ -85,7 +85,7 @@ use outbox::Outbox;
 use paging::Paging;
 use recent::Recent;
 pub use recovery::{Checked, Recovery, check};
-pub use reuse::{Advice, Point};
+pub use reuse::{Advice, Point, Reuse};
 use segment::Superblock;
 use staging::Staging;
 use table::Table;

@@ -252,6 +252,12 @@ impl Memory {
         &self.config
     }
 
+    /// The limits of now, of items and of bytes: those asked for last, or higher ones while it
+    /// shrinks to them. It never holds more.
+    pub fn limits(&self) -> (usize, usize) {
+        (self.items_limit, self.bytes_limit)
+    }
+
     /// Counters and sizes.
     pub fn stats(&self) -> Stats {
         Stats {

@@ -74,6 +74,23 @@ fn cache(change: &Change<'_>) -> Rows {
         );
         ("bound", listener)
     }));
+    rows.extend(listeners.into_iter().flatten().filter_map(|listener| {
+        let share = listener.get("share")?;
+        let size = |name: &str| bytes(share[name].as_f64().unwrap_or(f64::NAN));
+        let rate = |name: &str| share[name].as_f64().unwrap_or(f64::NAN);
+        let text = format!(
+            "{} ({} to {}), {}/s hits, a MiB more +{:.2}/s, less -{:.2}/s: {}, {}",
+            size("bytes"),
+            size("floor_bytes"),
+            size("ceiling_bytes"),
+            count(rate("hits_per_second")),
+            rate("gain_per_mebibyte"),
+            rate("loss_per_mebibyte"),
+            share["why"].as_str()?,
+            listener["listen"].as_str()?,
+        );
+        Some(("share", text))
+    }));
     rows
 }
 

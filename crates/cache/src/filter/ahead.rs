@@ -9,6 +9,8 @@ pub const AHEAD: usize = 16;
 /// What is ahead.
 #[derive(Debug)]
 pub struct Ahead {
+    /// The origin of these keys, as [`crate::key::Namespace`] has it.
+    pub origin: u64,
     /// Hashes of the keys that the requests probably look up.
     pub hashes: SmallVec<[u64; AHEAD]>,
     /// Number of bytes of these requests: the next look begins after them.
@@ -16,10 +18,14 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Reads up to [`AHEAD`] requests. `next` returns the hash of a request's key, if any, and its
-    /// length; `None` if it is incomplete or not valid, which is handled in its turn.
-    pub(super) fn of(bytes: &[u8], next: impl Fn(&[u8]) -> Option<(Option<u64>, usize)>) -> Self {
-        let mut ahead = Self { hashes: SmallVec::new(), bytes: 0 };
+    /// Reads up to [`AHEAD`] requests to `origin`. `next` returns the hash of a request's key, if
+    /// any, and its length; `None` if it is incomplete or not valid, which is handled in its turn.
+    pub(super) fn of(
+        origin: u64,
+        bytes: &[u8],
+        next: impl Fn(&[u8]) -> Option<(Option<u64>, usize)>,
+    ) -> Self {
+        let mut ahead = Self { origin, hashes: SmallVec::new(), bytes: 0 };
         for _ in 0..AHEAD {
             let rest = bytes.get(ahead.bytes..).unwrap_or_default();
             let Some((hash, length)) = next(rest) else {

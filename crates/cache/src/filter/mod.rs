@@ -197,7 +197,7 @@ pub trait Filter: Described {
     /// hashes of the keys that they probably look up. The default finds none, for a protocol whose
     /// clients do not pipeline.
     fn look_ahead(&self, bytes: &[u8]) -> Ahead {
-        Ahead { hashes: SmallVec::new(), bytes: bytes.len() }
+        Ahead { origin: 0, hashes: SmallVec::new(), bytes: bytes.len() }
     }
 
     /// Whether the identity of a connection is checked with its first request of any kind. If not,

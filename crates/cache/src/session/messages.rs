@@ -153,7 +153,7 @@ impl<F: Filter> Session<F> {
             return rest.len();
         }
         let ahead = self.filter.look_ahead(rest);
-        storage.prefetch(&ahead.hashes);
+        storage.prefetch(ahead.origin, &ahead.hashes);
         ahead.bytes
     }
 

@@ -71,6 +71,6 @@ impl MemoryStorage {
 impl Shards {
     /// What is held under `key` now.
     pub fn inspect(&self, key: Key<'_>, now: Duration) -> Inspection {
-        self.of(key.hash).lock().inspect(key, now)
+        self.of(key.namespace.origin, key.hash).lock().inspect(key, now)
     }
 }

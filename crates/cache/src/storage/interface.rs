@@ -110,9 +110,9 @@ pub trait Storage {
         false
     }
 
-    /// Prefetches the memory that reads of keys with these hashes will use, so that their cache
-    /// misses overlap. A hint: it changes no answer.
-    fn prefetch(&self, _hashes: &[u64]) {}
+    /// Prefetches the memory that reads of an origin's keys with these hashes will use, so that
+    /// their cache misses overlap. A hint: it changes no answer.
+    fn prefetch(&self, _origin: u64, _hashes: &[u64]) {}
 
     /// Stores what the origin gave, unless a write came since the lease was taken.
     ///

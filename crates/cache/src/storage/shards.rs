@@ -1,24 +1,27 @@
 //! Storage shared by the workers: shards of [`MemoryStorage`], each behind a lock.
 //!
 //! A lock is held for one storage call, so for the copy of one value; the hash of the key selects
-//! the shard, so two workers rarely use the same shard. Writes to more than a key visit every shard
-//! before they are sent, as the lease contract requires.
+//! the shard, so two workers rarely use the same shard. Each origin has shards of its own, whose
+//! memory is its share ([`super::shares`]). Writes to more than a key visit every shard of their
+//! origin before they are sent, as the lease contract requires.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use super::sync::Mutex;
+pub use crate::storage::division::{Share, StorageLimits};
 use crate::{
     key::{Key, Sent},
     lease::{Character, Lease, Outcome, Ticket},
     stats::{NotFilled, Stats},
     storage::{
-        Answer, Config, Given, MemoryStorage, Question, Storage, Write,
+        Answer, Config, Given, MemoryStorage, Portion, Question, Storage, Write,
+        division::{Division, Part},
         observe::{Foreseen, Observed, Observer},
     },
 };
@@ -26,32 +29,14 @@ use crate::{
 /// All of storage.
 pub struct Shards {
     shards: Box<[Mutex<MemoryStorage>]>,
+    /// The shards of each origin.
+    parts: Box<[Part]>,
     observer: Option<Arc<Observer>>,
-    /// Configured limits.
-    limits: Mutex<StorageLimits>,
+    /// The limits, and how they are divided among the parts.
+    division: Mutex<Division>,
     quarantine: Duration,
-    /// The part of its memory that it may use ([`Shards::grant`]).
-    granted_bytes: AtomicUsize,
     /// It held more than [`PREFETCHED_BYTES_MIN`] at the last [`Shards::advance`].
     prefetches: AtomicBool,
-}
-
-/// Limits of all shards together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StorageLimits {
-    /// Items at most; `usize::MAX` where memory alone is the bound.
-    pub items_max: usize,
-    /// Memory at most, in bytes.
-    pub bytes_max: usize,
-}
-
-impl StorageLimits {
-    /// The part of shard `index` of `count`. No shard is left without an item unless all are: its
-    /// keys would never be stored.
-    fn share(self, index: usize, count: usize) -> Self {
-        let items = self.items_max / count + usize::from(index < self.items_max % count);
-        Self { items_max: items.max(self.items_max.min(1)), bytes_max: self.bytes_max / count }
-    }
 }
 
 /// Below this number of items one shard is used: every policy then behaves exactly as in its paper,
@@ -63,6 +48,8 @@ const BYTES_FOR_SHARDS: usize = 64 << 20;
 /// Below this memory lookups find most of what they need in the processor's last-level cache, so
 /// that prefetching costs more than it gains.
 const PREFETCHED_BYTES_MIN: usize = 64 << 20;
+/// Memory of a shard of one of several origins: larger values than this are stored seldom.
+const SHARD_BYTES_MIN: usize = 4 << 20;
 /// Maximum number of shards: enough that two workers of a large machine rarely need the same lock.
 const SHARDS_MAX: usize = 16;
 
@@ -71,23 +58,31 @@ impl Shards {
     pub fn new(config: &Config, seed: u64) -> Self {
         let memory = &config.memory;
         let large = memory.items_max >= ITEMS_FOR_SHARDS && memory.bytes_max >= BYTES_FOR_SHARDS;
-        let count = if large { SHARDS_MAX } else { 1 };
         let limits = StorageLimits { items_max: memory.items_max, bytes_max: memory.bytes_max };
         let observer = Observer::of(config);
-        let shard = |index: usize| {
-            let mut each = config.clone();
-            let share = limits.share(index, count);
-            (each.memory.items_max, each.memory.bytes_max) = (share.items_max, share.bytes_max);
-            let observer = observer.clone();
-            Mutex::new(MemoryStorage::observed_by(observer, each, seed ^ index as u64))
-        };
-        let quarantine = config.quarantine;
+        let portions = if config.observe { &[] } else { &config.portions[..] };
+        let parts = Part::of(portions, |parts| match parts {
+            _ if !large => 1,
+            1 => SHARDS_MAX,
+            parts => (SHARDS_MAX / parts).min(limits.bytes_max / parts / SHARD_BYTES_MIN).max(1),
+        });
+        let division = Division::new(limits, portions);
+        let mut shards = Vec::new();
+        for (part, limits) in parts.iter().zip(division.limits_of_parts()) {
+            for index in 0..part.count {
+                let mut each = config.clone();
+                let share = limits.share(index, part.count);
+                (each.memory.items_max, each.memory.bytes_max) = (share.items_max, share.bytes_max);
+                let (observer, seed) = (observer.clone(), seed ^ shards.len() as u64);
+                shards.push(Mutex::new(MemoryStorage::observed_by(observer, each, seed)));
+            }
+        }
         Self {
-            shards: (0..count).map(shard).collect(),
+            shards: shards.into(),
+            parts: parts.into(),
             observer,
-            limits: Mutex::new(limits),
-            quarantine,
-            granted_bytes: AtomicUsize::new(usize::MAX),
+            division: Mutex::new(division),
+            quarantine: config.quarantine,
             prefetches: AtomicBool::new(false),
         }
     }
@@ -107,6 +102,12 @@ impl Shards {
             }
         }
         self.prefetches.store(bytes > PREFETCHED_BYTES_MIN, Relaxed);
+        let mut division = self.division.lock();
+        if division.is_due(now) {
+            let measure = |part: &Part| part.measure(&self.memory_of(part), now);
+            division.review(self.parts.iter().map(measure).collect(), now);
+        }
+        self.share_out(&mut division);
         more
     }
 
@@ -117,37 +118,58 @@ impl Shards {
 
     /// Limits of all shards together.
     pub fn limits(&self) -> StorageLimits {
-        *self.limits.lock()
+        self.division.lock().limits()
     }
 
     /// Changes the limits of all shards together at run time by `change`; returns the new limits.
     pub fn resize(&self, change: impl FnOnce(&mut StorageLimits)) -> StorageLimits {
         // Held throughout, so that of two changes at once the later holds for every shard.
-        let mut limits = self.limits.lock();
+        let mut division = self.division.lock();
+        let mut limits = division.limits();
         change(&mut limits);
-        self.share_out(&limits);
-        *limits
+        division.resize(limits);
+        self.share_out(&mut division);
+        limits
+    }
+
+    /// Changes the bounds of the shares at run time: those of [`Config::portions`], in their order.
+    pub fn bound(&self, portions: &[Portion]) {
+        let mut division = self.division.lock();
+        division.bound(portions);
+        self.share_out(&mut division);
     }
 
     /// Limits storage to `bytes` of memory, even if the configured limit is higher.
     pub fn grant(&self, bytes: u64) {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let before = self.granted_bytes.load(Relaxed);
-        let limits = self.limits.lock();
-        self.granted_bytes.store(bytes, Relaxed);
+        let mut division = self.division.lock();
         // A value above the configured limit changes nothing.
-        if bytes.min(limits.bytes_max) != before.min(limits.bytes_max) {
-            self.share_out(&limits);
+        if division.grant(bytes) {
+            self.share_out(&mut division);
         }
     }
 
-    fn share_out(&self, limits: &StorageLimits) {
-        let bytes_max = limits.bytes_max.min(self.granted_bytes.load(Relaxed));
-        let (limits, count) = (StorageLimits { bytes_max, ..*limits }, self.shards.len());
-        for (index, shard) in self.shards.iter().enumerate() {
-            let share = limits.share(index, count);
-            shard.lock().resize(share.items_max, share.bytes_max);
-        }
+    /// The share of the origin of a [`Portion`]; `None` if all memory is for one origin.
+    pub fn share(&self, origin: Option<u64>) -> Option<Share> {
+        let number = self.parts.iter().position(|part| part.origin == origin)?;
+        let memory = self.memory_of(&self.parts[number]);
+        self.division.lock().share(number, &memory)
+    }
+
+    /// Gives each part its limits: first to those that shrink, then to others what these have
+    /// given up.
+    fn share_out(&self, division: &mut Division) {
+        division.share_out(|number, limits| {
+            let Some(part) = self.parts.get(number) else { return limits };
+            let mut present = StorageLimits { items_max: 0, bytes_max: 0 };
+            for (index, shard) in self.shards_of(part).iter().enumerate() {
+                let share = limits.share(index, part.count);
+                let (items, bytes) = shard.lock().resize(share.items_max, share.bytes_max);
+                present.items_max = present.items_max.saturating_add(items);
+                present.bytes_max = present.bytes_max.saturating_add(bytes);
+            }
+            present
+        });
     }
 
     /// Drops every stored answer, and what the reads under way would store.
@@ -164,19 +186,45 @@ impl Shards {
 
     /// Memory statistics, summed over all shards.
     pub fn memory(&self) -> store::Stats {
-        let mut sum = store::Stats::default();
-        for shard in &self.shards {
-            sum += shard.lock().memory();
+        sum(&self.shards)
+    }
+
+    fn memory_of(&self, part: &Part) -> store::Stats {
+        sum(self.shards_of(part))
+    }
+
+    fn shards_of(&self, part: &Part) -> &[Mutex<MemoryStorage>] {
+        &self.shards[part.first..part.first + part.count]
+    }
+
+    /// The part of an origin. Diverted connections have one together.
+    #[inline]
+    fn part(&self, origin: u64) -> &Part {
+        let [first, .., last] = &self.parts[..] else { return &self.parts[0] };
+        if first.origin == Some(origin) {
+            return first;
         }
-        sum
+        let of = |origin: Option<u64>| self.parts.iter().find(|part| part.origin == origin);
+        of(Some(origin)).or_else(|| of(None)).unwrap_or(last)
     }
 
     #[inline]
-    pub(super) fn of(&self, hash: u64) -> &Mutex<MemoryStorage> {
-        // The high bits: the index inside a shard uses the low ones.
-        let index = (u128::from(hash) * self.shards.len() as u128) >> 64;
-        &self.shards[index as usize]
+    pub(super) fn of(&self, origin: u64, hash: u64) -> &Mutex<MemoryStorage> {
+        self.of_part(self.part(origin), hash)
     }
+
+    #[inline]
+    fn of_part(&self, part: &Part, hash: u64) -> &Mutex<MemoryStorage> {
+        // The high bits: the index inside a shard uses the low ones.
+        let index = (u128::from(hash) * part.count as u128) >> 64;
+        &self.shards[part.first + index as usize]
+    }
+}
+
+fn sum(shards: &[Mutex<MemoryStorage>]) -> store::Stats {
+    let mut sum = store::Stats::default();
+    shards.iter().for_each(|shard| sum += shard.lock().memory());
+    sum
 }
 
 /// One worker's access to storage, with its own counters.
@@ -197,8 +245,8 @@ impl Handle {
         &mut self.woken
     }
 
-    fn with<T>(&mut self, hash: u64, act: impl FnOnce(&mut MemoryStorage) -> T) -> T {
-        let mut shard = self.shards.of(hash).lock();
+    fn with<T>(&mut self, origin: u64, hash: u64, act: impl FnOnce(&mut MemoryStorage) -> T) -> T {
+        let mut shard = self.shards.of(origin, hash).lock();
         let result = act(&mut shard);
         self.woken.append(shard.woken());
         result
@@ -213,32 +261,49 @@ impl Storage for Handle {
         now: Duration,
         hit: impl FnOnce(&[u8]),
     ) -> Answer {
-        self.shards.of(question.key.hash).lock().read(question, ticket, now, hit)
+        let key = question.key;
+        let part = self.shards.part(key.namespace.origin);
+        let shard = self.shards.of_part(part, key.hash);
+        let Some(usage) = &part.usage else { return shard.lock().read(question, ticket, now, hit) };
+        let mut bytes = 0;
+        let answer = shard.lock().read(question, ticket, now, |answer| {
+            bytes = answer.len();
+            hit(answer);
+        });
+        if answer == Answer::Hit {
+            usage.note(key.hash, key.bytes.len() + bytes);
+        }
+        answer
     }
 
     fn prefetches(&self) -> bool {
         self.shards.prefetches.load(Relaxed)
     }
 
-    fn prefetch(&self, hashes: &[u64]) {
+    fn prefetch(&self, origin: u64, hashes: &[u64]) {
+        let part = self.shards.part(origin);
         for &hash in hashes {
-            self.shards.of(hash).lock().prefetch(hash);
+            self.shards.of_part(part, hash).lock().prefetch(hash);
         }
         for &hash in hashes {
-            self.shards.of(hash).lock().prefetch_item(hash);
+            self.shards.of_part(part, hash).lock().prefetch_item(hash);
         }
     }
 
     fn fill(&mut self, lease: Lease, given: Given<'_>, now: Duration) -> Result<(), NotFilled> {
-        self.with(given.key.hash, |shard| shard.fill(lease, given, now))
+        let Key { namespace, hash, bytes } = given.key;
+        if let Some(usage) = &self.shards.part(namespace.origin).usage {
+            usage.note(hash, bytes.len() + given.answer.len());
+        }
+        self.with(namespace.origin, hash, |shard| shard.fill(lease, given, now))
     }
 
     fn release(&mut self, lease: Lease) {
-        self.with(lease.hash(), |shard| shard.release(lease));
+        self.with(lease.origin(), lease.hash(), |shard| shard.release(lease));
     }
 
     fn lease(&mut self, key: Key<'_>) -> Option<Lease> {
-        self.with(key.hash, |shard| shard.lease(key))
+        self.with(key.namespace.origin, key.hash, |shard| shard.lease(key))
     }
 
     fn compare(
@@ -248,20 +313,21 @@ impl Storage for Handle {
         now: Duration,
         see: impl FnOnce(&[u8]),
     ) -> u64 {
-        self.with(lease.hash(), |shard| shard.compare(lease, question, now, see))
+        self.with(lease.origin(), lease.hash(), |shard| shard.compare(lease, question, now, see))
     }
 
     fn learn(&mut self, lease: &Lease, character: Character) {
-        self.with(lease.hash(), |shard| shard.learn(lease, character));
+        self.with(lease.origin(), lease.hash(), |shard| shard.learn(lease, character));
     }
 
     fn write_sent(&mut self, scope: Sent) -> Write {
+        let origin = scope.origin();
         if let Sent::Key { hash, .. } = scope {
-            return self.with(hash, |shard| shard.write_sent(scope));
+            return self.with(origin, hash, |shard| shard.write_sent(scope));
         }
         let shards = Arc::clone(&self.shards);
         let mut sent = None;
-        for shard in &shards.shards {
+        for shard in shards.shards_of(shards.part(origin)) {
             let mut shard = shard.lock();
             sent = Some(shard.write_sent(scope));
             self.woken.append(shard.woken());
@@ -276,7 +342,8 @@ impl Storage for Handle {
     fn write_settled_with(&mut self, write: Write, given: &[Given<'_>], now: Duration) {
         match write.scope {
             Sent::Key { hash, .. } => {
-                self.with(hash, |shard| shard.write_settled_with(write, given, now));
+                let origin = write.scope.origin();
+                self.with(origin, hash, |shard| shard.write_settled_with(write, given, now));
             }
             _ => self.write_settled(write, Outcome::Applied),
         }
@@ -284,7 +351,8 @@ impl Storage for Handle {
 
     fn learn_by(&mut self, write: &Write, character: Character) {
         if let Sent::Key { hash, .. } = write.scope {
-            self.with(hash, |shard| shard.learn_by(write, character));
+            let origin = write.scope.origin();
+            self.with(origin, hash, |shard| shard.learn_by(write, character));
         }
     }
 
@@ -297,7 +365,8 @@ impl Storage for Handle {
     }
 
     fn observe(&mut self, observed: &Observed<'_>, now: Duration) -> Foreseen {
-        self.with(observed.question.key.hash, |shard| shard.observe(observed, now))
+        let Key { namespace, hash, .. } = observed.question.key;
+        self.with(namespace.origin, hash, |shard| shard.observe(observed, now))
     }
 
     fn stats(&self) -> &Stats {
@@ -308,11 +377,12 @@ impl Storage for Handle {
 impl Handle {
     /// Calls `act` for every shard the write was sent to.
     fn for_each_of(&mut self, write: Write, act: impl Fn(&mut MemoryStorage, Write)) {
+        let origin = write.scope.origin();
         if let Sent::Key { hash, .. } = write.scope {
-            self.with(hash, |shard| act(shard, write));
+            self.with(origin, hash, |shard| act(shard, write));
             return;
         }
-        for shard in &self.shards.shards {
+        for shard in self.shards.shards_of(self.shards.part(origin)) {
             act(&mut shard.lock(), write.at_another_shard());
         }
     }

@@ -6,7 +6,7 @@ use endpoint::{Exposition, Samples, Value};
 
 use super::{
     Statistics,
-    statistics::{Fills, Listener, Reads, Storage, Writes},
+    statistics::{Fills, Listener, Reads, Share, Storage, Writes},
 };
 
 /// Everything in `statistics` as metrics.
@@ -101,12 +101,7 @@ fn storage(text: &mut Exposition, storage: &Storage) {
 fn listeners(text: &mut Exposition, listeners: &[Listener]) {
     let each = |mut samples: Samples<'_>, value: fn(&Listener) -> Value| {
         for listener in listeners {
-            let labels = [
-                ("listener", listener.listen.as_str()),
-                ("protocol", listener.protocol),
-                ("origin", listener.origin.as_str()),
-            ];
-            samples.labelled(&labels, value(listener));
+            samples.labelled(&labels(listener), value(listener));
         }
     };
     each(text.gauge("connections", "Connected clients."), |listener| listener.connections.into());
@@ -118,6 +113,30 @@ fn listeners(text: &mut Exposition, listeners: &[Listener]) {
     each(text.gauge("staleness_bound_seconds", help), |listener| {
         listener.staleness_bound_seconds.into()
     });
+    for (name, help, value) in [
+        (
+            "share_bytes",
+            "Memory of its origin.",
+            (|share| share.bytes.into()) as fn(&Share) -> Value,
+        ),
+        ("share_floor_bytes", "The smallest share.", |share| share.floor_bytes.into()),
+        ("share_ceiling_bytes", "The largest share.", |share| share.ceiling_bytes.into()),
+        ("share_accounted_bytes", "What the origin holds.", |share| share.accounted_bytes.into()),
+        ("share_gain", "Hits per second that each MiB more would bring.", |share| {
+            share.gain_per_mebibyte.into()
+        }),
+    ] {
+        let mut samples = text.gauge(name, help);
+        for listener in listeners {
+            if let Some(share) = &listener.share {
+                samples.labelled(&labels(listener), value(share));
+            }
+        }
+    }
+}
+
+fn labels(listener: &Listener) -> [(&'static str, &str); 3] {
+    [("listener", &listener.listen), ("protocol", listener.protocol), ("origin", &listener.origin)]
 }
 
 fn forecast(text: &mut Exposition, forecast: &Forecast) {

@@ -8,14 +8,14 @@ use cache::{
         busiest::most_read,
         latency::{Latencies, Spread},
     },
-    storage::observe::Forecast,
+    storage::{observe::Forecast, shards},
 };
 use endpoint::losses::Cause;
 use platform::memory::resident_bytes;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
 
-use crate::runtime::{Shared, StorageLimits};
+use crate::runtime::{Shards, Shared, StorageLimits};
 
 /// Counters since the start, and current sizes. All sizes are bytes.
 #[derive(Debug, Clone, Serialize)]
@@ -181,6 +181,34 @@ pub struct Listener {
     pub staleness_bound_seconds: f64,
     /// Lost writes that caused a quarantine.
     pub quarantine_causes: Vec<QuarantineCause>,
+    /// The memory of its origin; absent if all memory is for one origin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+}
+
+/// The memory of one of several origins, and why it has it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Share {
+    /// Its share of the memory.
+    pub bytes: u64,
+    /// The smallest share.
+    pub floor_bytes: u64,
+    /// The largest share.
+    pub ceiling_bytes: u64,
+    /// What it holds.
+    pub accounted_bytes: usize,
+    /// Items held.
+    pub items: usize,
+    /// Lookups that were hits, or whose replies were offered to storage.
+    pub lookups_per_second: f64,
+    /// Those that were hits.
+    pub hits_per_second: f64,
+    /// Hits per second that each MiB more would bring.
+    pub gain_per_mebibyte: f64,
+    /// Hits per second that a MiB less would lose.
+    pub loss_per_mebibyte: f64,
+    /// Why it is neither larger nor smaller.
+    pub why: &'static str,
 }
 
 /// A client and a command whose answers were lost.
@@ -261,7 +289,11 @@ impl Statistics {
                 expirations: memory.expirations,
                 removals: memory.removals,
             },
-            listeners: shared.listeners.iter().map(|listener| Listener::of(listener)).collect(),
+            listeners: shared
+                .listeners
+                .iter()
+                .map(|listener| Listener::of(listener, &shared.shards))
+                .collect(),
             forecast: shared.forecast(),
             process: Process { resident_bytes: resident_bytes() },
         }
@@ -269,7 +301,7 @@ impl Statistics {
 }
 
 impl Listener {
-    fn of(listener: &crate::runtime::Listener) -> Self {
+    fn of(listener: &crate::runtime::Listener, shards: &Shards) -> Self {
         Self {
             protocol: listener.protocol.name(),
             listen: listener.place(),
@@ -279,6 +311,24 @@ impl Listener {
             origin_connect_failures: listener.origin.failures(),
             staleness_bound_seconds: listener.staleness_bound().as_secs_f64(),
             quarantine_causes: listener.origin.quarantine_causes().iter().map(Into::into).collect(),
+            share: listener.share(shards).map(Into::into),
+        }
+    }
+}
+
+impl From<shards::Share> for Share {
+    fn from(share: shards::Share) -> Self {
+        Self {
+            bytes: share.bytes,
+            floor_bytes: share.bounds.floor,
+            ceiling_bytes: share.bounds.ceiling,
+            accounted_bytes: share.accounted_bytes,
+            items: share.items,
+            lookups_per_second: share.lookups_per_second,
+            hits_per_second: share.hits_per_second,
+            gain_per_mebibyte: share.margin.gain_per_mebibyte,
+            loss_per_mebibyte: share.margin.loss_per_mebibyte,
+            why: share.margin.why.name(),
         }
     }
 }

@@ -85,6 +85,8 @@ impl Document {
         let memory = self.storage().memory;
         let limits = StorageLimits { items_max: memory.items_max, bytes_max: memory.bytes_max };
         shared.shards.resize(|present| *present = limits);
+        // The origins are those of the start, in the same order.
+        shared.shards.bound(&self.portions(0));
         let mut shortened = false;
         for (listener, written) in shared.listeners.iter().zip(&self.listeners) {
             listener.limit(self.session(), self.connections_max());

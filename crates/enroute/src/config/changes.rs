@@ -33,7 +33,7 @@ impl Document {
                 Some(other) => {
                     names.extend(
                         differing!(format!("{title} "), listener, other, ListenerDocument:
-                    listen origin include exclude ttl unique_fields advertise cluster transparent
+                    listen origin include exclude ttl memory_min memory_max unique_fields advertise cluster transparent
                     scripts unknown_expiry feed sentinel credentials_file cache_queries
                     tls origin_tls),
                     );
@@ -63,6 +63,8 @@ impl Document {
                 listener.include.clone_from(&wanted.include);
                 listener.exclude.clone_from(&wanted.exclude);
                 listener.ttl.clone_from(&wanted.ttl);
+                listener.memory_min = wanted.memory_min;
+                listener.memory_max = wanted.memory_max;
                 listener.credentials_file.clone_from(&wanted.credentials_file);
             }
         }

@@ -22,6 +22,7 @@ impl Document {
         }
         self.find_shared_port()?;
         self.find_shared_mistake()?;
+        self.find_portion_mistake()?;
         for (number, listener) in self.listeners.iter().enumerate() {
             listener.find_mistake().map_err(|(field, message)| Mistake {
                 at: Some(Place::Listener(number, field)),
@@ -118,7 +119,7 @@ fn collide(one: &str, other: &str) -> bool {
 
 impl ListenerDocument {
     /// Whether an entry stored for one of the listeners is served by the other.
-    fn shares_entries(&self, other: &Self) -> bool {
+    pub(super) fn shares_entries(&self, other: &Self) -> bool {
         let of = |one: &Self| match &one.cluster {
             Some(cluster) => (one.listen.scheme, cluster.clone()),
             None => (one.listen.scheme, one.origin.host_port.clone()),

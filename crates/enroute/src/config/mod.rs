@@ -19,6 +19,7 @@ mod cluster;
 mod edge;
 pub(crate) mod machine;
 mod mistake;
+mod portions;
 mod setup;
 mod tls;
 mod value;
@@ -139,6 +140,10 @@ pub struct ListenerDocument {
     /// `[storage]`; the shortest if several match.
     #[serde(default)]
     pub ttl: BTreeMap<String, Time>,
+    /// Memory that its origin always has, used or not; default: a quarter of an equal share.
+    pub memory_min: Option<Bytes>,
+    /// Memory that its origin never exceeds; default: all of `[storage] memory`.
+    pub memory_max: Option<Bytes>,
     /// MongoDB: unique fields other than `_id`, each as `database.collection.field`.
     #[serde(default)]
     pub unique_fields: Vec<UniqueField>,
@@ -212,6 +217,8 @@ impl ListenerDocument {
             include: Vec::new(),
             exclude: Vec::new(),
             ttl: BTreeMap::new(),
+            memory_min: None,
+            memory_max: None,
             unique_fields: Vec::new(),
             advertise: None,
             cluster: None,

@@ -49,7 +49,7 @@ impl Document {
         let members = cluster::members(&self.listeners, &sockets)?;
         Ok(Setup {
             workers: self.workers.unwrap_or(cores),
-            storage: self.storage(),
+            storage: storage::Config { portions: self.portions(common.0), ..self.storage() },
             limits: Limits {
                 drain_timeout: self.drain_timeout.map_or(DRAIN_TIMEOUT, Time::duration),
             },
@@ -105,6 +105,7 @@ impl Document {
             quarantine: written.quarantine.map_or(default.quarantine, Time::duration),
             hot_period: written.hot_period.map_or(default.hot_period, Time::duration),
             observe: written.observe,
+            ..default
         }
     }
 
@@ -213,10 +214,7 @@ impl Document {
         (secret, tables): (u64, &Arc<dynamodb::Tables>),
     ) -> anyhow::Result<Protocol> {
         let rules = Arc::new(LiveRules::from(self.rules(written)));
-        let origin = written.cluster.as_ref().map_or_else(
-            || written.origin.host_port.clone(),
-            |cluster| format!("cluster {cluster}"),
-        );
+        let origin = written.origin_name();
         written.warn_of_wildcard(bound);
         let frame_bytes_max = self.limits.frame_bytes_max.map(Bytes::count);
         let on_write = self.storage().population == storage::Population::OnWrite;

@@ -56,6 +56,7 @@ fn the_guide_shows_every_option() {
             && !unique_fields.is_empty()
             && advertise.is_some()
     }));
+    assert!(any(|listener| listener.memory_min.is_some() && listener.memory_max.is_some()));
     assert!(any(|listener| {
         let ListenerDocument { listen: _, origin: _, feed, .. } = listener;
         matches!(feed, Some(FeedDocument { user: Some(_), password_file: Some(_), .. }))
@@ -89,6 +90,17 @@ fn the_guide_shows_every_option() {
     for shown in defaults {
         assert!(GUIDE.contains(shown), "{shown}");
     }
+}
+
+#[test]
+fn the_guide_shows_several_origins_of_each_protocol_in_one_file() {
+    let (example, protocols) = (example(), ["mongodb", "redis", "memcached", "dynamodb"]);
+    for protocol in protocols {
+        let listeners = example.listeners.iter();
+        let origins = listeners.filter(|listener| listener.listen.scheme.name() == protocol);
+        assert!(origins.count() > 1, "{protocol}");
+    }
+    assert_eq!(example.portions(1).len(), example.listeners.len(), "each has a share");
 }
 
 #[test]

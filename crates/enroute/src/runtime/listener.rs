@@ -13,8 +13,10 @@ use std::{
 use cache::{
     feed::{self, Reporter},
     filter::{dynamodb, memcache, mongo, resp},
+    key,
     rules::LiveRules,
     session,
+    storage::shards::{Shards, Share},
     watch::Speaks,
 };
 use endpoint::{Told, seldom};
@@ -61,6 +63,17 @@ impl Protocol {
             Self::Memcache(settings) => &settings.keys,
             Self::DynamoDb(settings) => &settings.keys,
         }
+    }
+
+    /// The origin, as keys name it.
+    fn origin(&self) -> u64 {
+        let (secret, origin) = match self {
+            Self::Mongo(settings) => (settings.secret, &settings.origin),
+            Self::Resp(settings) => (settings.secret, &settings.origin),
+            Self::Memcache(settings) => (settings.secret, &settings.origin),
+            Self::DynamoDb(settings) => (settings.secret, &settings.origin),
+        };
+        key::origin(secret, origin)
     }
 
     /// Repeats nothing that the origin has said of itself.
@@ -255,6 +268,11 @@ impl Listener {
     pub fn limit(&self, session: session::Config, connections_max: usize) {
         *self.session.write() = Arc::new(session);
         self.connections_max.store(connections_max, Relaxed);
+    }
+
+    /// The memory of its origin; `None` if it stores nothing, or all memory is for one origin.
+    pub fn share(&self, shards: &Shards) -> Option<Share> {
+        shards.share((!self.diverted).then(|| self.protocol.origin()))
     }
 
     /// Clients being served.

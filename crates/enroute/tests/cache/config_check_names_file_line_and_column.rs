@@ -184,6 +184,31 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "4:8",
         "are for DynamoDB listeners only",
     ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\n\
+         memory_min = \"2MiB\"\nmemory_max = \"1MiB\"\n",
+        "4:14",
+        "expected at most memory_max = 1048576 bytes, found 2097152",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\nmemory_min = \"40MiB\"\n\
+         [[listener]]\nlisten = \"mongodb://h:3\"\norigin = \"mongodb://h:4\"\nmemory_min = \"30MiB\"\n",
+        "8:14",
+        "expected at most [storage] memory = 67108864 bytes for `memory_min` of all listeners together, \
+         found 73400320",
+    ),
+    (
+        "[[listener]]\nlisten = \"redis://h:1\"\norigin = \"redis://h:2\"\n\
+         [[listener]]\nlisten = \"redis://h:3\"\norigin = \"redis://h:2\"\nmemory_max = \"30MiB\"\n",
+        "7:14",
+        "expected `memory_max` at the first listener of the origin, redis://h:1: both have one share",
+    ),
+    (
+        "[[listener]]\nlisten = \"mongodb://h:1\"\n\
+         origin = \"mongodb://a/?replicaSet=rs&readPreference=secondary\"\nmemory_min = \"1MiB\"\n",
+        "4:14",
+        "`memory_min` of a listener that stores nothing",
+    ),
     ("[storage]\nmemory = \"900000GB\"\n", "2:10", "the machine has"),
     ("[admin]\nlisten = \"127.0.0.1:0\"\nname = []\n", "3:1", "`names`"),
     (

@@ -7,6 +7,7 @@ mod support;
 
 mod a_cached_cluster_follows_its_failovers;
 mod a_client_that_is_refused_switches_nothing_off;
+mod a_noisy_listener_never_takes_the_floor_of_another;
 mod a_quarantine_names_its_cause;
 mod a_replica_set_is_followed_to_its_primary;
 mod absent_redis_keys_are_hits_until_they_are_written;

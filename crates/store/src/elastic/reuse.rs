@@ -15,12 +15,13 @@ use hashbrown::HashMap;
 
 use super::since::Since;
 
-/// Maximum number of sampled keys.
+/// Maximum number of sampled keys, if the owner states none.
 const SAMPLES_MAX: usize = 8192;
 /// A hash is selected if its lower bits, modulo this number, are below a threshold.
 const MODULUS: u64 = 1 << 24;
-/// Initially one in sixteen: with few keys this is accurate enough, and cheap.
-const THRESHOLD_MAX: u64 = MODULUS / 16;
+/// Initially one in sixteen, if the owner states nothing: with few keys this is accurate enough,
+/// and cheap.
+const SELECTED_ONE_IN: u64 = 16;
 /// Buckets of the histogram for every doubling of the distance.
 const BUCKETS_PER_DOUBLING: u32 = 8;
 const BUCKETS: usize = 48 * BUCKETS_PER_DOUBLING as usize;
@@ -35,7 +36,6 @@ const REMEMBERED_MIN: f64 = 4_000.0;
 /// memory read for each sample is close together.
 const SLOTS_PER_SAMPLE: usize = 4;
 const SLOTS_MIN: usize = 1024;
-const SLOTS: usize = SLOTS_PER_SAMPLE * SAMPLES_MAX;
 /// A size is sufficient if more memory would increase the hit ratio by less than this.
 const ENOUGH: f64 = 0.001;
 
@@ -47,7 +47,9 @@ struct Sample {
 
 /// Sampled keys and their reuse distances.
 #[derive(Debug)]
-pub(super) struct Reuse {
+pub struct Reuse {
+    samples_max: usize,
+    threshold_max: u64,
     threshold: u64,
     samples: HashMap<u64, Sample>,
     /// Sums of bytes by slot of last use (a Fenwick tree).
@@ -65,12 +67,23 @@ pub(super) struct Reuse {
     aged: Since,
 }
 
+impl Default for Reuse {
+    fn default() -> Self {
+        Self::new(SAMPLES_MAX, SELECTED_ONE_IN)
+    }
+}
+
 impl Reuse {
-    pub(super) fn new() -> Self {
+    /// No lookups yet; up to `samples_max` keys are sampled, of one hash in `one_in` at most.
+    #[must_use]
+    pub fn new(samples_max: usize, one_in: u64) -> Self {
+        let threshold_max = (MODULUS / one_in.max(1)).max(1);
         Self {
-            threshold: THRESHOLD_MAX,
+            samples_max,
+            threshold_max,
+            threshold: threshold_max,
             samples: HashMap::new(),
-            sums: vec![0; SLOTS + 1],
+            sums: vec![0; SLOTS_PER_SAMPLE * samples_max + 1],
             next_slot: 0,
             slots: SLOTS_MIN,
             histogram: vec![0.0; BUCKETS],
@@ -82,7 +95,7 @@ impl Reuse {
     }
 
     /// Reduces the weight of old lookups.
-    pub(super) fn age(&mut self, now: Duration) {
+    pub fn age(&mut self, now: Duration) {
         if !self.aged.is_over(HALF_LIFE_TIME / 8, now) {
             return;
         }
@@ -97,19 +110,44 @@ impl Reuse {
 
     /// Bytes of memory held.
     pub(super) fn bytes(&self) -> usize {
-        (SLOTS + BUCKETS) * 8 + self.samples.capacity() * 34
+        (self.sums.len() + BUCKETS) * 8 + self.samples.capacity() * 34
     }
 
     /// Notes a lookup of an entry that takes `bytes` in memory.
     #[inline]
     pub(super) fn note(&mut self, hash: u64, bytes: usize) {
         self.lookups += 1.0;
-        if hash % MODULUS < self.threshold {
+        if Self::selects(self.threshold, hash) {
             self.follow(hash, bytes as u64);
         }
     }
 
-    fn follow(&mut self, hash: u64, bytes: u64) {
+    /// Whether a lookup of a key with this hash is to be followed, at a [`Self::threshold`].
+    #[inline]
+    #[must_use]
+    pub fn selects(threshold: u64, hash: u64) -> bool {
+        hash % MODULUS < threshold
+    }
+
+    /// What selects hashes now.
+    #[must_use]
+    pub fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// The part of all hashes that is selected.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.threshold as f64 / MODULUS as f64
+    }
+
+    /// Counts lookups, those that were followed included.
+    pub fn count(&mut self, lookups: u64) {
+        self.lookups += lookups as f64;
+    }
+
+    /// Follows a lookup, of a selected key, of an entry that takes `bytes` in memory.
+    pub fn follow(&mut self, hash: u64, bytes: u64) {
         self.sampled += 1.0;
         if self.next_slot == self.slots {
             self.renumber();
@@ -126,7 +164,7 @@ impl Reuse {
             None => self.first += 1.0,
         }
         self.add(slot, bytes);
-        if self.samples.len() > SAMPLES_MAX {
+        if self.samples.len() > self.samples_max {
             self.choose_fewer();
         }
         if self.sampled > HALF_LIFE {
@@ -157,7 +195,7 @@ impl Reuse {
             self.samples.iter().map(|(hash, sample)| (sample.slot, *hash, sample.bytes)).collect();
         order.sort_unstable();
         self.sums[..=self.slots].fill(0);
-        self.slots = (SLOTS_PER_SAMPLE * order.len()).clamp(SLOTS_MIN, SLOTS);
+        self.slots = (SLOTS_PER_SAMPLE * order.len()).clamp(SLOTS_MIN, self.sums.len() - 1);
         for (slot, &(_, hash, bytes)) in order.iter().enumerate() {
             self.samples.insert(hash, Sample { slot, bytes });
             self.add(slot, bytes);
@@ -165,8 +203,18 @@ impl Reuse {
         self.next_slot = order.len();
     }
 
+    /// Selects twice as many hashes, at most those of the beginning: too few keys are followed.
+    pub fn choose_more(&mut self) {
+        let threshold = (2 * self.threshold).min(self.threshold_max);
+        let share = threshold as f64 / self.threshold as f64;
+        self.threshold = threshold;
+        let lookups = self.lookups;
+        self.scale(share);
+        self.lookups = lookups;
+    }
+
     /// Drops the eighth of the keys with the highest hashes.
-    fn choose_fewer(&mut self) {
+    pub fn choose_fewer(&mut self) {
         let threshold = self.threshold - self.threshold / 8;
         let share = threshold as f64 / self.threshold as f64;
         self.threshold = threshold;
@@ -192,11 +240,12 @@ impl Reuse {
     }
 
     /// The curve; `fixed_bytes` are needed regardless of what is kept.
-    pub(super) fn advice(&self, fixed_bytes: usize) -> Advice {
+    #[must_use]
+    pub fn advice(&self, fixed_bytes: usize) -> Advice {
         // Hot keys are in the sample by chance. The expected number of sampled lookups shows how
         // many are missing; these had short distances (the paper's adjustment). Lookups in excess
         // may have any distance, so they are left.
-        let expected = self.lookups * self.threshold as f64 / MODULUS as f64;
+        let expected = self.lookups * self.share();
         let near = (expected - self.sampled).max(0.0);
         let total = (self.sampled + near).max(1.0);
         let mut points = Vec::new();
@@ -339,7 +388,7 @@ mod tests {
                     (unit.powf(skew) * keys as f64) as u64
                 })
                 .collect();
-            let mut reuse = Reuse::new();
+            let mut reuse = Reuse::default();
             for key in &lookups {
                 reuse.note(hash(*key), 1000);
             }
@@ -354,7 +403,7 @@ mod tests {
 
     #[test]
     fn what_is_looked_up_no_more_is_forgotten_in_minutes() {
-        let mut reuse = Reuse::new();
+        let mut reuse = Reuse::default();
         let mut now = Duration::ZERO;
         let mut look_up = |keys: u64, seconds: u64, reuse: &mut Reuse| {
             for second in 0..seconds {
@@ -374,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_loop_needs_all_of_itself() {
-        let mut reuse = Reuse::new();
+        let mut reuse = Reuse::default();
         for round in 0..200_000u64 {
             reuse.note(hash(round % 10_000), 100);
         }

@@ -23,7 +23,7 @@ pub(super) struct Usage {
 
 impl Usage {
     pub(super) fn new() -> Self {
-        Self { uses: Sketch::default(), counted: 0, reuse: Reuse::new() }
+        Self { uses: Sketch::default(), counted: 0, reuse: Reuse::default() }
     }
 
     /// Counts a lookup that found an entry of `value_bytes`. The sketch is sized by the number of

@@ -97,7 +97,7 @@ impl Filter for Memcache {
     }
 
     fn look_ahead(&self, bytes: &[u8]) -> Ahead {
-        Ahead::of(bytes, |rest| {
+        Ahead::of(self.namespace.origin, bytes, |rest| {
             let (message, length) = request::decode(rest, &self.settings.limits).ok()??;
             let hash = message.keys().next().map(|key| Key::new(self.namespace, key).hash);
             Some((hash, length))

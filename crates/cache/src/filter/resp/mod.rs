@@ -141,7 +141,8 @@ impl Filter for Resp {
     }
 
     fn look_ahead(&self, bytes: &[u8]) -> Ahead {
-        Ahead::of(bytes, |rest| first_key(rest, self.namespace, &self.settings.limits))
+        let origin = self.namespace.origin;
+        Ahead::of(origin, bytes, |rest| first_key(rest, self.namespace, &self.settings.limits))
     }
 
     fn begin<'m>(

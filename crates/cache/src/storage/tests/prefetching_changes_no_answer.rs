@@ -67,7 +67,7 @@ fn answers_are_the_same_with_keys_that_are_stored_and_that_are_not() {
     for numbers in numbers.chunks(16) {
         let hashes: Vec<u64> =
             numbers.iter().map(|number| key(&number.to_le_bytes()).hash).collect();
-        storage.prefetch(&hashes);
+        storage.prefetch(key(b"").namespace.origin, &hashes);
         for &number in numbers {
             let expected = (number < ITEMS).then(|| value(number));
             assert!(read(&mut storage, &principal, number, None) == expected, "{number}");
