@@ -204,6 +204,9 @@ pub trait Filter: Described {
     /// with the first that reads or writes.
     const CHECKS_EARLY: bool;
 
+    /// Whether each request waits for the reply to the one before it.
+    const ONE_AT_A_TIME: bool = false;
+
     /// How a reply combines several answers.
     const COMBINES: Combines;
 

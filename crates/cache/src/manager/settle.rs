@@ -130,6 +130,7 @@ impl<F: Filter> Session<F> {
     pub(crate) fn is_blocked(&self) -> bool {
         self.expected.back().is_some_and(|last| {
             matches!(last.action, Action::Fence { known: false } | Action::Confirmed(_))
+                || F::ONE_AT_A_TIME
                 || self.filter.waits(&last.tag)
         })
     }

@@ -41,6 +41,33 @@ fn outstanding_replies_arrive_and_no_new_client_is_accepted() {
 }
 
 #[test]
+fn outstanding_replies_of_dynamodb_arrive() {
+    let origin = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let cache = Cache::start("dynamodb", origin.local_addr().expect("bound"), "");
+    let request = "POST / HTTP/1.1\r\nHost: a\r\nX-Amz-Target: DynamoDB_20120810.PutItem\r\n\
+                   Content-Length: 2\r\n\r\n{}";
+    let reply = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
+    let mut idle = Raw::connect(cache.address());
+    idle.say(request);
+    let mut of_idle = Raw::from(accept_client(&origin));
+    of_idle.hear(request);
+    of_idle.say(reply);
+    idle.hear(reply);
+    let mut client = Raw::connect(cache.address());
+    client.say(request);
+    let mut of_client = Raw::from(accept_client(&origin));
+    of_client.hear(request);
+    cache.process().signal("TERM");
+    // It drains.
+    idle.hear_end();
+    assert!(client.is_open(), "a reply is still to come");
+    of_client.say(reply);
+    client.hear(reply);
+    client.hear_end();
+    assert_eq!(cache.wait().status.code(), Some(0));
+}
+
+#[test]
 fn what_may_never_come_is_not_waited_for() {
     let Some(redis) = Redis::start() else { return };
     let mongo = ScriptedOrigin::start(

@@ -95,6 +95,8 @@ impl Filter for DynamoDb {
     type Tag = Tag;
 
     const CHECKS_EARLY: bool = false;
+    /// Whether the origin keeps the connection shows with its reply.
+    const ONE_AT_A_TIME: bool = true;
     const COMBINES: Combines = Combines::Whole;
 
     fn message<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<(Message<'a>, usize)>> {
@@ -309,9 +311,8 @@ impl Filter for DynamoDb {
         }
     }
 
-    /// One request at a time: whether the origin keeps the connection shows with its reply.
     fn waits(&self, _: &Tag) -> bool {
-        true
+        false
     }
 
     fn is_stateless(&self) -> bool {
