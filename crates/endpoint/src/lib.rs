@@ -6,7 +6,8 @@
 //! connection; connections, header bytes and time are limited before the client is identified, and
 //! a cross-origin request of a browser is rejected. [`Exposition`] writes metrics. Services with
 //! TLS and limits of their own share [`Listener`] and [`until`], and any port [`Told`], the log
-//! lines that clients can cause. [`losses`] are those about lost replies to writes.
+//! lines that clients can cause. [`losses`] are those about lost replies to writes. [`streams`]
+//! serves clients of HTTP/2 by a service of HTTP/1.1.
 //!
 //! **What it is not.** No paths and no statistics: a service answers each request.
 //!
@@ -50,6 +51,7 @@ mod client;
 mod exposition;
 pub mod losses;
 mod names;
+pub mod streams;
 mod told;
 
 pub use client::{get, post};

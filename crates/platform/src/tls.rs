@@ -28,6 +28,9 @@ mod server;
 pub use client::{Client, Expected};
 pub use server::{Files, Server};
 
+/// The name of HTTP/2 in handshakes (ALPN).
+const HTTP2: &[u8] = b"h2";
+
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }

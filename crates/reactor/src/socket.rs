@@ -32,7 +32,11 @@ impl Socket {
     /// The socket cannot be set up.
     pub fn new(stream: TcpStream, reactor: &Reactor, token: u64) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
+        // A socket pair of this process has no such option, and delays nothing.
+        stream.set_nodelay(true).or_else(|error| match error.kind() {
+            io::ErrorKind::Unsupported => Ok(()),
+            _ => Err(error),
+        })?;
         reactor.watch(&stream, token)?;
         // Bytes received before the registration are reported as new.
         Ok(Self { stream, readable: false, writable: true, ended: false, broken: false })

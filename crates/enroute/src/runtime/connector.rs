@@ -15,6 +15,7 @@ use super::{
     hello::{self, Hello},
     inbox::{Note, Wanted, worker_of},
     reached::Reached,
+    streams::Streams,
 };
 
 /// A request for a connection to an origin. Each client connection has at most one request for each
@@ -29,18 +30,10 @@ pub(super) fn run(
     shared: &Arc<Shared>,
     mut wishes: mpsc::UnboundedReceiver<Wish>,
     hellos: mpsc::UnboundedReceiver<Hello>,
+    streams: Streams,
 ) {
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            tracing::error!(
-                "cannot start the thread that connects to origins, no origin can be reached: {error}"
-            );
-            return;
-        }
-    };
-    LocalSet::new().block_on(&runtime, async {
-        spawn_local(hello::pass_on(Arc::clone(shared), hellos));
+    block_on("connects to origins", async {
+        spawn_local(hello::pass_on(Arc::clone(shared), hellos, streams));
         while let Some(Wish { wanted, origin }) = wishes.recv().await {
             let shared = Arc::clone(shared);
             spawn_local(async move {
@@ -50,4 +43,14 @@ pub(super) fn run(
             });
         }
     });
+}
+
+/// Runs tasks on this thread, which is known by what it does.
+pub(super) fn block_on(what: &str, tasks: impl Future<Output = ()>) {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => LocalSet::new().block_on(&runtime, tasks),
+        Err(error) => {
+            tracing::error!("cannot start the thread that {what}; restart the cache: {error}");
+        }
+    }
 }

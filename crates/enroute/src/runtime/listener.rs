@@ -243,7 +243,17 @@ impl Listener {
         }
     }
 
-    fn behind(&self, stream: &TcpStream) -> io::Result<Behind> {
+    /// Whether the first bytes of its clients decide how they are served.
+    pub(super) fn is_looked_at(&self) -> bool {
+        !self.names.is_empty() || self.passes || self.takes_http2()
+    }
+
+    /// Whether clients of HTTP/2 are served.
+    pub(super) fn takes_http2(&self) -> bool {
+        matches!(self.protocol, Protocol::DynamoDb(_)) && !self.passes
+    }
+
+    pub(super) fn behind(&self, stream: &TcpStream) -> io::Result<Behind> {
         let behind = Behind { protocol: self.protocol.clone(), origin: Arc::clone(&self.origin) };
         if !self.diverted {
             return Ok(behind);
@@ -330,11 +340,11 @@ pub(super) fn accept(
                 }
                 let Some((stream, peer)) = acceptor.accept() else { break };
                 turn = (turn + 1) % shared.post.len();
-                if listener.names.is_empty() && !listener.passes {
-                    admit(shared, turn, (stream, peer), listener);
-                } else {
+                if listener.is_looked_at() {
                     // Its end is reported by the thread itself.
                     let _ = hellos.send(Hello::new(stream, peer, turn, listener));
+                } else {
+                    admit(shared, turn, (stream, peer), listener);
                 }
             }
         }
@@ -357,8 +367,7 @@ pub(super) fn admit(
     match listener.behind(&stream) {
         Ok(behind) => {
             let (shaking, listener) = (Shaking::begin(listener), Arc::clone(listener));
-            let accepted = Accepted { stream, peer, listener, behind, shaking };
-            shared.post.inbox(turn).send(Note::Accepted(Box::new(accepted)));
+            hand_over(shared, turn, Accepted { stream, peer, listener, behind, shaking });
         }
         Err(error) => {
             listener.report_socket(peer, &error);
@@ -367,7 +376,12 @@ pub(super) fn admit(
     }
 }
 
+/// Gives a client that was counted to the worker whose `turn` it is.
+pub(super) fn hand_over(shared: &Shared, turn: usize, accepted: Accepted) {
+    shared.post.inbox(turn).send(Note::Accepted(Box::new(accepted)));
+}
+
 /// Maximum interval of checks whether draining has begun.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
+pub(super) const LOOK_PAUSE: Duration = Duration::from_millis(50);
 /// Clients taken from one listener before the others have their turn.
 const ACCEPTED_AT_ONCE: usize = 64;

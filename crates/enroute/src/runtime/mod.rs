@@ -40,6 +40,7 @@ mod inbox;
 mod listener;
 mod monitor;
 mod origin;
+mod streams;
 mod tls;
 mod watch;
 mod worker;
@@ -50,6 +51,7 @@ pub use monitor::Monitored;
 pub use origin::{Origin, Servers};
 
 use inbox::Post;
+use streams::Streams;
 
 /// Limits of the whole process.
 #[derive(Debug, Clone)]
@@ -168,7 +170,12 @@ impl Runtime {
         }
         let (hellos, said) = mpsc::unbounded_channel();
         let connector = Arc::clone(&shared);
-        runtime.spawn("connector", move || connector::run(&connector, wishes, said))?;
+        let (streams, clients) = Streams::new();
+        runtime.spawn("connector", move || connector::run(&connector, wishes, said, streams))?;
+        if listeners.iter().any(|listener| listener.takes_http2()) {
+            let shared = Arc::clone(&shared);
+            runtime.spawn("http2", move || streams::run(&shared, clients))?;
+        }
         let acceptors = acceptors.into_iter().zip(listeners).collect();
         let acceptor = Arc::clone(&shared);
         runtime.spawn("acceptor", move || {

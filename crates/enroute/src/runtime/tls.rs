@@ -21,13 +21,13 @@ pub(super) const ROUND_MAX: Duration = Duration::from_millis(1);
 /// Memory of an encrypted connection, at most; `docs/guide/configuration.md` states it.
 const SESSION_BYTES: usize = 16 << 10;
 
-/// A place among the incomplete handshakes of a listener.
+/// A place among the incomplete handshakes of a listener, and the clients it looks at first.
 pub(super) struct Shaking(Arc<Listener>);
 
 impl Shaking {
-    /// Takes a place; none where clients do not use TLS.
+    /// Takes a place; none where nothing is known of clients before they are served.
     pub(super) fn begin(listener: &Arc<Listener>) -> Option<Self> {
-        if listener.tls.is_none() && !listener.passes {
+        if listener.tls.is_none() && !listener.is_looked_at() {
             return None;
         }
         listener.shaking.fetch_add(1, Relaxed);

@@ -22,17 +22,6 @@ fn dynamodb_answers_are_the_same_through_the_cache() {
 }
 
 #[test]
-fn a_client_of_http_2_is_told_to_use_http_1() {
-    let Some(origin) = DynamoDb::start() else { return };
-    let cache = Cache::start("dynamodb", origin.address(), "");
-    let mut client = Raw::connect(cache.address());
-    client.say("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    // SETTINGS, then GOAWAY.
-    client.hear([0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0]);
-    cache.log_line("HTTP/2 with prior knowledge");
-}
-
-#[test]
 fn an_origin_that_is_down_is_an_error_of_dynamodb() {
     let nothing = crate::support::process::free_address();
     let cache = Cache::start("dynamodb", nothing, "");

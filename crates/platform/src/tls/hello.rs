@@ -1,9 +1,11 @@
-//! The first message of a client of TLS, which is left in its socket.
+//! The first bytes of a client, which are left in its socket: a message of TLS, or others.
 
 use std::{io, time::Duration};
 
 use rustls::server::Acceptor;
 use tokio::{net::TcpStream, time::sleep};
+
+use super::HTTP2;
 
 /// Longest first message of a client; those with post-quantum keys have 2 KiB.
 pub const HELLO_BYTES_MAX: usize = 8 << 10;
@@ -16,8 +18,13 @@ const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
 /// The first bytes of a client.
 pub enum First {
-    /// A message of TLS with a server name, or with none.
-    Name(Option<String>),
+    /// A message of TLS.
+    Hello {
+        /// The server name, if it has one.
+        name: Option<String>,
+        /// It offers HTTP/2.
+        offers_http2: bool,
+    },
     /// Not a first message of TLS.
     Other,
     /// The client closed the connection.
@@ -44,13 +51,32 @@ pub async fn first(stream: &TcpStream) -> io::Result<First> {
                 Ok(None) => {}
                 Ok(Some(accepted)) => {
                     let hello = accepted.client_hello();
-                    return Ok(First::Name(hello.server_name().map(str::to_owned)));
+                    let name = hello.server_name().map(str::to_owned);
+                    let offers_http2 =
+                        hello.alpn().is_some_and(|mut all| all.any(|one| one == HTTP2));
+                    return Ok(First::Hello { name, offers_http2 });
                 }
                 Err(_) => return Ok(First::Other),
             }
         }
         if count == bytes.len() {
             return Ok(First::Endless);
+        }
+        sleep(pause).await;
+        pause = (2 * pause).min(PAUSE_MAX);
+    }
+}
+
+/// Waits until it is known whether the first bytes are `expected`.
+///
+/// # Errors
+/// The connection is lost.
+pub async fn begins_with(stream: &TcpStream, expected: &[u8]) -> io::Result<bool> {
+    let (mut bytes, mut pause) = (vec![0; expected.len()], PAUSE_MIN);
+    loop {
+        let count = stream.peek(&mut bytes).await?;
+        if count == 0 || count == expected.len() || bytes[..count] != expected[..count] {
+            return Ok(bytes == expected);
         }
         sleep(pause).await;
         pause = (2 * pause).min(PAUSE_MAX);

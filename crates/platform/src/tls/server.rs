@@ -1,9 +1,13 @@
 //! TLS to clients.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{io, path::PathBuf, sync::Arc};
 
 use parking_lot::RwLock;
 use rustls::{ServerConfig, ServerConnection};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use super::HTTP2;
 
 /// Where it is written, all PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +60,16 @@ impl Server {
     /// accepted.
     pub fn replace(&self, config: Arc<ServerConfig>) {
         *self.config.write() = config;
+    }
+
+    /// Completes the handshake of a client that offers HTTP/2, which it then speaks.
+    ///
+    /// # Errors
+    /// The handshake fails.
+    pub async fn accept_http2(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        let mut config = ServerConfig::clone(&self.config.read());
+        config.alpn_protocols = vec![HTTP2.to_vec()];
+        TlsAcceptor::from(Arc::new(config)).accept(stream).await
     }
 
     /// Whether it requires client certificates.

@@ -9,8 +9,8 @@ use crate::{
     resp::request::Passed,
 };
 
-/// The first bytes of a client that uses HTTP/2 without asking.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// The first bytes of a client of HTTP/2.
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// What the name of an operation begins with.
 const TARGET: &[u8] = b"DynamoDB_20120810.";
 /// The type of bodies.
