@@ -7,6 +7,7 @@
 //! T: GetItem {...}                signed by the temporary access key T, with its token
 //! other: GetItem {...}            signed by an access key that the cache does not know
 //! forged: GetItem {...}           signed as A, with another secret
+//! pair: GetItem {...}             signed by A with version 4A; pairs: for a set of regions
 //! late: GetItem {...}             signed by A, 20 minutes ago
 //! west: GetItem {...}             signed by A, for another region
 //! unsigned: GetItem {...}         without a signature

@@ -1,7 +1,12 @@
 //! Requests as DynamoDB's clients sign them: written without the code that verifies signatures.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
+use aws_lc_rs::{
+    agreement::{ECDH_P256, PrivateKey},
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair},
+};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use wire::sigv4::Credentials;
@@ -34,6 +39,12 @@ pub(crate) fn request(signer: &str, operation: &str, body: &str) -> Vec<u8> {
         ("host", "dynamodb.example".to_owned()),
         ("x-amz-date", time.to_owned()),
     ];
+    let regions = match signer {
+        "pair" => Some("eu-central-1"),
+        "pairs" => Some("eu-central-1,us-west-*"),
+        _ => None,
+    };
+    headers.extend(regions.map(|regions| ("x-amz-region-set", regions.to_owned())));
     if signer == "T" {
         headers.push(("x-amz-security-token", "token".to_owned()));
     }
@@ -83,6 +94,16 @@ fn signature(signer: &str, time: &str, headers: &[(&str, String)], body: &str) -
     let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
     let signed = names.join(";");
     let canonical = format!("POST\n/\n\n{lines}\n{signed}\n{}", hash(body.as_bytes()));
+    if signer.starts_with("pair") {
+        let scope = format!("{}/dynamodb/aws4_request", &time[..8]);
+        let hash = hash(canonical.as_bytes());
+        let text = format!("AWS4-ECDSA-P256-SHA256\n{time}\n{scope}\n{hash}");
+        return format!(
+            "AWS4-ECDSA-P256-SHA256 Credential={access_key}/{scope}, SignedHeaders={signed}, \
+             Signature={}",
+            by_key_pair(access_key, &secret, text.as_bytes())
+        );
+    }
     let region = if signer == "west" { "us-west-2" } else { "eu-central-1" };
     let scope = format!("{}/{region}/dynamodb/aws4_request", &time[..8]);
     let text = format!("AWS4-HMAC-SHA256\n{time}\n{scope}\n{}", hash(canonical.as_bytes()));
@@ -93,6 +114,34 @@ fn signature(signer: &str, time: &str, headers: &[(&str, String)], body: &str) -
         "AWS4-HMAC-SHA256 Credential={access_key}/{scope}, SignedHeaders={signed}, \
          Signature={signature}"
     )
+}
+
+/// Signatures of version 4A, which are random: a request that is written again has the same one.
+static MADE: Mutex<BTreeMap<Vec<u8>, String>> = Mutex::new(BTreeMap::new());
+
+/// A signature of version 4A.
+fn by_key_pair(access_key: &str, secret: &str, message: &[u8]) -> String {
+    let mut made = MADE.lock().expect("no panic");
+    let sign = || sign_by_key_pair(access_key, secret, message);
+    made.entry(message.to_vec()).or_insert_with(sign).clone()
+}
+
+fn sign_by_key_pair(access_key: &str, secret: &str, message: &[u8]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(format!("AWS4A{secret}").as_bytes());
+    let mac = mac.as_mut().expect("any length");
+    mac.update(&[0, 0, 0, 1]);
+    mac.update(format!("AWS4-ECDSA-P256-SHA256\0{access_key}\u{1}").as_bytes());
+    mac.update(&[0, 0, 1, 0]);
+    let mut number = mac.clone().finalize().into_bytes();
+    // It is in range for almost all secrets.
+    let last = number.iter().rposition(|byte| *byte != 255).expect("no such number");
+    number[last..].iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+    let private = PrivateKey::from_private_key(&ECDH_P256, &number).expect("in range");
+    let public = private.compute_public_key().expect("a point");
+    let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
+    let pair = EcdsaKeyPair::from_private_key_and_public_key(algorithm, &number, public.as_ref());
+    let signature = pair.expect("a pair").sign(&SystemRandom::new(), message);
+    hex(signature.expect("a signature").as_ref())
 }
 
 fn hex(bytes: &[u8]) -> String {

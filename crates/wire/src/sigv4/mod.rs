@@ -1,9 +1,9 @@
 //! AWS Signature Version 4: whether a request was signed with a known secret access key.
 //!
 //! The signature covers the method, the body, and the headers that the client lists, among them
-//! `host` and each header that begins with `x-amz-`. Requests whose target is not `/`, signatures
-//! in the query, and those of version 4A are not verified. Reference: AWS General Reference,
-//! "Create a signed AWS API request".
+//! `host` and each header that begins with `x-amz-`. Requests whose target is not `/` and
+//! signatures in the query are not verified. Those of version 4A are; none is made. Reference: AWS
+//! General Reference, "Create a signed AWS API request".
 //!
 //! A request that stands in for one that was verified, with another body, is signed by the same
 //! access key: [`Verifier::write_with_body`]. Requests of this program are signed as well:
@@ -11,6 +11,7 @@
 //!
 //! **Read first:** [`signature`], then [`credentials`].
 
+mod asymmetric;
 pub mod credentials;
 mod replacement;
 mod request;

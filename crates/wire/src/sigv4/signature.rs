@@ -5,7 +5,7 @@ use std::{fmt, str, time::Duration};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::{Credentials, credentials::Credential, request::DAYS_TO_1970};
+use super::{Credentials, asymmetric, credentials::Credential, request::DAYS_TO_1970};
 use crate::http1::{Head, RequestHead};
 
 /// Maximum difference between the time of a signature and the time of day.
@@ -21,7 +21,7 @@ pub(super) const DAY_S: i64 = 24 * 3_600;
 pub enum Refusal {
     /// The request has no signature.
     Absent,
-    /// The signature has another form, or is of another algorithm: of version 4A, for example.
+    /// The signature has another form, or is of another algorithm.
     Form,
     /// A header that must be signed is not.
     Unsigned,
@@ -40,13 +40,18 @@ pub struct Signer<'a, 'c> {
     pub access_key: &'a str,
     /// The same for all access keys that are declared to have the same rights.
     pub holder: &'c str,
-    /// The region that the request is for.
+    /// The region that the request is for; of version 4A the set of regions, as it is stated.
     pub region: &'a str,
+    /// Whether the signature is of version 4A: no other request can be signed for this signer.
+    pub by_key_pair: bool,
 }
 
-/// Verifies signatures. Keeps the key derived for the last signer.
+/// Verifies signatures. Keeps the keys derived for the last signer.
 #[derive(Default)]
-pub struct Verifier(Option<Box<Derived>>);
+pub struct Verifier {
+    last: Option<Box<Derived>>,
+    public: asymmetric::Key,
+}
 
 struct Derived {
     access_key: String,
@@ -55,17 +60,24 @@ struct Derived {
     mac: Hmac<Sha256>,
 }
 
+enum Signature {
+    Symmetric([u8; 32]),
+    /// Version 4A, in DER.
+    Asymmetric(Vec<u8>),
+}
+
 /// A signature as the request states it.
 struct Claim<'a> {
     access_key: &'a str,
-    /// Date, region, service and terminator, separated by slashes.
+    /// Date, region, service and terminator, separated by slashes; without the region in version
+    /// 4A.
     scope: &'a str,
     date: &'a str,
     region: &'a str,
     service: &'a str,
     /// Names in lower case and in order, separated by semicolons.
     signed: &'a str,
-    signature: [u8; 32],
+    signature: Signature,
     /// As the header `X-Amz-Date` has it.
     time: &'a str,
 }
@@ -98,11 +110,22 @@ impl Verifier {
         if now_s.abs_diff(signed_at) > SKEW_MAX.as_secs() {
             return Err(Refusal::Skew);
         }
-        let mac = self.mac(&claim, request, body, credential)?;
-        // In constant time.
-        mac.verify_slice(&claim.signature).map_err(|_| Refusal::Mismatch)?;
+        let by_key_pair = match &claim.signature {
+            Signature::Symmetric(stated) => {
+                let mac = self.mac(&claim, request, body, credential)?;
+                // In constant time.
+                mac.verify_slice(stated).map_err(|_| Refusal::Mismatch)?;
+                false
+            }
+            Signature::Asymmetric(stated) => {
+                let canonical = claim.canonical(request, body, credential)?;
+                let message = claim.message(asymmetric::ALGORITHM, &canonical).concat();
+                self.public.verify(claim.access_key, credential, &message, stated)?;
+                true
+            }
+        };
         let (access_key, region) = (claim.access_key, claim.region);
-        Ok(Signer { access_key, holder: &credential.holder, region })
+        Ok(Signer { access_key, holder: &credential.holder, region, by_key_pair })
     }
 
     /// The signature, in hexadecimal, with which the signer of a request that was verified would
@@ -117,6 +140,9 @@ impl Verifier {
         credentials: &Credentials,
     ) -> Result<[u8; 64], Refusal> {
         let claim = Claim::of(&request.head)?;
+        if matches!(claim.signature, Signature::Asymmetric(_)) {
+            return Err(Refusal::Form);
+        }
         let credential = credentials.of(claim.access_key).ok_or(Refusal::UnknownKey)?;
         let mac = self.mac(&claim, request, body, credential)?;
         Ok(hex(&mac.finalize().into_bytes().into()))
@@ -132,10 +158,9 @@ impl Verifier {
     ) -> Result<Hmac<Sha256>, Refusal> {
         let canonical = claim.canonical(request, body, credential)?;
         let mut mac = self.derived(claim, credential)?;
-        for part in [ALGORITHM, "\n", claim.time, "\n", claim.scope, "\n"] {
-            mac.update(part.as_bytes());
+        for part in claim.message(ALGORITHM, &canonical) {
+            mac.update(part);
         }
-        mac.update(&canonical);
         Ok(mac)
     }
 
@@ -148,7 +173,7 @@ impl Verifier {
         let is_same = |derived: &&Derived| {
             derived.access_key == claim.access_key && derived.scope == claim.scope
         };
-        if let Some(derived) = self.0.as_deref().filter(is_same) {
+        if let Some(derived) = self.last.as_deref().filter(is_same) {
             return Ok(derived.mac.clone());
         }
         let mut key = keyed([b"AWS4", credential.secret.as_bytes()].concat().as_slice())?;
@@ -157,7 +182,7 @@ impl Verifier {
             key = keyed(&key.finalize().into_bytes())?;
         }
         let (access_key, scope) = (claim.access_key.to_owned(), claim.scope.to_owned());
-        self.0 = Some(Box::new(Derived { access_key, scope, mac: key.clone() }));
+        self.last = Some(Box::new(Derived { access_key, scope, mac: key.clone() }));
         Ok(key)
     }
 }
@@ -182,18 +207,26 @@ impl<'a> Claim<'a> {
     }
 
     fn parse(text: &'a str, head: &Head<'a>) -> Option<Self> {
-        let mut parts = text.strip_prefix(ALGORITHM)?.strip_prefix(' ')?.split(',').map(str::trim);
+        let (algorithm, text) = text.split_once(' ')?;
+        let mut parts = text.split(',').map(str::trim);
         let credential = parts.next()?.strip_prefix("Credential=")?;
         let signed = parts.next()?.strip_prefix("SignedHeaders=")?;
         let signature = parts.next()?.strip_prefix("Signature=")?;
         let (access_key, scope) = credential.split_once('/')?;
         let mut scopes = scope.split('/');
-        let [date, region, service, end] = [(); 4].map(|()| scopes.next());
-        let (date, region, service) = (date?, region?, service?);
+        let date = scopes.next()?;
+        let (region, signature) = match algorithm {
+            ALGORITHM => (scopes.next()?, Signature::Symmetric(unhex(signature)?)),
+            asymmetric::ALGORITHM => {
+                let signature = Signature::Asymmetric(asymmetric::unhex(signature)?);
+                (asymmetric::regions(head)?, signature)
+            }
+            _ => return None,
+        };
+        let (service, end) = (scopes.next()?, scopes.next());
         let time = str::from_utf8(head.one("x-amz-date")?).ok()?;
         let is_whole = parts.next().is_none() && scopes.next().is_none() && end == Some(END);
         let is_whole = is_whole && !access_key.is_empty() && time.get(..8) == Some(date);
-        let signature = unhex(signature)?;
         is_whole.then_some(Self {
             access_key,
             scope,
@@ -220,6 +253,12 @@ impl<'a> Claim<'a> {
         let mut needed = head.headers.iter().map(|(name, _)| *name).filter(must_be);
         let all = is_signed("host") && needed.all(is_signed);
         all.then_some(()).ok_or(Refusal::Unsigned)
+    }
+
+    /// What is signed.
+    fn message<'m>(&'m self, algorithm: &'m str, canonical: &'m [u8; 64]) -> [&'m [u8]; 7] {
+        let [algorithm, time, scope] = [algorithm, self.time, self.scope].map(str::as_bytes);
+        [algorithm, b"\n", time, b"\n", scope, b"\n", canonical]
     }
 
     /// The hash of the canonical request, in hexadecimal.

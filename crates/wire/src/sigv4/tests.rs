@@ -1,3 +1,5 @@
+mod key_pairs;
+
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -249,6 +251,7 @@ fn anything_that_differs_from_what_was_signed_is_refused() {
         ("GET / ", "GET /?a=b ", Refusal::Form),
         ("Signature=5f", "Signature=5F", Refusal::Form),
         ("AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", Refusal::Form),
+        ("AWS4-HMAC-SHA256", "AWS4-HMAC-SHA512", Refusal::Form),
         ("X-Amz-Date:2015", "X-Amz-Date:2016", Refusal::Form),
         ("X-Amz-Date:", "X-Amz-Date:20150830T123600Z\r\nX-Amz-Date:", Refusal::Form),
         ("Authorization:", "Authorization: a\r\nAuthorization:", Refusal::Form),

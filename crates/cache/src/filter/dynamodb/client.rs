@@ -31,6 +31,14 @@ enum Touched {
     Table(Namespace),
 }
 
+/// What a verified signature says of its request.
+pub(super) struct Signed<'h> {
+    /// The region that it is for, or the set of them.
+    pub(super) region: &'h str,
+    /// No other request can be signed in place of it.
+    pub(super) by_key_pair: bool,
+}
+
 impl DynamoDb {
     /// Determines the flow of `message`; `whole` says whether its body is there.
     pub(super) fn name_flow<'m>(
@@ -98,7 +106,7 @@ impl DynamoDb {
         standing: &mut Standing,
         now: Duration,
     ) -> Flow<'m> {
-        let Some(region) = self.identify(message, standing, now) else {
+        let Some(Signed { region, .. }) = self.identify(message, standing, now) else {
             return Flow::Bypass(WhyNot::Unproven);
         };
         let Some(get) = GetItem::parse(&message.body) else {
@@ -125,14 +133,13 @@ impl DynamoDb {
         read_in(self.table(table.as_bytes()), scratch, key_bytes)
     }
 
-    /// Verifies the signature of a whole request. Returns the region that it is for; none if it is
-    /// not that of a known access key.
+    /// Verifies the signature of a whole request; `None` if it is not that of a known access key.
     pub(super) fn identify<'h>(
         &mut self,
         message: &Message<'h>,
         standing: &mut Standing,
         now: Duration,
-    ) -> Option<&'h str> {
+    ) -> Option<Signed<'h>> {
         let credentials = &*self.credentials;
         if credentials.count() == 0 {
             return None;
@@ -145,7 +152,7 @@ impl DynamoDb {
             Some(signer) => {
                 let name = Proof::Name(signer.holder.as_bytes());
                 standing.settle(Finding::Proven(name), now);
-                Some(signer.region)
+                Some(Signed { region: signer.region, by_key_pair: signer.by_key_pair })
             }
             None => {
                 standing.begin_again(Login::Unknown);

@@ -2,7 +2,7 @@
 //!
 //! The origin is asked for the missing items alone. The signature of a request covers its body, so
 //! that this request is signed again: with the secret of the client, for the time that the client
-//! has stated.
+//! has stated. Not those of version 4A, whose signatures need randomness.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use wire::{
 
 use super::{
     DynamoDb, Tag,
-    client::{table_of, write_region},
+    client::{Signed, table_of, write_region},
 };
 use crate::{
     filter::{Answers, Flow, ReadMany, Request, Scratch},
@@ -59,9 +59,12 @@ impl DynamoDb {
         now: Duration,
     ) -> Request<'m, Tag> {
         let bypass = |why| Request::new(Flow::Bypass(why), Tag::Other);
-        let Some(region) = self.identify(message, standing, now) else {
+        let Some(Signed { region, by_key_pair }) = self.identify(message, standing, now) else {
             return bypass(WhyNot::Unproven);
         };
+        if by_key_pair {
+            return bypass(WhyNot::Option);
+        }
         let Some(batch) = BatchGetItem::parse(&message.body) else {
             return bypass(WhyNot::Option);
         };

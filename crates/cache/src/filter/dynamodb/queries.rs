@@ -9,7 +9,7 @@ use wire::dynamodb::{Message, query::Query, value::is_table};
 
 use super::{
     DynamoDb,
-    client::{read_in, write_region},
+    client::{Signed, read_in, write_region},
 };
 use crate::{
     filter::{Flow, Scratch},
@@ -28,7 +28,7 @@ impl DynamoDb {
         standing: &mut Standing,
         now: Duration,
     ) -> Flow<'m> {
-        let Some(region) = self.identify(message, standing, now) else {
+        let Some(Signed { region, .. }) = self.identify(message, standing, now) else {
             return Flow::Bypass(WhyNot::Unproven);
         };
         let Some(query) = Query::parse(&message.body) else {
