@@ -40,6 +40,15 @@ impl<T> Live<T> {
         self.change(|before| *before = Arc::new(value));
     }
 
+    /// Replaces them by what `next` makes of them; if that is nothing, they stay.
+    pub fn update(&self, next: impl FnOnce(&T) -> Option<T>) {
+        self.change(|before| {
+            if let Some(next) = next(before) {
+                *before = Arc::new(next);
+            }
+        });
+    }
+
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut Arc<T>) -> R) -> R {
         let mut value = self.value.write();
         let result = change(&mut value);

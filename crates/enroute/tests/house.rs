@@ -57,9 +57,9 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("top", 430),
     // HTTP/1.1 (`http1`) and DynamoDB (`dynamodb`) are the last of its codecs. Bodies of DynamoDB
     // are read as far as the cache must know which items they name, without their coding
-    // (`http1/coding.rs`); `sigv4` verifies signatures, of version 4A too (`asymmetric.rs`), and
-    // signs the parts of batches (`dynamodb/batch.rs`) and the calls of the feed
-    // (`dynamodb/streams.rs`).
+    // (`http1/coding.rs`); `sigv4` verifies signatures, of version 4A too (`asymmetric.rs`), knows
+    // access keys that are lent (`lent.rs`), and signs the parts of batches (`dynamodb/batch.rs`)
+    // and the calls of the feed (`dynamodb/streams.rs`).
     ("wire", 12_860),
 ];
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use platform::certificate::Watch;
+use platform::{certificate::Watch, wall_clock};
 use tracing::{info, warn};
 
 use super::signal::on_hangup;
@@ -59,11 +59,14 @@ impl Reload {
             info!("{cause}: TLS files read again; new connections use them");
         }
         next.apply_to(shared);
-        for (listener, known) in shared.listeners.iter().zip(credentials) {
+        for (listener, mut known) in shared.listeners.iter().zip(credentials) {
             if let Protocol::DynamoDb(settings) = &listener.protocol {
-                let (url, keys) = (listener.url(), known.count());
-                info!("{cause}: {url}: credentials read again; {keys} access keys are known");
-                settings.credentials.set(known);
+                settings.credentials.update(|before| {
+                    known.keep_lent_of(before, wall_clock::now());
+                    let (url, keys) = (listener.url(), known.count());
+                    info!("{cause}: {url}: credentials read again; {keys} access keys are known");
+                    Some(known)
+                });
             }
         }
         let reloaded =

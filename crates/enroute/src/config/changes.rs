@@ -34,7 +34,7 @@ impl Document {
                     names.extend(
                         differing!(format!("{title} "), listener, other, ListenerDocument:
                     listen origin include exclude ttl memory_min memory_max unique_fields advertise cluster transparent
-                    scripts unknown_expiry feed sentinel credentials_file cache_queries
+                    scripts unknown_expiry feed sentinel credentials_file credentials_url cache_queries
                     tls origin_tls),
                     );
                 }

@@ -171,6 +171,10 @@ impl ListenerDocument {
                 "credentials_file",
                 "`credentials_file` is for DynamoDB listeners only; remove it",
             ),
+            Scheme::Mongodb | Scheme::Redis if self.credentials_url.is_some() => mistake(
+                "credentials_url",
+                "`credentials_url` is for DynamoDB listeners only; remove it",
+            ),
             Scheme::Mongodb | Scheme::Redis if self.cache_queries => mistake(
                 "cache_queries",
                 "`cache_queries` is for DynamoDB listeners only; remove it",
@@ -234,6 +238,7 @@ impl ListenerDocument {
             ("scripts", self.scripts != Scripts::default()),
             ("unknown_expiry", self.unknown_expiry != UnknownExpiry::default()),
             ("credentials_file", is_plain && self.credentials_file.is_some()),
+            ("credentials_url", is_plain && self.credentials_url.is_some()),
             ("cache_queries", is_plain && self.cache_queries),
         ];
         options.into_iter().find_map(|(option, is_set)| is_set.then_some(option))

@@ -26,6 +26,8 @@ mod value;
 
 pub use edge::{ContentDocument, EdgeDocument, EdgeLimitsDocument, IdentityDocument, SiteDocument};
 use mistake::Mistake;
+
+use crate::runtime::Lender;
 pub use notation::{Address, AddressTls, Bytes, KeyPlace, OriginUrl, Scheme, Share, Time};
 pub use tls::{OriginTlsDocument, TlsDocument};
 pub use value::{Population, Replacement, Scripts, UniqueField, UnknownExpiry};
@@ -173,6 +175,9 @@ pub struct ListenerDocument {
     /// DynamoDB: file of the access keys whose requests may be answered from storage, in the form
     /// of `~/.aws/credentials`; default: that of the environment, if any.
     pub credentials_file: Option<PathBuf>,
+    /// DynamoDB: where a process on this machine lends access keys, in the form of the endpoint for
+    /// containers of AWS; default: none are lent.
+    pub credentials_url: Option<Lender>,
     /// DynamoDB: answer `Query` and `Scan` from storage too; any write to a table drops all of its
     /// pages. Default: no.
     #[serde(default)]
@@ -228,6 +233,7 @@ impl ListenerDocument {
             feed: None,
             sentinel: None,
             credentials_file: None,
+            credentials_url: None,
             cache_queries: false,
             tls: None,
             origin_tls: None,

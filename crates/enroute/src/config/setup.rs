@@ -185,6 +185,7 @@ impl Document {
         );
         let server = written.feed_server(timeout)?;
         let listener = listener.with_feed(feed, server).with_monitor(monitor);
+        let listener = listener.with_lender(written.credentials_url.clone());
         let listener = listener.with_tls(written.server_tls()?, written.names());
         let listener = listener.with_pass_through(written.passes_through());
         Ok((socket, listener.with_diverted(written.origin.is_original())))
@@ -262,6 +263,7 @@ impl Document {
                 limits: wire::http1::Limits::of_body(frame_bytes_max),
                 keys: rules,
                 credentials: Arc::new(written.credentials()?.into()),
+                lends: written.credentials_url.is_some(),
                 caches_queries: written.cache_queries,
                 tables: Arc::clone(tables),
                 streams: written.streams(),

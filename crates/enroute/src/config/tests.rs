@@ -67,6 +67,7 @@ fn the_guide_shows_every_option() {
         access_key.is_some() && region.is_some() && endpoint.is_some() && interval.is_some()
     }));
     assert!(any(|listener| listener.credentials_file.is_some()));
+    assert!(any(|listener| listener.credentials_url.is_some()));
     assert!(any(|listener| {
         let Some(TlsDocument { cert, key, ca, names, pass_through: _ }) = &listener.tls else {
             return false;

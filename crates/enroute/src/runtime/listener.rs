@@ -27,8 +27,8 @@ use tokio::sync::mpsc;
 use tracing::{debug, info};
 
 use super::{
-    Monitored, Origin, Shared, behind::Behind, feed::Source, hello::Hello, inbox::Note, monitor,
-    tls::Shaking, watch, worker::Accepted,
+    Lender, Monitored, Origin, Shared, behind::Behind, feed::Source, hello::Hello, inbox::Note,
+    monitor, tls::Shaking, watch, worker::Accepted,
 };
 
 /// Protocol of a listener's clients.
@@ -100,6 +100,8 @@ pub struct Listener {
     reports_at: Option<Arc<Origin>>,
     /// Finds the server of an origin that moves.
     pub(super) monitor: Option<Monitored>,
+    /// Lends access keys.
+    pub(super) lender: Option<Lender>,
     /// Clients connect with TLS.
     pub tls: Option<Arc<tls::Server>>,
     /// The TLS of clients is relayed to the origin as it is.
@@ -136,6 +138,7 @@ impl Listener {
             feed,
             reports_at: None,
             monitor: None,
+            lender: None,
             tls: None,
             passes: false,
             names: Vec::new(),
@@ -173,6 +176,12 @@ impl Listener {
     #[must_use]
     pub fn with_feed(self, feed: Option<feed::Config>, server: Option<Origin>) -> Self {
         Self { feed, reports_at: server.map(Arc::new), ..self }
+    }
+
+    /// The same with access keys that are lent.
+    #[must_use]
+    pub fn with_lender(self, lender: Option<Lender>) -> Self {
+        Self { lender, ..self }
     }
 
     /// The same with an origin that moves.

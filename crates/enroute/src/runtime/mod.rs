@@ -37,6 +37,7 @@ mod explain;
 mod feed;
 mod hello;
 mod inbox;
+mod lender;
 mod listener;
 mod monitor;
 mod origin;
@@ -46,6 +47,7 @@ mod watch;
 mod worker;
 
 pub use cache::storage::shards::{Handle, Shards, StorageLimits};
+pub use lender::Lender;
 pub use listener::{Listener, Protocol};
 pub use monitor::Monitored;
 pub use origin::{Origin, Servers};
@@ -175,6 +177,10 @@ impl Runtime {
         if listeners.iter().any(|listener| listener.takes_http2()) {
             let shared = Arc::clone(&shared);
             runtime.spawn("http2", move || streams::run(&shared, clients))?;
+        }
+        if listeners.iter().any(|listener| listener.lender.is_some()) {
+            let shared = Arc::clone(&shared);
+            runtime.spawn("lender", move || lender::run(&shared))?;
         }
         let acceptors = acceptors.into_iter().zip(listeners).collect();
         let acceptor = Arc::clone(&shared);

@@ -21,6 +21,7 @@ mod demo_leaves_no_process_behind;
 mod demo_shows_what_capacity_saves;
 mod documents_are_hits_once_they_are_written;
 mod drivers_learn_no_other_way_to_a_replica_set;
+mod dynamodb_access_keys_are_lent_until_they_expire;
 mod dynamodb_answers_are_the_same_through_the_cache;
 mod dynamodb_batches_are_completed_by_the_origin;
 mod dynamodb_clients_of_http_2_are_served;

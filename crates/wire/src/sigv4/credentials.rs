@@ -1,20 +1,22 @@
 //! Secret access keys, from a file in the form of `~/.aws/credentials`, and the groups of those
 //! that have the same rights.
 
-use std::{collections::HashMap, fmt};
+use std::{collections::HashMap, fmt, time::Duration};
 
 /// Access keys whose signatures can be verified.
 #[derive(Default)]
-pub struct Credentials(HashMap<String, Credential>);
+pub struct Credentials(pub(super) HashMap<String, Credential>);
 
 /// The secret of an access key.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Credential {
     pub(super) secret: String,
     /// Of temporary credentials.
     pub(super) token: Option<String>,
     /// What stands for all access keys with the same rights.
     pub(super) holder: String,
+    /// When it expires, since 1970, if it is [lent](super::lent).
+    pub(super) until: Option<Duration>,
 }
 
 /// What the settings of this program in a profile begin with.
@@ -157,7 +159,7 @@ impl Credentials {
             Some(group) => format!("{OF_GROUP}{group}"),
             None => access_key.to_owned(),
         };
-        let credential = Credential { secret: secret.to_owned(), token, holder };
+        let credential = Credential { secret: secret.to_owned(), token, holder, until: None };
         match self.0.get(access_key) {
             Some(other) if *other != credential => Err(Mistake::Twice(name.to_owned())),
             Some(_) => Ok(()),

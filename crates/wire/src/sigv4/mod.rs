@@ -9,10 +9,11 @@
 //! access key: [`Verifier::write_with_body`]. Requests of this program are signed as well:
 //! [`Verifier::write`].
 //!
-//! **Read first:** [`signature`], then [`credentials`].
+//! **Read first:** [`signature`], then [`credentials`]. [`lent`] are access keys that expire.
 
 mod asymmetric;
 pub mod credentials;
+pub mod lent;
 mod replacement;
 mod request;
 pub mod signature;

@@ -25,7 +25,7 @@ pub enum Refusal {
     Form,
     /// A header that must be signed is not.
     Unsigned,
-    /// The access key is not known, or belongs to another session.
+    /// The access key is not known, has expired, or belongs to another session.
     UnknownKey,
     /// The signature is older or newer than [`SKEW_MAX`].
     Skew,
@@ -103,6 +103,9 @@ impl Verifier {
         claim.check_signed(&request.head)?;
         let credential = credentials.of(claim.access_key).ok_or(Refusal::UnknownKey)?;
         if credential.token.is_some() != request.head.one(TOKEN).is_some() {
+            return Err(Refusal::UnknownKey);
+        }
+        if credential.until.is_some_and(|until| until <= now) {
             return Err(Refusal::UnknownKey);
         }
         let signed_at = seconds(claim.time).ok_or(Refusal::Form)?;

@@ -1,4 +1,5 @@
 mod key_pairs;
+mod lent;
 
 use std::time::Duration;
 

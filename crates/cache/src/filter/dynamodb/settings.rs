@@ -34,6 +34,8 @@ pub struct Settings {
     pub keys: Arc<LiveRules>,
     /// Access keys whose requests may be answered from storage; without one nothing is stored.
     pub credentials: Arc<Live<Credentials>>,
+    /// Whether further access keys are lent while serving.
+    pub lends: bool,
     /// Whether answers to `Query` and `Scan` are stored. `tables` must know it of each listener.
     pub caches_queries: bool,
     /// What is known of tables, in all listeners of the process.
@@ -57,6 +59,7 @@ impl Settings {
             limits: self.limits.clone(),
             keys: Arc::clone(&self.keys),
             credentials: Arc::clone(&self.credentials),
+            lends: self.lends,
             caches_queries: self.caches_queries,
             tables: Arc::clone(&self.tables),
             streams: None,
@@ -69,6 +72,9 @@ impl Settings {
     #[must_use]
     pub fn bound_by(&self) -> &'static str {
         match self.credentials.current().count() {
+            0 if self.lends => {
+                "no feed: the bound is `ttl`; nothing is stored until an access key is lent"
+            }
             0 => "no access key is known, so nothing is stored; see `credentials_file`",
             _ => "no feed: the bound is `ttl`",
         }
