@@ -100,8 +100,9 @@ impl Hello {
             Err(_) => format!("no complete first message within {HANDSHAKE_MAX:?}"),
         };
         if !is_named {
+            let expected = "TLS 1.2 or 1.3";
             seldom!(listener.told, Handshake => warn, %peer, listen = %listener.address,
-                "closing: TLS handshake failed: expected TLS 1.2 or 1.3, found: {found}");
+                "closing: TLS handshake failed: expected {expected}, found: {found}");
             return Ok(());
         }
         seldom!(listener.told, Handshake => warn, %peer, listen = %listener.address,
