@@ -137,3 +137,25 @@ impl Usage {
         Measured { lookups: lookups.per_second, hits: hits.per_second, curve }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hot_key_that_is_not_followed_counts_as_hits_that_need_little_memory() {
+        const LOOKUPS: u64 = 20_000;
+        // Of the hashes that are left first.
+        let hot = u64::MAX;
+        let usage = Usage::new();
+        for number in 0..LOOKUPS {
+            usage.note(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), 100);
+            usage.note(hot, 100);
+        }
+        let memory = store::Stats { hits: LOOKUPS, inserts: LOOKUPS, ..store::Stats::default() };
+        let measured = usage.measure(&memory, Duration::from_secs(1));
+        let ratio = measured.curve.hit_ratio(1 << 20);
+        assert!((0.4..0.6).contains(&ratio), "{ratio}");
+        assert!(measured.hits_with(1 << 20) > 0.4 * measured.lookups);
+    }
+}

@@ -21,10 +21,10 @@ impl Parts {
         *holds
     }
 
-    /// Each holds up to `less` less.
+    /// Each holds up to `less` bytes less, and half as many items.
     fn shrink(&mut self, less: usize) {
         for (given, holds) in &mut self.0 {
-            holds.items_max = given.items_max.max(holds.items_max.saturating_sub(less));
+            holds.items_max = given.items_max.max(holds.items_max.saturating_sub(less / 2));
             holds.bytes_max = given.bytes_max.max(holds.bytes_max.saturating_sub(less));
         }
     }
@@ -50,10 +50,10 @@ proptest! {
     #[test]
     fn the_limits_hold_at_every_moment_and_every_part_gets_its_share(
         rates in vec(vec((0.0..1e4, 1usize..2_000), 3), 1..5),
-        sizes in vec((1_000usize..4_000, 3usize..50, 500usize..4_000), 1..8),
+        sizes in vec((1_000usize..4_000, 300usize..5_000, 500usize..4_000), 1..8),
         less in 50usize..400,
     ) {
-        let limits = StorageLimits { items_max: 40, bytes_max: 2_000 };
+        let limits = StorageLimits { items_max: 4_000, bytes_max: 2_000 };
         let mut division = Division::new(limits, &portions(&[None, Some(300), None]));
         let given = division.limits_of_parts();
         let mut parts = Parts(given.iter().map(|limits| (*limits, *limits)).collect());

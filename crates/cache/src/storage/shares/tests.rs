@@ -143,6 +143,15 @@ fn what_nothing_gains_by_stays_where_it_is() {
 }
 
 #[test]
+fn a_gain_within_the_error_of_the_samples_moves_nothing() {
+    for (hits_of_other, moves) in [(1_004.0, false), (1_100.0, true)] {
+        // With half of the memory each, more of either is worth nearly the same.
+        let (mut shares, hits) = two(even(64 * MIB, 1_000.0), even(64 * MIB, hits_of_other));
+        assert_eq!(settle(&mut shares, &hits) > 0, moves, "{hits_of_other}");
+    }
+}
+
+#[test]
 fn a_smaller_budget_keeps_proportions_and_returns_to_them() {
     let bounds = Bounds { floor: MIB, ceiling: 64 * MIB };
     let mut shares = Shares::new(64 * MIB, vec![bounds; 2]);

@@ -100,14 +100,18 @@ fn what_is_read_again_gets_the_memory_and_the_scan_keeps_its_floor() {
 
 #[test]
 fn a_write_to_one_origin_drops_nothing_of_another_and_a_wider_bound_moves_no_entry() {
-    let mut world = World::new(vec![portion("one"), portion("other")]);
+    let mut world = World::new(vec![portion("one"), portion("other"), portion("third")]);
     for number in 0..100 {
         world.read("one", number);
         world.read("other", number);
     }
     let write = world.storage.write_sent(Sent::Origin(key::origin(0, "one")));
     world.storage.write_settled(write, Outcome::Applied);
-    let bounds = [Portion { floor: Some(32 << 20), ..portion("one") }, portion("other")];
+    let items =
+        |origin: &str| world.shards.share(Some(key::origin(0, origin))).expect("several").items;
+    assert_eq!((items("other"), items("third")), (100, 0), "each has its own shards");
+    let larger = Portion { floor: Some(32 << 20), ..portion("one") };
+    let bounds = [larger, portion("other"), portion("third")];
     world.shards.bound(&bounds);
     world.second();
     assert!((0..100).all(|number| !world.read("one", number)));
