@@ -74,11 +74,11 @@ fuzz: ## Fuzz all of fuzz/fuzz_targets for 10 s each, or TARGET=elastic_store SE
 
 lab: lab-vnf_cache lab-netcache lab-switchv2p lab-annabelladb lab-dredbox ## Repeat the experiments of all papers; needs root, takes hours
 
-lab-vnf_cache: deps ## Repeat the VNF-Cache paper's tables and figures; takes hours
+lab-vnf_cache: deps ## Repeat the VNF-Cache paper's tables and figures, for four databases; takes hours
 	cargo build --release -p enroute
 	$(PYTHON) -m lab.vnf_cache
 
-lab-vnf_cache-short: deps ## The same with fewer batches; takes ten minutes
+lab-vnf_cache-short: deps ## The same with fewer batches; takes fifteen minutes
 	cargo build --release -p enroute
 	$(PYTHON) -m lab.vnf_cache --short
 

@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import ctypes
+import json
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ from lab.library.repository import ROOT
 ENROUTE = ROOT / "target" / "release" / "enroute"
 BENCH = ENROUTE.with_name("enroute-bench")
 FERRETDB = ROOT / ".deps" / "bin" / "ferretdb"
+DYNAMODB = ROOT / ".deps" / "dynamodb-local"
 
 ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 READY = "Ready to accept connections"
@@ -173,6 +175,39 @@ def redis(*more):
             yield f"127.0.0.1:{port}"
 
 
+@contextlib.contextmanager
+def memcached():
+    """Starts memcached; yields its address."""
+    port = free_port()
+    # As root it refuses to run unless a user is named.
+    with running("memcached", "-l", "127.0.0.1", "-p", port, "-U", "0", "-u", "root"):
+        accepting(port)
+        yield f"127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def dynamodb():
+    """Starts DynamoDB Local in memory, with one set of tables; yields its address."""
+    with tempfile.TemporaryDirectory(prefix="enroute-lab-") as directory:
+        port = free_port()
+        java = ["java", "-XX:+UseSerialGC", "-XX:CICompilerCount=2", "-Xmx256m"]
+        java += [f"-Djava.io.tmpdir={directory}", f"-Djava.library.path={DYNAMODB}"]
+        java += ["-cp", f"{DYNAMODB}/*", "com.amazonaws.services.dynamodbv2.local.main.ServerRunner"]
+        with running(*java, "-inMemory", "-sharedDb", "-disableTelemetry", "-port", port):
+            accepting(port)
+            yield f"127.0.0.1:{port}"
+
+
+def accepting(port):
+    """Waits until a server accepts connections."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.05)
+    raise RuntimeError(f"nothing listens on port {port} after {START_S} s")
+
+
 def free_port():
     """A free port outside the kernel's ephemeral range, for a server that cannot bind to port 0."""
     for port in range(20_000 + os.getpid() % 10_000, 32_000):
@@ -193,10 +228,14 @@ def link(to, rtt_ms):
 
 
 @contextlib.contextmanager
-def cache(to, capacity, options):
+def cache(protocol, to, capacity, options):
     """Starts a cache in front of an address; yields the `Program`."""
-    arguments = ["--listen", "mongodb://127.0.0.1:0", "--origin", f"mongodb://{to}"]
-    for name, value in {"capacity": capacity, "statistics": "250ms", **options}.items():
-        arguments += [f"--{name}", value]
-    with running(ENROUTE, "cache", *arguments) as program:
-        yield program
+    stored = {"capacity": capacity, **options["storage"]}
+    lines = [f"workers = {options['workers']}", "[storage]"]
+    lines += [f"{name} = {json.dumps(value)}" for name, value in stored.items()]
+    lines += ["[[listener]]", f'listen = "{protocol}://127.0.0.1:0"', f'origin = "{protocol}://{to}"']
+    with tempfile.TemporaryDirectory(prefix="enroute-lab-") as directory:
+        file = Path(directory) / "enroute.toml"
+        file.write_text("\n".join(lines) + "\n")
+        with running(ENROUTE, "cache", "--config", file, "--statistics", "250ms") as program:
+            yield program

@@ -1,5 +1,5 @@
-"""`python -m lab.vnf_cache`: repeats the tables and figures of the VNF-Cache paper. Measures the
-batches without results, then writes a report with all tables and figures.
+"""`python -m lab.vnf_cache`: repeats the tables and figures of the VNF-Cache paper, for MongoDB, as
+in the paper, and for Redis, memcached and DynamoDB. Measures the batches without results, then writes a report with all tables and figures.
 
 Results are stored under the commit that they are of. Ctrl-C keeps finished batches; run the same
 command again, at the same commit, to continue. Nothing is measured while the repository has
@@ -13,14 +13,14 @@ import os
 import platform
 import signal
 import sys
-
-import pymongo
+from importlib.metadata import version
 
 from lab.library import command, processes, repository
 from lab.library.repository import shown
 from lab.vnf_cache import experiment, figures, report, runner, tables
 
 NAME = "vnf_cache"
+CLIENTS = ("pymongo", "redis", "pymemcache", "boto3")
 
 
 def main():
@@ -29,7 +29,7 @@ def main():
     directory = repository.results(commit, arguments.short, NAME)
     paper = experiment.load(arguments.short)
     if not arguments.draw:
-        for program in (processes.ENROUTE, processes.FERRETDB):
+        for program in (processes.ENROUTE, processes.FERRETDB, processes.DYNAMODB):
             if not program.exists():
                 sys.exit(f"{program.name} is not built; `make lab-{NAME}` builds it")
         repository.refuse_uncommitted()
@@ -46,7 +46,7 @@ def parse():
     parser.add_argument(
         "--short",
         action="store_true",
-        help="measure fewer batches with the same delays; takes ten minutes",
+        help="measure fewer batches with the same delays; takes fifteen minutes",
     )
     command.add_draw(parser)
     return parser.parse_args()
@@ -74,19 +74,22 @@ def measure(paper, directory, short, commit):
 
 def draw(paper, directory):
     measured = tables.read_all(paper, directory)
-    if not measured:
+    if not any(measured.values()):
         sys.exit(f"no measured batches in {shown(directory)}; raw results are not committed")
-    numbered = {
-        "table-1": tables.table_1(paper, measured),
-        "table-2": tables.table_2(paper, measured),
-        "table-3": tables.table_3(paper, measured),
+    common = {
+        "carried-over": tables.carried_over(paper, measured),
         "summary": tables.summary(measured),
     }
-    for name, table in numbered.items():
+    for name, table in common.items():
         command.write(directory / f"{name}.csv", table)
-    drawn = figures.draw_all(paper, measured, directory)
+    parts = {}
+    for protocol, runs in measured.items():
+        numbered = tables.numbered(paper, runs)
+        for name, table in numbered.items():
+            command.write(directory / f"{name}-{protocol}.csv", table)
+        parts[protocol] = (numbered, figures.draw_all(paper, runs, directory, protocol))
     conditions = json.loads((directory / "conditions.json").read_text())
-    page = report.page(paper, measured, numbered, drawn, conditions)
+    page = report.page(paper, measured, common, parts, conditions)
     (directory / "report.html").write_text(page)
 
 
@@ -97,10 +100,17 @@ def now_and_here(short, commit):
         "cores": os.cpu_count(),
         "kernel": platform.release().split("-")[0],
         "python": platform.python_version(),
-        "pymongo": pymongo.version,
+        "clients": ", ".join(f"{name} {version(name)}" for name in CLIENTS),
         "commit": commit,
-        "server": "FerretDB 1.24.0, SQLite",
+        "servers": "FerretDB 1.24.0 on SQLite, " + ", ".join(
+            [stated("redis-server", "--version"), stated("memcached", "-V"), "DynamoDB Local 2.5"]
+        ),
     }
+
+
+def stated(*command):
+    """The first words in which a server states its version."""
+    return " ".join(processes.output(*command).decode().split()[:3])
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ class Location:
 class Run:
     """One workload on one cache, which is empty at the start. Each run has its own process."""
 
+    protocol: str
     scenario: str
     location: Location
     # "uniform": batches of random keys. "first": each batch requests one new key repeatedly.
@@ -38,6 +39,11 @@ class Run:
 
     @property
     def name(self):
+        return f"{self.protocol}-{self.place}"
+
+    @property
+    def place(self):
+        """The same for each protocol."""
         return f"{self.scenario}-{self.location.name.lower()}-{self.workload}-{self.capacity}"
 
     @property
@@ -96,17 +102,26 @@ def load(short):
     common, paper = read(DIRECTORY / "common.toml"), read(DIRECTORY / "paper.toml")
     files = [read(path) for path in sorted(DIRECTORY.glob("scenario-*.toml"))]
     scenarios = {file["letter"]: file for file in files}
-    runs = [run for file in files for run in runs_of(file, common, short)]
+    runs = [
+        run
+        for protocol in common["protocols"]["names"]
+        for file in files
+        for run in runs_of(protocol, file, common, short)
+    ]
     return Experiment(common, scenarios, paper, runs)
 
 
-def runs_of(file, common, short):
+def runs_of(protocol, file, common, short):
+    others = common["protocols"]
+    fewer = short and protocol != others["names"][0]
     locations = [Location(**entry) for entry in file["location"]]
     uniform, first = file["uniform"], file.get("first")
     for location in locations:
         for position, capacity in enumerate(uniform["capacities"]):
             batches = uniform["batches_short"][position] if short else uniform["batches"]
+            batches = others["batches_short"] if fewer else batches
             yield Run(
+                protocol=protocol,
                 scenario=file["letter"],
                 location=location,
                 workload="uniform",
@@ -117,6 +132,7 @@ def runs_of(file, common, short):
             )
     for capacity in first["capacities"] if first else []:
         yield Run(
+            protocol=protocol,
             scenario=file["letter"],
             location=next(each for each in locations if each.name == first["location"]),
             workload="first",

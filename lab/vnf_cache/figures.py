@@ -28,8 +28,9 @@ STYLES = {
 PAPER, OURS = "paper", "enroute"
 
 
-def draw_all(paper, measured, directory):
-    """Writes the figures with enough measurements as SVG and PNG; returns the SVGs by name."""
+def draw_all(paper, measured, directory, protocol):
+    """Writes the figures of a protocol with enough measurements as SVG and PNG; returns the SVGs by
+    name."""
     drawn = {}
     with plt.rc_context(STYLE):
         for name, draw in (
@@ -41,7 +42,7 @@ def draw_all(paper, measured, directory):
             figure = draw(paper, measured)
             if figure is None:
                 continue
-            drawn[name] = saved(figure, directory / name)
+            drawn[name] = saved(figure, directory / f"{name}-{protocol}")
     return drawn
 
 

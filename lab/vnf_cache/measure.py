@@ -17,6 +17,13 @@ from lab.library import processes
 from lab.vnf_cache import experiment, results, workload
 
 REPORT_S = 1.0
+SERVERS = {
+    "mongodb": processes.origin,
+    "redis": processes.redis,
+    "memcached": processes.memcached,
+    "dynamodb": processes.dynamodb,
+}
+ACCESS_KEY = {"AWS_ACCESS_KEY_ID": "AKIDLAB", "AWS_SECRET_ACCESS_KEY": "the secret of the lab"}
 
 
 def main():
@@ -49,21 +56,25 @@ def laid_out(paper, run):
     """Starts server, paths and cache; yields the client and the cache, or None without a cache."""
     names = paper.common["workload"]
     texts = workload.phrases(names["seed"], names["keys"])
+    connect = workload.CLIENTS[run.protocol]
+    # The key that signs requests of DynamoDB; the cache finds it in its environment, too.
+    os.environ |= ACCESS_KEY
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(processes.origin())
-        filler = workload.Client(server, names["database"], names["collection"])
+        server = stack.enter_context(SERVERS[run.protocol]())
+        filler = connect(server, names)
         filler.fill(texts)
         filler.close()
         cache = None
         if run.capacity:
             far = stack.enter_context(processes.link(server, run.location.cache_origin_rtt_ms))
             options = paper.common["cache"]
-            cache = stack.enter_context(processes.cache(far, run.capacity, options))
+            cache = processes.cache(run.protocol, far, run.capacity, options)
+            cache = stack.enter_context(cache)
             entry = cache.address()
             near = stack.enter_context(processes.link(entry, run.location.client_cache_rtt_ms))
         else:
             near = stack.enter_context(processes.link(server, run.location.direct_rtt_ms))
-        client = workload.Client(near, names["database"], names["collection"])
+        client = connect(near, names)
         stack.callback(client.close)
         yield client, cache
 

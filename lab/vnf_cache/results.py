@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-COLUMNS = "scenario location capacity batch index key outcome latency_ms at_s".split()
+COLUMNS = "protocol scenario location capacity batch index key outcome latency_ms at_s".split()
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def write_batch(directory, batch):
     table = csv.writer(text)
     table.writerow(COLUMNS)
     for row in batch.rows:
-        place = [run.scenario, run.location.name, run.capacity, batch.number]
+        place = [run.protocol, run.scenario, run.location.name, run.capacity, batch.number]
         latency, at = f"{row.latency_ms:.4f}", f"{row.at_s:.4f}"
         table.writerow([*place, row.index, row.key, row.outcome, latency, at])
     replace(batch_file(folder, batch.number, "csv.gz"), gzip.compress(text.getvalue().encode()))

@@ -148,7 +148,7 @@ class Board:
 
     def describe(self, run):
         event = self.latest.get(run)
-        place = f"{run.scenario.upper()} {run.location.name:<6} {capacity_name(run.capacity):>9}"
+        place = f"{run.protocol:<9} {run.scenario.upper()} {run.location.name:<6} {capacity_name(run.capacity):>9}"
         if not event:
             return f"{place}  starting"
         unit = "batch" if run.workload == "uniform" else "key"

@@ -58,27 +58,28 @@ def disagreement(batch):
 
 
 def read_all(paper, directory):
-    """Measurements by name of the run; runs without a finished batch are absent."""
-    measured = {}
+    """Measurements by protocol and place; runs without a finished batch are absent."""
+    measured = {protocol: {} for protocol in paper.common["protocols"]["names"]}
     for run in paper.runs:
         batches = list(results.read_batches(directory, run))
         if batches:
             ideal = paper.ideal_ms(run, len(batches))
-            measured[run.name] = Measured(run, batches, ideal)
+            measured[run.protocol][run.place] = Measured(run, batches, ideal)
     return measured
 
 
 def summary(measured):
     header = (
-        "scenario location workload capacity batches requests mean_ms p50_ms p99_ms ideal_mean_ms "
+        "protocol scenario location workload capacity batches requests mean_ms p50_ms p99_ms ideal_mean_ms "
         "requests_per_s hit_ratio hits_by_counters misses_by_counters disagreements load_mean"
     ).split()
     rows = []
-    for each in measured.values():
+    for each in [each for runs in measured.values() for each in runs.values()]:
         run, latencies = each.run, sorted(each.latencies())
         counted = [sum(batch.counted[i] for batch in each.batches) for i in (0, 1)]
         rows.append(
             [
+                run.protocol,
                 run.scenario.upper(),
                 run.location.name,
                 run.workload,
@@ -97,6 +98,15 @@ def summary(measured):
             ]
         )
     return header, rows
+
+
+def numbered(paper, measured):
+    """The paper's tables, for the measurements of one protocol."""
+    return {
+        "table-1": table_1(paper, measured),
+        "table-2": table_2(paper, measured),
+        "table-3": table_3(paper, measured),
+    }
 
 
 def table_1(paper, measured):
@@ -167,6 +177,29 @@ def means(paper, measured, scenario, name):
             row("enroute", "requests", [len(each.rows) if each else "" for each in ours]),
         ]
     return ["location", "source", "quantity", "none", *map(str, capacities[1:])], rows
+
+
+# Means up to this times the ideal are those of the paths.
+CLOSE = 1.05
+
+
+def carried_over(paper, measured):
+    """Mean response times over the ideal, of all protocols side by side."""
+    capacities = paper.paper["table-2"]["capacities"]
+    rows = []
+    for scenario in ("b", "c"):
+        for location in [entry["name"] for entry in paper.scenarios[scenario]["location"]]:
+            for protocol, runs in measured.items():
+                ours = [uniform(paper, runs, scenario, location, each) for each in capacities]
+                if not all(ours):
+                    continue
+                ratios = [f"{each.mean_ms / each.ideal_mean_ms:.3f}" for each in ours]
+                above = max(each.mean_ms - each.ideal_mean_ms for each in ours)
+                saved = 1 - ours[-1].mean_ms / ours[0].mean_ms
+                place = [scenario.upper(), location, protocol]
+                rows.append([*place, *ratios, f"{above:.2f}", f"{saved:.1%}"])
+    header = "scenario location protocol none".split() + [str(each) for each in capacities[1:]]
+    return [*header, "most_above_ideal_ms", "saved_by_100"], rows
 
 
 def uniform(paper, measured, scenario, location, capacity):

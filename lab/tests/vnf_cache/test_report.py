@@ -1,3 +1,4 @@
+import re
 import tempfile
 import unittest
 from pathlib import Path
@@ -17,7 +18,8 @@ class Report(unittest.TestCase):
         cls.addClassCleanup(temporary.cleanup)
         cls.directory = Path(temporary.name)
         synthetic.measure(cls.paper, cls.directory)
-        cls.measured = tables.read_all(cls.paper, cls.directory)
+        cls.every = tables.read_all(cls.paper, cls.directory)
+        cls.measured = cls.every["mongodb"]
 
     def test_means_lie_above_the_ideal_by_the_cost(self):
         header, rows = tables.table_2(self.paper, self.measured)
@@ -43,28 +45,52 @@ class Report(unittest.TestCase):
         self.assertEqual(rows[2][2], "9.42")
 
     def test_page_holds_every_table_and_figure_and_nothing_from_elsewhere(self):
-        numbered = {
-            "table-1": tables.table_1(self.paper, self.measured),
-            "table-2": tables.table_2(self.paper, self.measured),
-            "table-3": tables.table_3(self.paper, self.measured),
-            "summary": tables.summary(self.measured),
-        }
-        drawn = figures.draw_all(self.paper, self.measured, self.directory)
-        self.assertEqual(list(drawn), ["figure-4", "figure-5", "figure-6", "figure-7"])
-        for svg in drawn.values():
-            ElementTree.fromstring(svg)
-        page = report.page(self.paper, self.measured, numbered, drawn, {"mode": "synthetic"})
-        self.assertEqual(page.count("<svg"), 4)
-        self.assertEqual(page.count("<table"), 4)
+        parts = {}
+        for protocol, runs in self.every.items():
+            drawn = figures.draw_all(self.paper, runs, self.directory, protocol)
+            self.assertEqual(list(drawn), ["figure-4", "figure-5", "figure-6", "figure-7"])
+            for svg in drawn.values():
+                ElementTree.fromstring(svg)
+            parts[protocol] = (tables.numbered(self.paper, runs), drawn)
+        page = report.page(self.paper, self.every, self.common(), parts, {"mode": "synthetic"})
+        self.assertEqual(page.count("<svg"), 16)
+        self.assertEqual(page.count("<table"), 14)
+        for protocol in ("MongoDB", "Redis", "memcached", "DynamoDB"):
+            self.assertEqual(page.count(f", {protocol}</h2>"), 7, protocol)
         self.assertNotIn("Not measured yet", page)
         self.assertNotRegex(page, r'(src|href)="(?!#)')
+        identities = re.findall(r'\bid="([^"]+)"', page)
+        self.assertEqual(len(identities), len(set(identities)))
+
+    def common(self, every=None):
+        every = self.every if every is None else every
+        return {
+            "carried-over": tables.carried_over(self.paper, every),
+            "summary": tables.summary(every),
+        }
+
+    def test_ratios_to_the_ideal_say_whether_it_carries_over(self):
+        header, rows = tables.carried_over(self.paper, self.every)
+        self.assertEqual(header[3:8], ["none", "10", "30", "70", "100"])
+        self.assertEqual(len(rows), 16)
+        for row in rows:
+            for ratio in row[3:7]:
+                self.assertTrue(1 < float(ratio) < 1.03, row)
+            self.assertLess(float(row[8]), synthetic.MISS_COST_MS + 0.1)
+        said = report.answer((header, rows))
+        self.assertEqual(said.count("carries over. With"), 4)
+        # One mean that is far from the ideal is enough.
+        slow = [[*row[:4], "1.060", *row[5:]] if row[2] == "redis" else row for row in rows]
+        said = report.answer((header, slow))
+        self.assertIn("Redis: does not carry over everywhere", said)
+        self.assertEqual(said.count("carries over. With"), 3)
 
     def test_page_can_be_drawn_before_everything_is_measured(self):
-        drawn = figures.draw_all(self.paper, {}, self.directory)
+        drawn = figures.draw_all(self.paper, {}, self.directory, "mongodb")
         self.assertEqual(drawn, {})
-        empty = tables.table_2(self.paper, {})
-        numbered = dict.fromkeys(["table-1", "table-2", "table-3", "summary"], empty)
-        self.assertIn("Not measured yet", report.page(self.paper, {}, numbered, drawn, {}))
+        parts = {"mongodb": (tables.numbered(self.paper, {}), drawn)}
+        page = report.page(self.paper, {"mongodb": {}}, self.common({"mongodb": {}}), parts, {})
+        self.assertIn("Not measured yet", page)
 
     def test_density_has_area_one(self):
         values = np.random.default_rng(7).normal(14, 0.3, 5000)

@@ -9,7 +9,7 @@ from lab.tests.vnf_cache import synthetic
 class Results(unittest.TestCase):
     def setUp(self):
         self.paper = experiment.load(short=True)
-        self.run_ = self.paper.run("a-local-uniform-30")
+        self.run_ = self.paper.run("mongodb-a-local-uniform-30")
         temporary = tempfile.TemporaryDirectory()
         self.addCleanup(temporary.cleanup)
         self.directory = Path(temporary.name)

@@ -13,7 +13,7 @@ class Board(unittest.TestCase):
         self.directory = temporary.name
 
     def test_what_is_measured_takes_no_more_time(self):
-        run = self.paper.run("a-local-uniform-30")
+        run = self.paper.run("mongodb-a-local-uniform-30")
         before = runner.Board(self.paper, self.directory, [run]).left_s(run)
         results.write_batch(self.directory, synthetic.batch(self.paper, run, 1))
         after = runner.Board(self.paper, self.directory, [run]).left_s(run)
