@@ -71,16 +71,16 @@ class Report(unittest.TestCase):
 
     def test_ratios_to_the_ideal_say_whether_it_carries_over(self):
         header, rows = tables.carried_over(self.paper, self.every)
-        self.assertEqual(header[3:8], ["none", "10", "30", "70", "100"])
-        self.assertEqual(len(rows), 16)
+        self.assertEqual(header[4:9], ["none", "10", "30", "70", "100"])
+        self.assertEqual(len(rows), 32)
         for row in rows:
-            for ratio in row[3:7]:
+            for ratio in row[4:8]:
                 self.assertTrue(1 < float(ratio) < 1.03, row)
-            self.assertLess(float(row[8]), synthetic.MISS_COST_MS + 0.1)
+            self.assertLess(float(row[9]), synthetic.MISS_COST_MS + 0.1)
         said = report.answer((header, rows))
         self.assertEqual(said.count("carries over. With"), 4)
         # One mean that is far from the ideal is enough.
-        slow = [[*row[:4], "1.060", *row[5:]] if row[2] == "redis" else row for row in rows]
+        slow = [[*row[:5], "1.060", *row[6:]] if row[2] == "redis" else row for row in rows]
         said = report.answer((header, slow))
         self.assertIn("Redis: does not carry over everywhere", said)
         self.assertEqual(said.count("carries over. With"), 3)
