@@ -28,7 +28,7 @@ class Measured:
 
     @property
     def typical_ms(self):
-        """The mean, if each request took the median of its outcome: without pauses of the machine."""
+        """The mean, if each request took the median of its outcome: without pauses."""
         counted = [self.latencies(outcome) for outcome in {row.outcome for row in self.rows}]
         return sum(len(each) * statistics.median(each) for each in counted) / len(self.rows)
 
