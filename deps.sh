@@ -22,6 +22,7 @@ nutcracker      nutcracker   0.5.*
 nft             nftables     1.0.*
 ip              iproute2     6.1.*
 memcached       memcached    1.6.*
+memcslap        libmemcached-tools 1.1.*
 clang           clang        1:14.0*
 openssl         openssl      3.0.*
 promtool        prometheus   2.42.*

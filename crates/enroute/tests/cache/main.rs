@@ -40,6 +40,7 @@ mod hits_are_compared_with_the_origin;
 mod hostile_bytes_close_only_their_connection;
 mod intercepted_clients_hit_with_nothing_changed;
 mod keys_that_no_prefix_describes_are_tracked_one_by_one;
+mod libmemcached_programs_go_through_the_cache;
 mod limits_bound_what_one_client_can_claim;
 mod limits_change_while_serving;
 mod log_lines_follow_a_request;
