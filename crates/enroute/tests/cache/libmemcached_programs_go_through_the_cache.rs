@@ -1,5 +1,5 @@
-//! The programs of libmemcached, a library of C: its test of a server's abilities passes through the
-//! cache as directly, and what its load generators have set they find.
+//! The programs of libmemcached, a library of C, find the same in the cache as in memcached, and
+//! its load generators what they have set.
 
 use std::{
     net::SocketAddr,
