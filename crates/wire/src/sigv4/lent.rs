@@ -19,7 +19,7 @@ pub enum Unusable {
          (2015-08-30T12:36:00Z), found another answer"
     )]
     Form,
-    /// Its time is over.
+    /// It has expired.
     #[error("expected an access key that has not expired, found one that has")]
     Expired,
     /// The access key stands for two secrets.

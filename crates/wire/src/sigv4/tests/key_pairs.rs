@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{NOW, SECRET, TOKEN, credentials, vanilla, verify};
+use super::{NOW, SECRET, TOKEN, changed, credentials, vanilla, verify};
 use crate::{
     http1::{Limits, head},
     sigv4::{Credentials, Refusal, Verifier, asymmetric},
@@ -65,10 +65,6 @@ fn the_signatures_of_an_sdk_of_aws_are_verified() {
 #[test]
 fn anything_that_differs_from_what_a_key_pair_signed_is_refused() {
     let text = by_key_pair(false);
-    let by = |from: &str, to: &str| {
-        assert!(text.contains(from), "{from}");
-        verify(&text.replace(from, to), "", &credentials(""), NOW)
-    };
     for (from, to, expected) in [
         ("GET /", "POST /", Refusal::Mismatch),
         ("Host:example", "Host:exemple", Refusal::Mismatch),
@@ -93,7 +89,7 @@ fn anything_that_differs_from_what_a_key_pair_signed_is_refused() {
         ("/20150830", "/20150831", Refusal::Form),
         ("AWS4-ECDSA-P256-SHA256", "AWS4-HMAC-SHA256", Refusal::Form),
     ] {
-        assert_eq!(by(from, to), Err(expected), "{from} {to}");
+        assert_eq!(changed(&text, from, to), Err(expected), "{from} {to}");
     }
     assert_eq!(verify(&text, "{}", &credentials(""), NOW), Err(Refusal::Mismatch));
     let late = Duration::from_secs(15 * 60 + 1);
