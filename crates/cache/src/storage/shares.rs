@@ -59,7 +59,7 @@ pub enum Why {
     Floor,
     /// It has its ceiling.
     Ceiling,
-    /// More memory would answer no more lookups.
+    /// More memory would answer no more lookups, within the error of the samples.
     Enough,
     /// More memory would be worth less to it than to those that have it.
     Balanced,
@@ -148,9 +148,10 @@ impl Shares {
         let less = bytes.min(unit);
         let lost = (now - hits(origin, bytes - less)).max(0.0);
         let loss_per_mebibyte = lost / less.max(1) as f64 * MEBIBYTE;
+        let most = hits(origin, bytes + UNITS * unit);
         let why = match bytes {
             _ if bytes >= ceiling => Why::Ceiling,
-            _ if gain_per_mebibyte <= 0.0 => Why::Enough,
+            _ if most - now <= GAIN_MIN * most => Why::Enough,
             // A step that is less than a unit away is not taken.
             _ if bytes < floor.saturating_add(unit) => Why::Floor,
             _ => Why::Balanced,

@@ -152,6 +152,15 @@ fn a_gain_within_the_error_of_the_samples_moves_nothing() {
 }
 
 #[test]
+fn a_share_that_could_gain_less_than_the_error_of_the_samples_is_enough() {
+    for (hits_above, why) in [(4.0, Why::Enough), (8.0, Why::Balanced)] {
+        let curve = Curve(vec![(16 * MIB, 1_000.0), (60 * MIB, hits_above)]);
+        let (shares, hits) = two(curve, Curve(Vec::new()));
+        assert_eq!(shares.margin(0, &hits).why, why, "{hits_above}");
+    }
+}
+
+#[test]
 fn a_smaller_budget_keeps_proportions_and_returns_to_them() {
     let bounds = Bounds { floor: MIB, ceiling: 64 * MIB };
     let mut shares = Shares::new(64 * MIB, vec![bounds; 2]);
