@@ -20,15 +20,15 @@ const VALUE_BYTES: usize = 8 << 10;
 const USEFUL_KEYS: u64 = 5_000;
 const SECONDS: u64 = 60;
 
-struct World {
-    shards: Arc<Shards>,
-    storage: Handle,
-    principal: Principal,
-    now: Duration,
+pub(super) struct World {
+    pub(super) shards: Arc<Shards>,
+    pub(super) storage: Handle,
+    pub(super) principal: Principal,
+    pub(super) now: Duration,
 }
 
 impl World {
-    fn new(portions: Vec<Portion>) -> Self {
+    pub(super) fn new(portions: Vec<Portion>) -> Self {
         let mut config = Config { portions, ..Config::default() };
         config.memory.bytes_max = MEMORY;
         let shards = Arc::new(Shards::new(&config, 1));
@@ -40,7 +40,7 @@ impl World {
     }
 
     /// Reads a key, and fills it if it is missing; returns whether it was a hit.
-    fn read(&mut self, origin: &str, number: u64) -> bool {
+    pub(super) fn read(&mut self, origin: &str, number: u64) -> bool {
         let bytes = number.to_le_bytes();
         let key = Key::new(Namespace::new(0, origin, b"shop", b"users"), &bytes);
         let question = Question { key, variant: b"", principal: Some(&self.principal) };
@@ -68,7 +68,7 @@ impl World {
     }
 }
 
-fn portion(origin: &str) -> Portion {
+pub(super) fn portion(origin: &str) -> Portion {
     Portion { origin: Some(key::origin(0, origin)), floor: Some(8 << 20), ceiling: None }
 }
 
