@@ -1,6 +1,6 @@
 //! Replies: cut from the stream of the origin, read, and written.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::borrow::Cow;
 
 use serde_json::Value;
 
@@ -213,6 +213,18 @@ pub fn checksum(body: &[u8]) -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestId(pub u128);
 
+impl RequestId {
+    fn hexadecimal(self) -> [u8; 32] {
+        let mut digits = [0; 32];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
+            for (digit, nibble) in pair.iter_mut().zip([byte >> 4, byte & 15]) {
+                *digit = nibble + if nibble < 10 { b'0' } else { b'A' - 10 };
+            }
+        }
+        digits
+    }
+}
+
 /// Writes a reply whose body has this `checksum`.
 pub fn write(
     status: &str,
@@ -222,16 +234,24 @@ pub fn write(
     closes: bool,
     out: &mut Vec<u8>,
 ) {
-    let connection = if closes { "close" } else { "keep-alive" };
-    let mut head = String::with_capacity(256);
-    let _ = write!(
-        head,
-        "HTTP/1.1 {status}\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {}\r\n\
-         x-amzn-RequestId: {:032X}\r\nx-amz-crc32: {checksum}\r\nConnection: {connection}\r\n\r\n",
-        body.len(),
-        id.0
-    );
-    out.reserve(head.len() + body.len());
-    out.extend_from_slice(head.as_bytes());
-    out.extend_from_slice(body);
+    const HEAD_BYTES: usize = 256;
+    let connection: &[u8] = if closes { b"close" } else { b"keep-alive" };
+    let (mut length, mut sum) = (itoa::Buffer::new(), itoa::Buffer::new());
+    out.reserve(HEAD_BYTES + body.len());
+    for part in [
+        b"HTTP/1.1 ",
+        status.as_bytes(),
+        b"\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: ",
+        length.format(body.len()).as_bytes(),
+        b"\r\nx-amzn-RequestId: ",
+        &id.hexadecimal(),
+        b"\r\nx-amz-crc32: ",
+        sum.format(checksum).as_bytes(),
+        b"\r\nConnection: ",
+        connection,
+        b"\r\n\r\n",
+        body,
+    ] {
+        out.extend_from_slice(part);
+    }
 }

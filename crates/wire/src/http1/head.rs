@@ -1,6 +1,6 @@
 //! The head of a message: first line and headers.
 
-use memchr::memmem;
+use std::mem::MaybeUninit;
 
 use super::{Framing, Limits, PROTOCOL};
 use crate::{Error, Result};
@@ -104,10 +104,11 @@ impl<'a> Head<'a> {
 /// It is malformed, or longer than the limit.
 pub fn request<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<RequestHead<'a>>> {
     let Some(text) = cut(bytes, limits)? else { return Ok(None) };
-    let mut slots = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut parsed = httparse::Request::new(&mut slots);
+    let mut slots = [MaybeUninit::uninit(); HEADERS_MAX];
+    let mut parsed = httparse::Request::new(&mut []);
+    let outcome = parsed.parse_with_uninit_headers(text, &mut slots);
     let (Ok(httparse::Status::Complete(_)), Some(method), Some(target), Some(minor)) =
-        (parsed.parse(text), parsed.method, parsed.path, parsed.version)
+        (outcome, parsed.method, parsed.path, parsed.version)
     else {
         return Err(malformed("a request line and headers", text));
     };
@@ -137,29 +138,31 @@ pub fn reply<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<ReplyHead<'a
     Ok(Some(ReplyHead { status, head, framing }))
 }
 
-/// The head at the start of `bytes`.
+/// The head at the start of `bytes`: the lines up to the first that is empty. An empty line before
+/// the first is passed over.
 fn cut<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<&'a [u8]>> {
-    const END: &[u8] = b"\r\n\r\n";
     let within = bytes.get(..limits.head_bytes_max).unwrap_or(bytes);
-    let Some(at) = memmem::find(within, END) else {
-        if within.len() < limits.head_bytes_max {
-            return Ok(None);
+    let mut line = 0;
+    for at in memchr::memchr_iter(b'\n', within) {
+        let head = within.get(..=at).unwrap_or_default();
+        if !head.ends_with(b"\r\n") {
+            return Err(malformed("lines that end with CR LF", head));
         }
-        return Err(Error::TooLarge {
-            protocol: PROTOCOL,
-            offset: 0,
-            what: "bytes of a head",
-            limit: limits.head_bytes_max as u64,
-            got: bytes.len() as u64,
-        });
-    };
-    let head = bytes.get(..at + END.len()).unwrap_or_default();
-    let bare = memchr::memchr_iter(b'\n', head)
-        .any(|at| at.checked_sub(1).and_then(|before| head.get(before)) != Some(&b'\r'));
-    if bare {
-        return Err(malformed("lines that end with CR LF", head));
+        if line > 0 && at == line + 1 {
+            return Ok(Some(head));
+        }
+        line = at + 1;
     }
-    Ok(Some(head))
+    if within.len() < limits.head_bytes_max {
+        return Ok(None);
+    }
+    Err(Error::TooLarge {
+        protocol: PROTOCOL,
+        offset: 0,
+        what: "bytes of a head",
+        limit: limits.head_bytes_max as u64,
+        got: bytes.len() as u64,
+    })
 }
 
 fn collect<'a>(headers: &[httparse::Header<'a>], text: &[u8], minor: u8) -> Head<'a> {

@@ -37,6 +37,23 @@ fn a_head_states_how_its_body_ends() {
 }
 
 #[test]
+fn a_head_ends_with_its_first_empty_line() {
+    let bytes = |text: &str| {
+        let request = head::request(text.as_bytes(), &limits());
+        request.map(|request| request.map(|request| request.head.bytes))
+    };
+    let text = "\r\nPOST / HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(bytes(&format!("{text}body\nof lines\r\n\r\n")), Ok(Some(text.len())));
+    for end in 0..text.len() {
+        assert_eq!(bytes(&text[..end]), Ok(None), "{end}");
+    }
+    // A line that is not ended by CR LF is refused as soon as it is seen.
+    for wrong in ["\n", "POST / HTTP/1.1\nHost", "POST / HTTP/1.1\r\nA: b\n\r\n"] {
+        assert!(bytes(wrong).is_err(), "{wrong:?}");
+    }
+}
+
+#[test]
 fn a_reply_without_a_length_ends_with_the_connection() {
     let framing = |text: &str| {
         let reply = head::reply(text.as_bytes(), &limits());

@@ -253,6 +253,8 @@ fn anything_that_differs_from_what_was_signed_is_refused() {
         ("GET / ", "GET /a ", Refusal::Form),
         ("GET / ", "GET /?a=b ", Refusal::Form),
         ("Signature=5f", "Signature=5F", Refusal::Form),
+        ("Signature=5f", "Signature=5g", Refusal::Form),
+        ("Signature=5f", "Signature=/f", Refusal::Form),
         ("AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256", Refusal::Form),
         ("AWS4-HMAC-SHA256", "AWS4-HMAC-SHA512", Refusal::Form),
         ("X-Amz-Date:2015", "X-Amz-Date:2016", Refusal::Form),
