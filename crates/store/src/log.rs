@@ -24,7 +24,8 @@ use crate::replacement::Arena;
 use crate::slots::Slots;
 use compaction::Scan;
 
-/// Lines of an item fetched ahead: a value of 64 bytes under a short key ends in the third.
+/// Most lines of an item that are fetched ahead: a value of 64 bytes under a short key may end in
+/// the third. The processor fetches a limited number at once.
 const LINES_FETCHED: usize = 3;
 
 /// Length of a segment: large enough that returning one is one cheap call, small enough that
@@ -153,10 +154,12 @@ impl Log {
         Item::read(&self.arena[location as usize * UNIT_BYTES..])
     }
 
-    /// Prefetches the beginning of the item at `location`.
-    pub(crate) fn prefetch(&self, location: Location) {
-        let item = &self.arena[location as usize * UNIT_BYTES..];
-        item.chunks(LINE_BYTES).take(LINES_FETCHED).for_each(prefetch);
+    /// Prefetches the beginning of the item at `location`, which probably has `bytes` bytes.
+    pub(crate) fn prefetch(&self, location: Location, bytes: usize) {
+        let start = location as usize * UNIT_BYTES;
+        let lines = (start % LINE_BYTES + bytes).div_ceil(LINE_BYTES);
+        let item = &self.arena[start..];
+        item.chunks(LINE_BYTES).take(lines.min(LINES_FETCHED)).for_each(prefetch);
     }
 
     /// Returns whether the item at `location` is stored under `key`.
@@ -393,8 +396,11 @@ impl Arena for Log {
     }
 
     fn set_marks(&mut self, id: Location, marks: u8) {
-        let header = self.header_mut(id);
-        header.meta = header.meta & !MARKS | u32::from(marks) & MARKS;
+        let meta = self.header(id).meta & !MARKS | u32::from(marks) & MARKS;
+        // Most hits find the mark set: a line that is not written need not go back to memory.
+        if self.header(id).meta != meta {
+            self.header_mut(id).meta = meta;
+        }
     }
 
     fn hash(&self, id: Location) -> u32 {

@@ -121,7 +121,7 @@ impl Memory {
     /// Prefetches the item that probably has this hash, after [`Self::prefetch`].
     pub fn prefetch_item(&self, hash: u64) {
         if let Some(location) = self.index.guess(self.fold(hash)) {
-            self.log.prefetch(location);
+            self.log.prefetch(location, self.log.live() / self.index.len().max(1));
         }
     }
 

@@ -76,10 +76,6 @@ impl<F: Filter> Session<F> {
                 taken += length;
                 continue;
             }
-            // Never for a request that comes alone.
-            if taken > 0 && taken >= prefetched {
-                prefetched = taken + self.prefetch(rest, storage);
-            }
             // A hit reads its data in place: moving a message costs as much as a lookup.
             let found = self.filter.message(rest);
             let (message, length) = match &found {
@@ -99,6 +95,10 @@ impl<F: Filter> Session<F> {
                     continue;
                 }
             };
+            // Never for a request that comes alone.
+            if taken >= prefetched && length < rest.len() {
+                prefetched = taken + self.prefetch(rest, storage);
+            }
             scratch.clear();
             let named = self.filter.request(message, &mut scratch, &mut self.standing, now);
             if enabled!(Level::DEBUG) {

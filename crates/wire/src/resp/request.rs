@@ -170,12 +170,9 @@ impl Decoder {
             }
         }
         while self.arguments_left > 0 {
-            let Some(body) = self.bulk(bytes, limits)? else { return Ok(None) };
-            self.position = body.end + 2;
-            if let Some(place) = self.places.get_mut(self.arguments - self.arguments_left) {
-                *place = body.start - self.bulks..body.end - self.bulks;
+            if !self.bulk(bytes, limits)? {
+                return Ok(None);
             }
-            self.arguments_left -= 1;
         }
         let request = Request {
             bytes: bytes.get(self.start..self.position).unwrap_or_default(),
@@ -243,19 +240,21 @@ impl Decoder {
         }
     }
 
-    /// Returns the position of the current bulk string's body, once its CR LF has been received.
+    /// Takes the current bulk string, once its CR LF has been received; `false` until then. It
+    /// notes the position itself: a position that is returned is written in two parts and read in
+    /// one, for which the processor waits.
     #[inline]
-    fn bulk(&self, bytes: &[u8], limits: &Limits) -> Result<Option<Range<usize>>> {
+    fn bulk(&mut self, bytes: &[u8], limits: &Limits) -> Result<bool> {
         let at = self.position;
         let Some((&first, header)) = bytes.get(at..).and_then(<[u8]>::split_first) else {
-            return Ok(None);
+            return Ok(false);
         };
         if first != b'$' {
             return Err(not_a_bulk(at, first));
         }
         let (length, body) = match length::read(header) {
             (Length::Value(length), header_bytes) => (length, at + 1 + header_bytes),
-            (Length::Partial, _) => return Ok(None),
+            (Length::Partial, _) => return Ok(false),
             (_, offset) => return Err(invalid_bulk(at + 1 + offset)),
         };
         let Ok(length) = usize::try_from(length) else { return Err(invalid_bulk(at + 1)) };
@@ -269,10 +268,17 @@ impl Decoder {
             return Err(too_large(at, REQUEST_BYTES, limits.request_bytes_max, got));
         }
         match bytes.get(end - 2..end) {
-            Some(b"\r\n") => Ok(Some(body..end - 2)),
-            Some(_) => Err(unterminated_bulk(end - 2)),
-            None => Ok(None),
+            Some(b"\r\n") => {}
+            Some(_) => return Err(unterminated_bulk(end - 2)),
+            None => return Ok(false),
         }
+        if let Some(place) = self.places.get_mut(self.arguments - self.arguments_left) {
+            place.start = body - self.bulks;
+            place.end = end - 2 - self.bulks;
+        }
+        self.position = end;
+        self.arguments_left -= 1;
+        Ok(true)
     }
 
     /// Reads one inline command; without arguments if the line is blank.
