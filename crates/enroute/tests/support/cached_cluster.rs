@@ -121,9 +121,11 @@ pub fn kill_with_lost_write(
     mut act: impl FnMut(bool),
 ) {
     let mut direct = nodes[primary].connection();
+    // WAIT says it of the writes of its own connection only.
+    let written = offset(&mut direct, "master_repl_offset:");
+    let mut other = nodes[replica].connection();
     until("the replica has all writes before", || {
-        let count: i64 = redis::cmd("WAIT").arg(1).arg(1_000).query(&mut direct).expect("a number");
-        count == 1
+        offset(&mut other, "slave_repl_offset:") >= written
     });
     nodes[replica].process().stop();
     // What is sent to a stopped replica waits in its socket, so the connection must go first.
@@ -138,6 +140,13 @@ pub fn kill_with_lost_write(
     nodes[primary].bring_down();
     act(false);
     nodes[replica].process().signal("CONT");
+}
+
+/// A position in the stream of writes, as INFO has it.
+fn offset(node: &mut redis::Connection, name: &str) -> u64 {
+    let info: String = redis::cmd("INFO").arg("replication").query(node).expect("told");
+    let number = info.lines().find_map(|line| line.strip_prefix(name)).expect("a replicated node");
+    number.parse().expect("a number")
 }
 
 /// Waits until a client that follows redirections reads this through the cache, at each listener.
