@@ -51,6 +51,27 @@ fn of_another_name() {
 }
 
 #[test]
+fn of_an_authority_itself() {
+    let Some(workshop) = certificates() else { return };
+    let files = [("ca", "authority.pem")];
+    let options = table(&workshop, "origin_tls", &files, "name = \"authority\"");
+    origin_is_refused(&workshop, "authority", &options, "made with basicConstraints=CA:FALSE");
+    // What the message advises.
+    workshop.sh(
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout own.key \
+         -days 2 -out own.pem -subj /CN=own -addext subjectAltName=DNS:own \
+         -addext basicConstraints=critical,CA:FALSE",
+    );
+    let Some((_origin, address)) = redis(&workshop, "own", false) else { return };
+    let options = table(&workshop, "origin_tls", &[("ca", "own.pem")], "name = \"own\"");
+    let listener = [tls(&workshop), options].concat();
+    let cache = Cache::start_all(&[("rediss", address, &listener)], "");
+    let mut client = Secured::connect(cache.address(), &trusting(&workshop, "authority", None))
+        .expect("a handshake");
+    client.ask("SET key value", "+OK\r\n");
+}
+
+#[test]
 fn that_has_expired() {
     let Some(workshop) = certificates() else { return };
     workshop.signed("late", "authority");

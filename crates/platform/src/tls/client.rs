@@ -154,11 +154,23 @@ impl Client {
 
 /// What the other end did, and what to do about it where that is not in the error.
 fn describe(error: &io::Error) -> String {
-    use rustls::{CertificateError::UnknownIssuer, Error};
+    use rustls::{
+        CertificateError::{Other, UnknownIssuer},
+        Error,
+    };
+    let is_authority = |error: &rustls::OtherError| {
+        error.0.downcast_ref::<webpki::Error>() == Some(&webpki::Error::CaUsedAsEndEntity)
+    };
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<Error>());
     match cause {
         Some(Error::InvalidCertificate(UnknownIssuer)) => {
             "a certificate of another authority; check the file of authorities".to_owned()
+        }
+        Some(Error::InvalidCertificate(Other(error))) if is_authority(error) => {
+            "the certificate of an authority itself; give the server one that an authority has \
+             signed, or a certificate of its own made with basicConstraints=CA:FALSE (openssl req \
+             -x509 sets CA:TRUE)"
+                .to_owned()
         }
         Some(Error::InvalidMessage(_)) => format!(
             "{error}; the server does not speak TLS on this port: correct the port, or remove \
