@@ -3,6 +3,10 @@
 //! Replies to reads are not stored for two seconds after a write of their item, so that items that
 //! are written all the time are never hits. The clients write one group of items after the other,
 //! each of which is a table: those of the other groups have settled, and the pages of their tables.
+//!
+//! For the same reason, a reply can arrive late, after a write that was sent in between, only for
+//! an item that is not stored and has settled. Some items of each group are therefore not read
+//! until all clients read them at once, and a few of the clients write them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,8 +29,10 @@ const GROUPS: usize = 8;
 /// Number of keys of a group.
 const GROUP: usize = 6;
 pub const KEYS: usize = GROUP * GROUPS;
-/// For how long the items of one group are written.
-const TURN: Duration = Duration::from_millis(500);
+/// Number of keys of a group that are used only in a moment of their own: its first ones.
+const COLD: usize = 3;
+/// The length of such a moment. The items of a group are written for the moments of its cold keys.
+const MOMENT: Duration = Duration::from_millis(160);
 /// Pause before another attempt to connect to an address without a listener.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Errors of requests without an effect: the origin has no table, or is not reached by the cache.
@@ -128,19 +134,28 @@ impl Client {
 
     fn run(mut self, goes_on: GoesOn<'_>) -> Vec<Operation> {
         let mut value = self.number as u64 * 1_000_000_000;
+        let mut last = None;
         while goes_on() {
             value += 1;
-            let turn = (self.start.elapsed().as_millis() / TURN.as_millis()) as usize % GROUPS;
-            let own = turn * GROUP + self.random.random_range(0..GROUP);
-            let any = self.random.random_range(0..KEYS);
+            let moment = (self.start.elapsed().as_millis() / MOMENT.as_millis()) as usize;
+            let group = moment / COLD % GROUPS * GROUP;
+            let cold = group + moment % COLD;
+            let own = group + self.random.random_range(COLD..GROUP);
+            let any =
+                self.random.random_range(0..GROUPS) * GROUP + self.random.random_range(COLD..GROUP);
             if self.lost {
                 self.read(own);
                 continue;
             }
+            let is_first = last.replace(moment) != Some(moment);
             match self.random.random_range(0..100) {
-                0..20 => self.read(own),
-                20..35 => self.read(any),
-                35..50 => self.read_many(own, any),
+                0..15 if is_first => self.write(cold, What::Write(value)),
+                15..30 if is_first => self.read_many(cold, any),
+                0..10 => self.read(cold),
+                _ if is_first => self.read(cold),
+                10..25 => self.read(own),
+                25..40 => self.read(any),
+                40..50 => self.read_many(own, any),
                 50..55 => self.read_page(own),
                 55..65 => self.read_page(any),
                 65..95 => self.write(own, What::Write(value)),
