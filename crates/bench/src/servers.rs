@@ -101,10 +101,29 @@ impl Servers {
         cores: Cores,
     ) -> anyhow::Result<Server> {
         let address = free_address()?;
-        let mut command = Command::new(&self.enroute);
+        let mut command = self.enroute();
         command.args(["--log", "warn", "cache"]);
         command.args(["--listen", &format!("{scheme}://{address}")]);
         command.args(["--origin", &format!("{scheme}://{origin}")]).args(options);
+        Server::start(&mut command, address, cores, &self.file("enroute"))
+    }
+
+    /// `enroute cache` for DynamoDB before `origin`. What it has stored does not expire: otherwise
+    /// a hit would be a miss every ten seconds.
+    pub(crate) fn dynamodb_cache(
+        &self,
+        origin: SocketAddr,
+        options: &[&str],
+        cores: Cores,
+    ) -> anyhow::Result<Server> {
+        let (address, configuration) = (free_address()?, self.file("cache.toml"));
+        let text = format!(
+            "[storage]\nttl = \"24h\"\nauthorization_lease = \"24h\"\n\
+             [[listener]]\nlisten = \"dynamodb://{address}\"\norigin = \"dynamodb://{origin}\"\n"
+        );
+        fs::write(&configuration, text)?;
+        let mut command = self.enroute();
+        command.args(["--log", "warn", "cache", "--config"]).arg(&configuration).args(options);
         command.env("AWS_ACCESS_KEY_ID", dynamodb::ACCESS_KEY);
         command.env("AWS_SECRET_ACCESS_KEY", dynamodb::SECRET).env_remove("AWS_SESSION_TOKEN");
         Server::start(&mut command, address, cores, &self.file("enroute"))

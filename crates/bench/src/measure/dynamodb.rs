@@ -41,12 +41,11 @@ impl Stage {
             ask("PutItem", &item)?;
             reads.push(request("GetItem", &format!(r#"{{"TableName":"items","Key":{{{id}}}}}"#))?);
         }
-        let options = ["--workers", "1", "--ttl", "3600s"];
-        let cache = run.servers.cache("dynamodb", origin.address, &options, SERVER)?;
+        let cache = run.servers.dynamodb_cache(origin.address, &["--workers", "1"], SERVER)?;
         Ok(Self { origin, cache, reads })
     }
 
-    /// Reads all items: what the cache has of them is served for its `authorization_lease`, 10 s.
+    /// Reads all items.
     fn warm(&self, server: SocketAddr) -> anyhow::Result<()> {
         let mut client = Client::connect(server)?;
         for read in &self.reads {
