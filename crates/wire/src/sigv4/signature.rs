@@ -77,6 +77,8 @@ struct Claim<'a> {
     service: &'a str,
     /// Names in lower case and in order, separated by semicolons.
     signed: &'a str,
+    /// The same one by one.
+    names: Vec<&'a str>,
     signature: Signature,
     /// As the header `X-Amz-Date` has it.
     time: &'a str,
@@ -100,7 +102,7 @@ impl Verifier {
         if claim.service != service || request.target != "/" {
             return Err(Refusal::Form);
         }
-        let names = claim.names(&request.head)?;
+        claim.check_signed(&request.head)?;
         let credential = credentials.of(claim.access_key).ok_or(Refusal::UnknownKey)?;
         if credential.token.is_some() != request.head.one(TOKEN).is_some() {
             return Err(Refusal::UnknownKey);
@@ -115,13 +117,13 @@ impl Verifier {
         }
         let by_key_pair = match &claim.signature {
             Signature::Symmetric(stated) => {
-                let mac = self.mac(&claim, &names, request, body, credential)?;
+                let mac = self.mac(&claim, request, body, credential)?;
                 // In constant time.
                 mac.verify_slice(stated).map_err(|_| Refusal::Mismatch)?;
                 false
             }
             Signature::Asymmetric(stated) => {
-                let canonical = claim.canonical(&names, request, body, credential)?;
+                let canonical = claim.canonical(request, body, credential)?;
                 let message = claim.message(asymmetric::ALGORITHM, &canonical).concat();
                 self.public.verify(claim.access_key, credential, &message, stated)?;
                 true
@@ -147,8 +149,7 @@ impl Verifier {
             return Err(Refusal::Form);
         }
         let credential = credentials.of(claim.access_key).ok_or(Refusal::UnknownKey)?;
-        let names: Vec<&str> = claim.signed.split(';').collect();
-        let mac = self.mac(&claim, &names, request, body, credential)?;
+        let mac = self.mac(&claim, request, body, credential)?;
         Ok(hex(&mac.finalize().into_bytes().into()))
     }
 
@@ -156,12 +157,11 @@ impl Verifier {
     fn mac(
         &mut self,
         claim: &Claim<'_>,
-        names: &[&str],
         request: &RequestHead<'_>,
         body: &[u8],
         credential: &Credential,
     ) -> Result<Hmac<Sha256>, Refusal> {
-        let canonical = claim.canonical(names, request, body, credential)?;
+        let canonical = claim.canonical(request, body, credential)?;
         let mut mac = self.derived(claim, credential)?;
         for part in claim.message(ALGORITHM, &canonical) {
             mac.update(part);
@@ -239,15 +239,15 @@ impl<'a> Claim<'a> {
             region,
             service,
             signed,
+            names: signed.split(';').collect(),
             signature,
             time,
         })
     }
 
-    /// The names of the signed headers: checks that the list is in order, and has those that must
-    /// be in it.
-    fn names(&self, head: &Head<'_>) -> Result<Vec<&'a str>, Refusal> {
-        let names: Vec<&str> = self.signed.split(';').collect();
+    /// Checks that the list of signed headers is in order, and has those that must be in it.
+    fn check_signed(&self, head: &Head<'_>) -> Result<(), Refusal> {
+        let names = &self.names;
         let is_lower =
             |name: &&str| !name.is_empty() && !name.bytes().any(|b| b.is_ascii_uppercase());
         if !names.iter().all(is_lower) || !names.is_sorted_by(|one, next| one < next) {
@@ -258,7 +258,7 @@ impl<'a> Claim<'a> {
             |name: &&str| name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"));
         let mut needed = head.headers.iter().map(|(name, _)| *name).filter(must_be);
         let all = is_signed("host") && needed.all(is_signed);
-        all.then_some(names).ok_or(Refusal::Unsigned)
+        all.then_some(()).ok_or(Refusal::Unsigned)
     }
 
     /// What is signed.
@@ -270,7 +270,6 @@ impl<'a> Claim<'a> {
     /// The hash of the canonical request, in hexadecimal.
     fn canonical(
         &self,
-        names: &[&str],
         request: &RequestHead<'_>,
         body: &[u8],
         credential: &Credential,
@@ -285,7 +284,7 @@ impl<'a> Claim<'a> {
         for part in [request.method, "\n/\n\n"] {
             text.extend_from_slice(part.as_bytes());
         }
-        for name in names {
+        for name in &self.names {
             text.extend_from_slice(name.as_bytes());
             let mut values = request.head.all(name).peekable();
             if values.peek().is_none() {
