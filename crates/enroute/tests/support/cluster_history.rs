@@ -18,7 +18,7 @@ use super::cluster::{NODES, id};
 use super::enroute::Cache;
 use super::history::{self, GoesOn, Operation, Outcome, Recorder, Verdict, What};
 use super::origins::Redis;
-use super::process::{PATIENCE, until};
+use super::process::until;
 use super::raw::Raw;
 use super::routed::{Answer, Routed};
 use super::state::{owner_now, slot_of};
@@ -207,15 +207,9 @@ impl World {
 
     fn until_a_hit(&self, name: &str, node: usize, value: u64) {
         let (at, value) = ([self.cache.addresses()[node]], value.to_string());
-        let began = Instant::now();
-        loop {
-            let found = is_a_hit(&self.cache, &at, name);
-            if found.as_ref() == Some(&value) {
-                return;
-            }
-            let waited = began.elapsed();
-            assert!(waited < PATIENCE, "{name} of node {node}: expected {value}, found {found:?}");
-        }
+        until(&format!("{name} is {value} and a hit"), || {
+            is_a_hit(&self.cache, &at, name).as_ref() == Some(&value)
+        });
     }
 
     /// The primary of the last two nodes is killed; its last write is lost.
