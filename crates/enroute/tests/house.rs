@@ -60,7 +60,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     // (`http1/coding.rs`); `sigv4` verifies signatures, of version 4A too (`asymmetric.rs`), knows
     // access keys that are lent (`lent.rs`), and signs the parts of batches (`dynamodb/batch.rs`)
     // and the calls of the feed (`dynamodb/streams.rs`).
-    ("wire", 12_900),
+    ("wire", 12_910),
 ];
 
 /// Lines of code of `enroute`, which is wiring: product code without blank lines and comments.

@@ -26,6 +26,9 @@ append a 0 0 1|!
 get a
 add a 0 0 1|x
 cas a 0 0 1 999|x
+cas a 0 0 1|set a 7 0 6|hello!
+cas a 0 0 1 |x
+set a 0 0
 get a
 replace a 3 0 0|
 get a

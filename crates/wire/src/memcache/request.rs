@@ -2,7 +2,8 @@
 //!
 //! A line ends with LF or CR LF. Whether a value follows a line, and its length, depends on the
 //! line alone, so a line that servers could read differently is refused: one with a value whose
-//! numbers are not plain, or with a NUL, at which memcached stops reading.
+//! numbers are not plain, or with a NUL, at which memcached stops reading. A line with fewer words
+//! than its command needs is an unknown command to servers, and has no value.
 
 use super::{KEY_BYTES_MAX, Limits, PROTOCOL, Verb};
 use crate::{Error, Result, resp::request::Passed};
@@ -100,8 +101,15 @@ fn line<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Option<Line<'a>>> {
     let line = line.trim_prefix_blanks();
     let word = memchr::memchr(b' ', line).unwrap_or(line.len());
     let verb = Verb::of(line.get(..word).unwrap_or_default());
-    let request = Request { bytes, line, verb, value: &[] };
-    let value_bytes = if verb.has_value() { request.value_bytes(limits)? } else { None };
+    let mut request = Request { bytes, line, verb, value: &[] };
+    let value_bytes = match verb.has_value().then(|| request.value_bytes(limits)) {
+        None => None,
+        Some(Err(_)) if request.lacks_words() => {
+            request.verb = Verb::Unknown;
+            None
+        }
+        Some(value_bytes) => value_bytes?,
+    };
     Ok(Some((request, bytes.len(), value_bytes)))
 }
 
@@ -199,6 +207,18 @@ impl<'a> Request<'a> {
             }
             _ => false,
         }
+    }
+
+    /// Whether its line has fewer words than its command needs. Servers reply `ERROR`, as to an
+    /// unknown command, and expect no value.
+    #[cold]
+    fn lacks_words(&self) -> bool {
+        let needed = match self.verb {
+            Verb::MetaSet => return false,
+            Verb::Cas => 6,
+            _ => 5,
+        };
+        self.words().count() < needed
     }
 
     /// Returns the length of the value that the line announces; `None` if no server can expect one.

@@ -111,6 +111,18 @@ fn requests_are_read_as_memcached_reads_them() {
     }
 }
 
+/// To memcached such a line is an unknown command; the value is the next one.
+#[test]
+fn a_line_without_all_words_of_its_command_has_no_value() {
+    for text in ["set\r\n", "set a 0 0\r\n", "add a 0 x\n", "cas a 0 0 1\r\n", "cas a 0 0 1 \r\n"] {
+        let with_value = format!("{text}x\r\n");
+        let (request, taken) = decode(with_value.as_bytes(), &Limits::default()).unwrap().unwrap();
+        assert_eq!((request.verb(), taken, request.value()), (Verb::Unknown, text.len(), &b""[..]));
+        assert!(!request.is_quiet(), "{text:?}");
+        assert_eq!(begin(with_value.as_bytes(), &Limits::default()), Ok(None), "{text:?}");
+    }
+}
+
 /// memcached answers such a line with an error; depending on the mistake, it then parses the value
 /// as commands or skips it.
 #[test]
@@ -118,7 +130,6 @@ fn lines_behind_which_a_value_may_be_read_as_commands_are_refused() {
     let limits = Limits { value_bytes_max: 5, ..Limits::default() };
     let long = "k".repeat(251);
     for text in [
-        "set a 0 0\r\n",
         "set a x 0 1\r\n",
         "set a 4294967296 0 1\r\n",
         "set a 0 1x 1\r\n",
@@ -128,7 +139,6 @@ fn lines_behind_which_a_value_may_be_read_as_commands_are_refused() {
         "set a 0 0 6\r\n",
         "set a 0 0 1 noreply x\r\n",
         "set a b 0 0 1\r\n",
-        "cas a 0 0 1\r\nx\r\n",
         "cas a 0 0 1 x\r\nx\r\n",
         "ms\r\n",
         "ms a x\r\n",
