@@ -118,7 +118,7 @@ impl Servers {
     ) -> anyhow::Result<Server> {
         let (address, configuration) = (free_address()?, self.file("cache.toml"));
         let text = format!(
-            "[storage]\nttl = \"24h\"\nauthorization_lease = \"24h\"\n\
+            "[storage]\nttl = \"1440min\"\nauthorization_lease = \"1440min\"\n\
              [[listener]]\nlisten = \"dynamodb://{address}\"\norigin = \"dynamodb://{origin}\"\n"
         );
         fs::write(&configuration, text)?;
