@@ -32,6 +32,7 @@ test: deps lint ## Run every check that a change must pass
 	$(PYTHON) -m unittest conformance.test_comparison examples.test_examples \
 	monitoring.test_monitoring; \
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
+	packaging/test-chart.sh
 	@$(MAKE) --no-print-directory fuzz SEED=20251121
 
 # The broken build stores late replies: the same tests must detect it.

@@ -25,7 +25,8 @@ install_tools() {
         cargo install -q --locked --debug --root "$tools" --target-dir "$tools/work" "cargo-cyclonedx@$cyclonedx_version"
         rm -rf "$tools/work"
     fi
-    (cd packaging && GOBIN=$tools/bin CGO_ENABLED=0 go install -trimpath tool)
+    (cd packaging && GOBIN=$tools/bin CGO_ENABLED=0 go install -trimpath github.com/goreleaser/nfpm/v2/cmd/nfpm \
+        github.com/opencontainers/umoci/cmd/umoci)
     PATH=$tools/bin:$PATH
 }
 
@@ -59,6 +60,13 @@ pack_archive() {
     cp -r "$stage/enroute" "$stage/man" LICENSE "$stage/$name"
     cp "$stage"/{bash,fish,zsh}/* "$stage/$name/completions"
     pack "$stage" "$name" | gzip -n9 >"$out/$name.tar.gz"
+}
+
+# Without the links to files of the repository.
+pack_chart() {
+    mkdir "$stage/chart"
+    cp -rL packaging/helm/enroute "$stage/chart"
+    pack "$stage/chart" enroute | gzip -n9 >"$out/enroute-$VERSION.tgz"
 }
 
 list_dependencies() {
@@ -98,6 +106,7 @@ cargo run -q --locked -p enroute --features edge --example manuals -- "$stage"
 gzip -n9 "$stage"/man/*.1
 build_program
 pack_archive
+pack_chart
 list_dependencies
 pack_image
 for format in deb rpm; do

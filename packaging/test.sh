@@ -19,16 +19,20 @@ say "units: exposure at most 2.0"
 (cd target/packages && sha256sum --quiet --strict -c SHA256SUMS)
 [ "$(cut -d ' ' -f 3 target/packages/SHA256SUMS)" = "$(cd target/packages && ls -- *.*)" ]
 
-tools=.deps/test-release
-[ -x "$tools/bin/python" ] || python3 -m venv "$tools"
-"$tools/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r packaging/test-requirements.txt
-"$tools/bin/python" packaging/check_sbom.py target/packages/*.cdx.json
+unpacked=$(mktemp -d)
+trap 'rm -rf "$unpacked"' EXIT
+tar -xzf target/packages/enroute-*-x86_64-linux.tar.gz -C "$unpacked" --strip-components 1
+tar -xzf target/packages/enroute-[0-9]*.tgz -C "$unpacked" --transform 's|^|chart/|'
+ENROUTE=$unpacked/enroute CHART=$unpacked/chart/enroute packaging/test-chart.sh
+say "chart: Kubernetes and the program accept what it renders"
+
+.deps/test-release/bin/python packaging/check_sbom.py target/packages/*.cdx.json
 packaging/test-archive.sh
 packaging/test-image.sh
 
 root=$(mktemp -d)
 chmod 0755 "$root"
-trap 'rm -rf --one-file-system "$root"' EXIT
+trap 'rm -rf --one-file-system "$root" "$unpacked"' EXIT
 # shellcheck disable=SC2016 # apt-get replaces it
 mirror=$(apt-get indextargets --format '$(SITE)' | head -n 1)
 debootstrap --variant=minbase bookworm "$root" "$mirror" >"$root.log" 2>&1 ||
