@@ -2,14 +2,15 @@
 //! crate imports no service.
 
 use std::{
-    net::{IpAddr, UdpSocket},
+    io,
+    net::{IpAddr, SocketAddr, UdpSocket},
     path::PathBuf,
     sync::atomic::AtomicBool,
     time::Duration,
 };
 
 use switch::{agent::Store, install::Key, plane::DataPlane};
-use wire::{netcache::Message, ski};
+use wire::ski;
 
 /// `enroute switch`: the controller of one data plane, and the agent of a server.
 pub trait Switch: Sized {
@@ -31,8 +32,9 @@ pub trait Switch: Sized {
     /// An unexpected error of the kernel.
     fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()>;
 
-    /// Serves `store` behind the switch at the address `switch` until `stop` is set; messages that
-    /// `takes` refuses are dropped.
+    /// Serves `store` behind the switch at the address `switch` until `stop` is set. `receive`
+    /// returns the length and the sender of the next datagram, which it waits for at most for the
+    /// given time.
     ///
     /// # Errors
     /// The socket fails, or the store fails.
@@ -40,7 +42,7 @@ pub trait Switch: Sized {
         socket: &UdpSocket,
         switch: IpAddr,
         store: &mut impl Store,
-        takes: impl FnMut(&Message<'_>) -> bool,
+        receive: impl FnMut(&mut [u8], Duration) -> io::Result<(usize, SocketAddr)>,
         stop: &AtomicBool,
     ) -> anyhow::Result<()>;
 }

@@ -3,6 +3,7 @@
 mod v2p;
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -22,7 +23,6 @@ use switch::{
 };
 
 use testbed::{command, services};
-use wire::netcache::Message;
 
 use super::signal::EndSignal;
 use crate::switch::{Sockets, Switch, agent, control, mount, remove, save, saved};
@@ -393,8 +393,8 @@ fn serve(arguments: &Agent) -> anyhow::Result<()> {
     let socket = UdpSocket::bind(arguments.listen)
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
     eprintln!("listening on {}", socket.local_addr()?);
-    let stats =
-        agent::serve(&socket, arguments.switch, &mut Memory::default(), |_, _| true, &stop)?;
+    let (mut store, receive) = (Memory::default(), agent::receive(&socket));
+    let stats = agent::serve(&socket, arguments.switch, &mut store, receive, &stop)?;
     eprintln!("{stats:?}");
     Ok(())
 }
@@ -418,10 +418,10 @@ impl services::Switch for Switch {
         socket: &UdpSocket,
         switch: IpAddr,
         store: &mut impl Store,
-        mut takes: impl FnMut(&Message<'_>) -> bool,
+        receive: impl FnMut(&mut [u8], Duration) -> io::Result<(usize, SocketAddr)>,
         stop: &AtomicBool,
     ) -> anyhow::Result<()> {
-        agent::serve(socket, switch, store, |message, _| takes(message), stop)?;
+        agent::serve(socket, switch, store, receive, stop)?;
         Ok(())
     }
 }

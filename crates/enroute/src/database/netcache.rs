@@ -50,7 +50,8 @@ fn serve(socket: &UdpSocket, switch: IpAddr, shared: &Arc<Shared>) {
     while !shared.is_ending() {
         // After a failure the agent restarts, and the switch drops its cached keys.
         let served = Records::open(shared).and_then(|mut records| {
-            agent::serve(socket, switch, &mut records, |_, _| true, &shared.ending).map(drop)
+            let receive = agent::receive(socket);
+            agent::serve(socket, switch, &mut records, receive, &shared.ending).map(drop)
         });
         if let Err(error) = served {
             tracing::error!("the NetCache agent failed and restarts in {PAUSE:?}: {error:#}");

@@ -16,7 +16,18 @@ use super::{CONTROL_PORT_ABOVE, now, secret};
 /// Longest wait for a packet, so that a signal is seen.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// Serves `store` until `stop` is set; messages that `takes` refuses are dropped.
+/// Receives from `socket`, for [`serve`].
+pub fn receive(
+    socket: &UdpSocket,
+) -> impl FnMut(&mut [u8], Duration) -> io::Result<(usize, SocketAddr)> {
+    |buffer, wait| {
+        socket.set_read_timeout(Some(wait))?;
+        socket.recv_from(buffer)
+    }
+}
+
+/// Serves `store` until `stop` is set. `receive` returns the length and the sender of the next
+/// datagram, which it waits for at most for the given time.
 ///
 /// # Errors
 /// The socket fails, or the store fails.
@@ -24,7 +35,7 @@ pub fn serve(
     socket: &UdpSocket,
     switch: IpAddr,
     store: &mut impl Store,
-    mut takes: impl FnMut(&Message<'_>, Duration) -> bool,
+    mut receive: impl FnMut(&mut [u8], Duration) -> io::Result<(usize, SocketAddr)>,
     stop: &AtomicBool,
 ) -> anyhow::Result<Stats> {
     let port = socket.local_addr()?.port();
@@ -34,13 +45,9 @@ pub fn serve(
     let mut buffer = vec![0; 65_536];
     while !stop.load(Relaxed) {
         let until = agent.poll_timeout().map_or(WAIT, |at| at.saturating_sub(now()).min(WAIT));
-        socket.set_read_timeout(Some(until.max(Duration::from_micros(100))))?;
-        match socket.recv_from(&mut buffer) {
+        match receive(&mut buffer, until.max(Duration::from_micros(100))) {
             Ok((bytes, from)) => match Message::decode(&buffer[..bytes]) {
-                Ok(message) if takes(&message, now()) => {
-                    agent.receive(from, &message, store, now());
-                }
-                Ok(_) => {}
+                Ok(message) => agent.receive(from, &message, store, now()),
                 Err(error) => tracing::debug!("datagram from {from} ignored: {error}"),
             },
             Err(error) if is_nothing(&error) => {}

@@ -18,8 +18,9 @@ use crate::clock::now;
 
 /// Length of a counting window, and the interval at which the rate is set.
 pub const WINDOW: Duration = Duration::from_millis(100);
-/// Number of windows after the query's in which an answer counts; a later one counts as lost.
-const LATE_WINDOWS: usize = 1;
+/// Number of windows after the query's in which an answer counts; a later one counts as lost. A
+/// query waits for at most 128 ms in the queue of its server.
+const LATE_WINDOWS: usize = 2;
 /// Timeout until the servers accept writes.
 const WRITES_MAX: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_micros(500);
