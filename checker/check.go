@@ -68,13 +68,19 @@ func draw(history History, path string, timeout time.Duration) error {
 
 // operations translates the history of one key for porcupine.
 //
-// Failed operations and reads without an answer are omitted: they had no effect. A write or delete
-// of unknown outcome returns after all other operations: an effect at the end, which no read
-// observes, is equivalent to no effect.
+// Failed operations and reads without an answer are omitted: they had no effect. So are writes of
+// unknown outcome whose value no read returned, because each doubles the time of a check: if the
+// history is linearizable with such a write, it is without. Another write or delete of unknown
+// outcome returns after all other operations: an effect at the end, which no read observes, is
+// equivalent to no effect.
 func operations(history History) []porcupine.Operation {
 	end := int64(math.MinInt64)
+	read := make(map[string]bool)
 	for _, operation := range history {
 		end = max(end, operation.CallNS, operation.ReturnNS)
+		if operation.Op == "read" && operation.OK == Succeeded {
+			read[string(operation.Value)] = true
+		}
 	}
 	rows := make(map[string]int)
 	row := func(name string) int {
@@ -87,6 +93,9 @@ func operations(history History) []porcupine.Operation {
 	var translated []porcupine.Operation
 	for index, operation := range history {
 		if operation.OK == Failed || operation.OK == Uncertain && operation.Op == "read" {
+			continue
+		}
+		if operation.OK == Uncertain && operation.Op == "write" && !read[string(operation.Value)] {
 			continue
 		}
 		client, returned, note := row(string(operation.Client)), operation.ReturnNS, ""

@@ -40,6 +40,19 @@ func judged(t *testing.T, lines string) (status int, out, picture string) {
 	return status, printed.String(), picture
 }
 
+// A check that tries whether each of these writes took effect would last for hours.
+func TestUnknownWritesThatNoReadReturnedTakeNoTime(t *testing.T) {
+	var history strings.Builder
+	history.WriteString("0 write 1 true 0 10\n")
+	for number := range 60 {
+		fmt.Fprintf(&history, "%d write %d \"unknown\" %d 100\n", number+1, number+100, number+20)
+	}
+	history.WriteString("0 write 2 true 200 210\n0 read 1 true 220 230\n")
+	if status, out, _ := judged(t, history.String()); status != exitViolation {
+		t.Error(out)
+	}
+}
+
 func TestHistories(t *testing.T) {
 	tests := map[string]struct {
 		history string
