@@ -1,5 +1,6 @@
 //! Temporary directories, and the paths of the repository and its installed tools.
 
+use std::mem::ManuallyDrop;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,6 +24,11 @@ impl TemporaryDirectory {
 
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Leaves it where it is, for whoever reads why a test failed.
+    pub fn keep(self) -> PathBuf {
+        ManuallyDrop::new(self).0.clone()
     }
 }
 

@@ -174,7 +174,14 @@ pub fn check(operations: &[Operation]) -> Option<Verdict> {
     let linearizable = match output.status.code() {
         Some(0) => true,
         Some(1) => false,
-        _ => panic!("no verdict: {text}{}", String::from_utf8_lossy(&output.stderr)),
+        _ => {
+            let kept = directory.keep();
+            panic!(
+                "no verdict: {text}{}; it is in {}",
+                String::from_utf8_lossy(&output.stderr),
+                kept.display()
+            );
+        }
     };
     Some(Verdict { linearizable, operations: operations.len(), text })
 }
