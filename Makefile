@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-compare bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p conformance-redis conformance-mongodb conformance-memcached conformance-dynamodb release test-release test-bare deps lint clean
+.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-compare bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p conformance-redis conformance-mongodb conformance-memcached conformance-dynamodb release test-release test-reproducible test-bare deps lint clean
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
@@ -177,8 +177,11 @@ conformance-dynamodb: deps ## The same with the suite of aiodynamo
 release: ## Build packages, an archive and an image in target/packages; needs rustup, Go
 	packaging/build.sh
 
-test-release: ## Use what target/packages holds, in new roots and containers; needs root, debootstrap, podman
+test-release: ## Use what target/packages holds, in new roots and containers; needs root, debootstrap, podman, qemu-user-static
 	packaging/test.sh
+
+test-reproducible: ## Build the release again in another folder and compare every byte; needs make release
+	packaging/test-reproducible.sh
 
 test-bare: ## Type the README's commands in a new Debian root; needs root, debootstrap, Go, Node.js, two hours
 	packaging/bare.sh

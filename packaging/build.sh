@@ -2,23 +2,27 @@
 # Builds a release into target/packages: `make release`. Needs Rust with rustup, Go, Python 3 and
 # what the build of the edge needs (cmake, a C++ compiler, clang).
 #
-# The program is static: it runs on any Linux for x86-64, also in an empty image. Zig brings musl
-# and a linker for it. Times in the artefacts are the time of the commit, and they contain no path
-# of this machine.
+# Arguments: the processors, x86_64 and aarch64 [default: both].
+#
+# The programs are static: they run on any Linux for their processor, also in an empty image. Zig
+# brings musl and a linker for them. Times in the artefacts are the time of the commit, or
+# SOURCE_DATE_EPOCH, and they contain no path of this machine: the same commit gives the same bytes
+# in any folder, which packaging/test-reproducible.sh tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
 out=$PWD/target/packages stage=$PWD/target/packages/stage tools=$PWD/.deps/release
 cyclonedx_version=0.5.9
-triple=x86_64-unknown-linux-musl
+machines=${*:-x86_64 aarch64}
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 VERSION=$(cargo pkgid --locked -p enroute)
 VERSION=${VERSION##*[#@]}
 export SOURCE_DATE_EPOCH VERSION
 
 install_tools() {
-    rustup -q target add "$triple"
+    local machine
+    for machine in $machines; do rustup -q target add "$machine-unknown-linux-musl"; done
     [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
     "$tools/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r packaging/requirements.txt
     if [ "$("$tools/bin/cargo-cyclonedx" cyclonedx --version 2>/dev/null)" != "cargo-cyclonedx-cyclonedx $cyclonedx_version" ]; then
@@ -30,13 +34,13 @@ install_tools() {
     PATH=$tools/bin:$PATH
 }
 
-build_program() {
-    local zig headers maps directory
+build_program() { # machine
+    local triple=$1-unknown-linux-musl zig headers maps directory
     zig=$("$tools/bin/python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')
     # bindgen reads BoringSSL's headers with libclang, which does not know the options of Zig's
     # newer clang.
     headers="-isystem $(clang -print-resource-dir)/include"
-    for directory in x86_64-linux-musl generic-musl any-linux-any; do
+    for directory in $1-linux-musl generic-musl $1-linux-any any-linux-any; do
         headers+=" -isystem $zig/lib/libc/include/$directory"
     done
     maps="-ffile-prefix-map=$PWD=/enroute -ffile-prefix-map=$cargo_home=/cargo -g0"
@@ -45,7 +49,8 @@ build_program() {
         CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols \
         cargo-zigbuild rustc --release --locked -p enroute --bin enroute --features edge \
         --target "$triple" --target-dir target/packaged -- -C link-arg=-pie
-    cp "target/packaged/$triple/release/enroute" "$stage/enroute"
+    mkdir "$stage/$1"
+    cp "target/packaged/$triple/release/enroute" "$stage/$1/enroute"
 }
 
 # Tar files whose bytes depend only on the names and the contents of the files.
@@ -54,10 +59,11 @@ pack() { # directory, name in it
         --mtime="@$SOURCE_DATE_EPOCH" -cf - "$2"
 }
 
-pack_archive() {
-    local name=enroute-$VERSION-x86_64-linux
-    mkdir -p "$stage/$name/completions"
-    cp -r "$stage/enroute" "$stage/man" LICENSE "$stage/$name"
+pack_archive() { # machine
+    local name=enroute-$VERSION-$1-linux
+    mkdir -p "$stage/$name/completions" "$stage/$name/monitoring"
+    cp -r "$stage/$1/enroute" "$stage/man" LICENSE "$stage/$name"
+    cp monitoring/enroute.{rules.yml,dashboard.json} "$stage/$name/monitoring"
     cp "$stage"/{bash,fish,zsh}/* "$stage/$name/completions"
     pack "$stage" "$name" | gzip -n9 >"$out/$name.tar.gz"
 }
@@ -69,21 +75,22 @@ pack_chart() {
     pack "$stage/chart" enroute | gzip -n9 >"$out/enroute-$VERSION.tgz"
 }
 
-list_dependencies() {
+list_dependencies() { # machine
+    local triple=$1-unknown-linux-musl
     cargo cyclonedx -q --manifest-path crates/enroute/Cargo.toml --features edge --no-build-deps \
         --target "$triple" --format json --spec-version 1.5 --override-filename release-sbom
     python3 packaging/sbom.py crates/enroute/release-sbom.json "$triple" \
-        >"$out/enroute-$VERSION-x86_64-linux.cdx.json"
+        >"$out/enroute-$VERSION-$1-linux.cdx.json"
     # The tool writes one for each crate.
     rm crates/*/release-sbom.json
 }
 
 # An image of the program alone, and a directory for data that belongs to its user.
-pack_image() {
-    local layout=$stage/image root=$stage/root created image
+pack_image() { # machine, its name in images
+    local layout=$stage/image-$1 root=$stage/root-$1 created image
     created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
     mkdir -p "$root/data"
-    cp "$stage/enroute" "$root/enroute"
+    cp "$stage/$1/enroute" "$root/enroute"
     find "$root" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
     umoci init --layout "$layout"
     umoci new --image "$layout:enroute:$VERSION"
@@ -91,26 +98,29 @@ pack_image() {
     umoci insert "${image[@]}" --uid-map "0:$(id -u):1" --gid-map "0:$(id -g):1" "$root/enroute" /usr/bin/enroute
     umoci insert "${image[@]}" --uid-map "65532:$(id -u):1" --gid-map "65532:$(id -g):1" \
         "$root/data" /var/lib/enroute
-    umoci config "${image[@]}" --created "$created" --os linux --architecture amd64 \
+    umoci config "${image[@]}" --created "$created" --os linux --architecture "$2" \
         --config.user 65532:65532 --config.entrypoint /usr/bin/enroute --config.cmd --help \
         --config.volume /var/lib/enroute --config.label org.opencontainers.image.title=enroute \
         --config.label "org.opencontainers.image.version=$VERSION" \
         --config.label org.opencontainers.image.licenses=Apache-2.0
     umoci gc --layout "$layout"
-    pack "$layout" . >"$out/enroute-$VERSION-amd64.oci.tar"
+    pack "$layout" . >"$out/enroute-$VERSION-$2.oci.tar"
 }
 
 install_tools
 rm -rf "$out" && mkdir -p "$stage"
 cargo run -q --locked -p enroute --features edge --example manuals -- "$stage"
 gzip -n9 "$stage"/man/*.1
-build_program
-pack_archive
 pack_chart
-list_dependencies
-pack_image
-for format in deb rpm; do
-    (cd packaging && nfpm package --config nfpm.yaml --packager "$format" --target "$out")
+for machine in $machines; do
+    case $machine in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; esac
+    build_program "$machine"
+    pack_archive "$machine"
+    list_dependencies "$machine"
+    pack_image "$machine" "$arch"
+    for format in deb rpm; do
+        (cd packaging && MACHINE=$machine ARCH=$arch nfpm package --config nfpm.yaml --packager "$format" --target "$out")
+    done
 done
 rm -rf "$stage"
 (cd "$out" && sha256sum -- *.* >SHA256SUMS && cat SHA256SUMS)

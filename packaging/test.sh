@@ -29,6 +29,7 @@ say "chart: Kubernetes and the program accept what it renders"
 .deps/test-release/bin/python packaging/check_sbom.py target/packages/*.cdx.json
 packaging/test-archive.sh
 packaging/test-image.sh
+packaging/test-arm64.sh
 
 root=$(mktemp -d)
 chmod 0755 "$root"
@@ -43,6 +44,9 @@ chroot "$root" dpkg -i /enroute.deb >/dev/null
 chroot "$root" getent passwd enroute >/dev/null
 chroot "$root" enroute config check /etc/enroute/cache.toml
 [ -e "$root/usr/share/man/man1/enroute-cache.1.gz" ]
+for file in enroute.rules.yml enroute.dashboard.json; do
+    cmp "$root/usr/share/enroute/monitoring/$file" "monitoring/$file"
+done
 [ "$(stat -c %a "$root/etc/enroute/cache.toml")" = 644 ]
 say "installed: $(chroot "$root" enroute --version)"
 

@@ -24,6 +24,8 @@ pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// Length of a huge page.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
+/// Linux's number of the advice, the same for all processors; crate `libc` lacks it for musl.
+const MADV_COLLAPSE: libc::c_int = 25;
 
 /// Places for huge pages that one call of [`Mapping::next_full`] looks at.
 const LOOKED_AT_MAX: usize = 64;
@@ -70,7 +72,7 @@ impl Collapse {
     pub fn run(self) {
         // SAFETY: this advice changes no content of any memory, whatever is mapped there.
         unsafe {
-            libc::madvise(self.address as *mut libc::c_void, HUGE_BYTES, libc::MADV_COLLAPSE);
+            libc::madvise(self.address as *mut libc::c_void, HUGE_BYTES, MADV_COLLAPSE);
         }
     }
 }
