@@ -5,6 +5,7 @@ program [default: the debug build], CHART the chart [default: that of the reposi
 PROMETHEUS_OPERATOR the sources of the operator.
 """
 
+import copy
 import json
 import re
 import socket
@@ -77,6 +78,7 @@ class Chart(unittest.TestCase):
                 error = refused(given)
                 self.assertIn(place, error)
                 self.assertIn(reason, error)
+        self.assertIn("/config/listener", refused({"mode": "deployment"}))
         given = values("sidecar")
         given["config"]["listener"][0]["listen"] = "redis://0.0.0.0:6380"
         self.assertIn("expected the host 127.0.0.1 in mode sidecar", refused(given))
@@ -106,7 +108,8 @@ class Chart(unittest.TestCase):
         self.assertEqual(ports, [[6380], [9130]])
         self.assertTrue(all(rule["from"] for rule in policy["ingress"]))
         self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
-        self.assertEqual(policy["egress"][1], {"to": to})
+        names = {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53}]}
+        self.assertEqual(policy["egress"], [names, {"to": to}])
 
     def test_labels_connect_the_objects(self):
         for mode in ("deployment", "daemonset"):
@@ -168,16 +171,31 @@ class Program(unittest.TestCase):
         written = tomllib.loads(re.search("```toml\n(.*?)```", page, re.DOTALL)[1])
         # What only the chart decides: hosts.
         written["admin"]["listen"] = "0.0.0.0:9130"
+        # Large numbers, for which floats have another form.
+        written["limits"]["connections_max"] = 30_000_000
+        # What the example leaves out.
+        strange = {"cluster": "main", "ttl": {'"<é>&\\': "1s"}}
+        written["listener"] += [
+            {"listen": "redis://0.0.0.0:1", "origin": "redis://a", **strange},
+            {"listen": "redis://0.0.0.0:1", "origin": "redis://original"},
+            {"listen": "redis://0.0.0.0:1", "origin": "redis://a", "transparent": True},
+            {"listen": "redis://0.0.0.0:1", "origin": "redis://a", "tls": {"names": ["a.example"]}},
+        ]
+        expected = copy.deepcopy(written)
+        advertised = 0
         for at, listener in enumerate(written["listener"]):
             scheme = listener["listen"].split(":")[0]
-            listener["listen"] = f"{scheme}://0.0.0.0:{10000 + at}"
-            if scheme in ("mongodb", "redis"):
-                listener.setdefault("advertise", f"cache-enroute.default.svc:{10000 + at}")
-        # The example leaves it out.
-        clustered = {"listen": "redis://0.0.0.0:9000", "origin": "redis://a", "cluster": "main"}
-        written["listener"].append({**clustered, "advertise": "b.example:1", "ttl": {'"<é>&\\': "1s"}})
+            address = f"{scheme}://0.0.0.0:{10000 + at}"
+            listener["listen"] = expected["listener"][at]["listen"] = address
+            if scheme in ("mongodb", "redis") and not self.is_told_apart(listener):
+                service = f"cache-enroute.default.svc:{10000 + at}"
+                expected["listener"][at]["advertise"] = service
+                advertised += 1
+        self.assertGreater(advertised, 2)
         objects = validated(template(values("deployment") | {"config": written}))
-        self.assertEqual(tomllib.loads(objects["ConfigMap"]["data"]["enroute.toml"]), written)
+        found = tomllib.loads(objects["ConfigMap"]["data"]["enroute.toml"])
+        # As text, in which an integer is no float.
+        self.assertEqual(*(json.dumps(each, indent=1, sort_keys=True) for each in (found, expected)))
 
         schema = json.loads((CHART / "values.schema.json").read_text())
         config, definitions = schema["properties"]["config"], schema["definitions"]
@@ -188,6 +206,11 @@ class Program(unittest.TestCase):
             }
             self.assertEqual(set(known[table]["properties"]), set(options), table)
         self.assertEqual(set(known), set(written))
+
+    def is_told_apart(self, listener):
+        """Whether clients learn another address than that of the service, or their own."""
+        named = listener.get("advertise") or listener.get("tls", {}).get("names")
+        return named or listener.get("transparent") or listener["origin"].endswith("://original")
 
     def test_the_memory_limit_is_what_the_program_states(self):
         stated = " ".join(output(processes.need(ENROUTE), "cache", "--help").split())
@@ -257,6 +280,9 @@ class Program(unittest.TestCase):
             if given["mode"] != "sidecar":
                 volumes = [one for one in pod(objects.values())["volumes"] if "secret" in one]
                 self.assertEqual({one["secret"]["defaultMode"] for one in volumes}, {SECRET_MODE})
+            for mount in container["volumeMounts"]:
+                self.assertRegex(mount["name"], r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")
+            self.assertEqual("advertise" in text, mode != "sidecar")
             mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
             expected = {CONFIG, *(f"{SECRETS}/{name}" for name in given["secrets"])}
             self.assertEqual(mounted, expected)
@@ -299,7 +325,8 @@ class Guide(unittest.TestCase):
         self.assertGreater(len(files), 4)
         with tempfile.TemporaryDirectory() as directory:
             directory = Path(directory)
-            (directory / "packaging").symlink_to(ROOT / "packaging")
+            (directory / "packaging" / "helm").mkdir(parents=True)
+            (directory / "packaging" / "helm" / "enroute").symlink_to(CHART)
             for name, text in files:
                 (directory / name).parent.mkdir(parents=True, exist_ok=True)
                 (directory / name).write_text(text)
