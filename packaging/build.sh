@@ -6,8 +6,8 @@
 #
 # The programs are static: they run on any Linux for their processor, also in an empty image. Zig
 # brings musl and a linker for them. Times in the artefacts are the time of the commit, or
-# SOURCE_DATE_EPOCH, and they contain no path of this machine: the same commit gives the same bytes
-# in any folder, which packaging/test-reproducible.sh tests.
+# SOURCE_DATE_EPOCH, and they contain no path of this machine; packaging/test-reproducible.sh
+# compares two builds in different folders.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022

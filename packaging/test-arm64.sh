@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests what target/packages has for arm64, on a machine for x86-64 with qemu-user-static: the program
-# starts and serves a hit, and all packages contain it. packaging/test.sh runs it.
+# Tests what target/packages has for arm64, on a machine for x86-64 with qemu-user-static: the
+# program starts and serves a hit, and all packages contain it. packaging/test.sh runs it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 say() { echo "test-release: $*"; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the last commit again, in another folder, and compares every byte with what `make release`
-# has built from it: `make test-reproducible`. Takes as long as a release and needs 10 GB under TMPDIR
-# (default /var/tmp).
+# has built from it: `make test-reproducible`. Takes as long as a release, and needs 10 GB under
+# TMPDIR (default /var/tmp).
 #
 # Arguments: the processors, as for packaging/build.sh.
 set -euo pipefail
