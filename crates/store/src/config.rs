@@ -46,6 +46,9 @@ pub enum Replacement {
     /// Like `Clock`, but items that stay keep their place, so new items are examined soon.
     #[default]
     Sieve,
+    /// Like `Sieve`, and where its hit ratio would be a step over the size of the cache, as with a
+    /// loop that is larger than the cache, a part of the items stays and most others are refused.
+    Hull,
     /// Three queues: new items enter the main queue only if they are read while in a small one.
     S3Fifo,
     /// A small window in front of a main part, which admits an item only if it is requested more
@@ -55,6 +58,6 @@ pub enum Replacement {
 
 impl Replacement {
     /// All of them, simplest first.
-    pub const ALL: [Self; 6] =
-        [Self::Fifo, Self::Lru, Self::Clock, Self::Sieve, Self::S3Fifo, Self::WTinyLfu];
+    pub const ALL: [Self; 7] =
+        [Self::Fifo, Self::Lru, Self::Clock, Self::Sieve, Self::Hull, Self::S3Fifo, Self::WTinyLfu];
 }

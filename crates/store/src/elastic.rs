@@ -35,6 +35,7 @@
 //! `now` and `expires_at` are times since the Unix epoch, as expiries outlive the process; they
 //! count in whole milliseconds.
 
+mod advice;
 pub mod autoscale;
 pub mod backup;
 mod budget;
@@ -76,6 +77,7 @@ use std::time::Duration;
 
 use crate::config::Replacement;
 use crate::memory::Memory;
+pub use advice::{Advice, Point};
 pub use error::Error;
 use key_hash::KeyHasher;
 use ledger::Ledger;
@@ -85,7 +87,7 @@ use outbox::Outbox;
 use paging::Paging;
 use recent::Recent;
 pub use recovery::{Checked, Recovery, check};
-pub use reuse::{Advice, Point, Reuse};
+pub use reuse::Reuse;
 use segment::Superblock;
 use staging::Staging;
 use table::Table;
@@ -145,7 +147,7 @@ impl Default for Config {
             create: true,
             accept_data_loss: false,
             hash_key: [0; 2],
-            replacement: Replacement::default(),
+            replacement: Replacement::Hull,
             warming: Warming::default(),
         }
     }
@@ -364,7 +366,8 @@ impl Elastic {
 
     /// Estimated hit ratio of every memory size, from recent lookups.
     pub fn advice(&self) -> Advice {
-        self.usage.advice(self.bytes_needed() + self.table.bytes())
+        let curve = self.usage.advice(self.bytes_needed() + self.table.bytes());
+        if self.config.replacement == Replacement::Hull { curve.hull() } else { curve }
     }
 
     /// Changes when writes reach the disk.

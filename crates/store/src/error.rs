@@ -24,6 +24,9 @@ pub enum Refused {
         /// The limit in force, in bytes.
         limit: usize,
     },
+    /// The replacement policy keeps what is stored instead.
+    #[error("not stored: the replacement policy keeps what is stored instead")]
+    NotAdmitted,
     /// The item does not fit `bytes_max` even with everything else evicted.
     #[error(
         "item of {got} bytes does not fit into bytes_max = {limit}, even with all other items evicted"

@@ -3,7 +3,7 @@
 //! **What it is.** [`Memory`] keeps items under a budget of items and of bytes that can change at
 //! any moment, up or down. The bytes include everything: keys, values, headers, index, policy
 //! tables, unused room. Released memory returns to the system at once, in bounded steps. Items are
-//! evicted by one of six [`Replacement`] policies. [`elastic::Elastic`] keeps entries in a log on
+//! evicted by one of seven [`Replacement`] policies. [`elastic::Elastic`] keeps entries in a log on
 //! disk, and as many of them in a [`Memory`] as its budget allows. [`Miniature`] forecasts the hit
 //! ratio of a [`Memory`] of any size from a sample of the keys.
 //!

@@ -309,8 +309,11 @@ impl Memory {
             return Ok(Insert { replaced: true, evicted: 0 });
         }
         if held.is_none() {
-            self.policy.set_capacity(self.capacity());
+            self.policy.set_capacity(self.capacity(), self.bytes_limit);
             self.policy.on_incoming(item.hash);
+            if self.is_nearly_full(item.shape().bytes()) && !self.policy.admits(item.hash) {
+                return Err(Refused::NotAdmitted);
+            }
         }
         let evicted = self.make_room_for_bytes(item.shape().bytes(), now)?;
         // Making room may have moved or evicted the old value.

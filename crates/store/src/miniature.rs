@@ -157,9 +157,12 @@ impl<T: Send + 'static> Miniature<T> {
             while self.is_over(0.0, 0.0) && self.evict() {}
             return;
         }
-        self.policy.set_capacity(self.capacity());
+        self.policy.set_capacity(self.capacity(), self.config.bytes_max);
         self.policy.on_incoming(fold(key.hash));
         let weight = if key.is_sampled { self.scale } else { 1.0 };
+        if self.is_over(weight, weight * bytes as f64) && !self.policy.admits(fold(key.hash)) {
+            return;
+        }
         while self.is_over(weight, weight * bytes as f64) && self.evict() {}
         let item = Item { key, prev: 0, next: 0, marks: 0, bytes, expires_at, known };
         let id = self.items.insert(item) as Id;

@@ -14,6 +14,7 @@
 mod clock;
 mod fifo;
 mod ghost;
+mod hull;
 mod lru;
 mod queue;
 mod s3_fifo;
@@ -49,14 +50,27 @@ pub(crate) trait Arena {
 /// Orders items for eviction.
 pub(crate) trait Policy<A: Arena>: Send {
     /// Sets the number of items that fit, as far as known: the limit of items, or the byte budget
-    /// divided by the present mean size. Policies that divide the cache divide this number.
-    fn set_capacity(&mut self, items: usize) {
-        let _ = items;
+    /// divided by the present mean size, and the byte budget. Policies that divide the cache divide
+    /// the number of items.
+    fn set_capacity(&mut self, items: usize, bytes: usize) {
+        let _ = (items, bytes);
     }
 
     /// An item that is not stored is about to be inserted; room is made for it next.
     fn on_incoming(&mut self, hash: u32) {
         let _ = hash;
+    }
+
+    /// Whether the incoming item is to be stored, asked after [`Policy::on_incoming`] and only if
+    /// there is little room left, or none.
+    fn admits(&mut self, hash: u32) -> bool {
+        let _ = hash;
+        true
+    }
+
+    /// Whether it refuses nearly all items for which there is little room.
+    fn is_steady(&self) -> bool {
+        false
     }
 
     /// A new item was inserted; its links and marks are unset.
@@ -93,6 +107,7 @@ pub(crate) fn policy<A: Arena>(replacement: Replacement) -> Box<dyn Policy<A>> {
         Replacement::Lru => Box::new(lru::Lru::default()),
         Replacement::Clock => Box::new(clock::Clock::default()),
         Replacement::Sieve => Box::new(sieve::Sieve::default()),
+        Replacement::Hull => Box::new(hull::Hull::default()),
         Replacement::S3Fifo => Box::new(s3_fifo::S3Fifo::default()),
         Replacement::WTinyLfu => Box::new(w_tiny_lfu::WTinyLfu::default()),
     }

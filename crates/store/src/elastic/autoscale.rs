@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use super::reuse::Advice;
+use super::advice::Advice;
 
 /// The target, and its limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -158,7 +158,7 @@ fn wanted(advice: &Advice) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reuse::Point;
+    use super::super::advice::Point;
     use super::*;
 
     const MIB: usize = 1 << 20;

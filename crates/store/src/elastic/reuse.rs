@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 
+use super::advice::{Advice, Point};
 use super::since::Since;
 
 /// Maximum number of sampled keys, if the owner states none.
@@ -36,8 +37,6 @@ const REMEMBERED_MIN: f64 = 4_000.0;
 /// memory read for each sample is close together.
 const SLOTS_PER_SAMPLE: usize = 4;
 const SLOTS_MIN: usize = 1024;
-/// A size is sufficient if more memory would increase the hit ratio by less than this.
-const ENOUGH: f64 = 0.001;
 
 #[derive(Debug, Clone, Copy)]
 struct Sample {
@@ -261,88 +260,15 @@ impl Reuse {
     }
 }
 
-fn bucket(distance: f64) -> usize {
+/// The bucket of a distance.
+pub(super) fn bucket(distance: f64) -> usize {
     let bucket = (distance.max(1.0).log2() * f64::from(BUCKETS_PER_DOUBLING)).ceil();
     (bucket as usize).min(BUCKETS - 1)
 }
 
 /// The largest distance of a bucket.
-fn bucket_bytes(bucket: usize) -> f64 {
+pub(super) fn bucket_bytes(bucket: usize) -> f64 {
     (bucket as f64 / f64::from(BUCKETS_PER_DOUBLING)).exp2()
-}
-
-/// One point of the curve.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point {
-    /// The memory budget, in bytes.
-    pub memory_bytes: usize,
-    /// Share of lookups that this budget answers from memory, of lookups that find an entry.
-    pub hit_ratio: f64,
-}
-
-/// Effect of each memory size, as measured recently.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Advice {
-    /// Bytes needed regardless of what is kept: buffers and the storage table.
-    pub fixed_bytes: usize,
-    /// The curve, by ascending size.
-    pub points: Vec<Point>,
-    /// Number of lookups on which the curve is based.
-    pub lookups_sampled: u64,
-}
-
-impl Advice {
-    /// The hit ratio with that budget.
-    pub fn hit_ratio(&self, memory_bytes: usize) -> f64 {
-        let above = self.points.partition_point(|point| point.memory_bytes <= memory_bytes);
-        let Some(before) = above.checked_sub(1).map(|last| self.points[last]) else { return 0.0 };
-        let Some(after) = self.points.get(above) else { return before.hit_ratio };
-        let part = (memory_bytes - before.memory_bytes) as f64
-            / (after.memory_bytes - before.memory_bytes) as f64;
-        before.hit_ratio + part * (after.hit_ratio - before.hit_ratio)
-    }
-
-    /// The size above which more memory has no effect: it would answer less than one more lookup in
-    /// a thousand.
-    pub fn enough_bytes(&self) -> usize {
-        let best = self.points.last().map_or(0.0, |point| point.hit_ratio);
-        self.smallest_for(best - ENOUGH).unwrap_or(self.fixed_bytes)
-    }
-
-    /// The smallest size with at least this hit ratio; `None` if no size has it.
-    pub fn smallest_for(&self, hit_ratio: f64) -> Option<usize> {
-        self.points
-            .iter()
-            .find(|point| point.hit_ratio >= hit_ratio)
-            .map(|point| point.memory_bytes)
-    }
-
-    /// The mean latency of a lookup with that budget, from the latencies of hits and misses, in any
-    /// unit.
-    pub fn mean_latency(&self, memory_bytes: usize, from_memory: f64, from_disk: f64) -> f64 {
-        let hits = self.hit_ratio(memory_bytes);
-        hits * from_memory + (1.0 - hits) * from_disk
-    }
-
-    /// Merges the curves of shards among which memory is divided evenly.
-    pub fn merge(shards: &[Self]) -> Self {
-        let count = shards.len().max(1);
-        let mut sizes: Vec<usize> =
-            shards.iter().flat_map(|shard| shard.points.iter().map(|p| p.memory_bytes)).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        let total: u64 = shards.iter().map(|shard| shard.lookups_sampled).sum();
-        let point = |size: usize| {
-            let weighted = |shard: &Self| shard.hit_ratio(size) * shard.lookups_sampled as f64;
-            let hit_ratio = shards.iter().map(weighted).sum::<f64>() / total.max(1) as f64;
-            Point { memory_bytes: size * count, hit_ratio }
-        };
-        Self {
-            fixed_bytes: shards.iter().map(|shard| shard.fixed_bytes).sum(),
-            points: sizes.into_iter().map(point).collect(),
-            lookups_sampled: total,
-        }
-    }
 }
 
 #[cfg(test)]

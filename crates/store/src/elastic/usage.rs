@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::reuse::{Advice, Reuse};
+use super::advice::Advice;
+use super::reuse::Reuse;
 use super::table::Table;
 use crate::memory::Memory;
 use crate::replacement::Sketch;

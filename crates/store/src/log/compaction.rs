@@ -3,11 +3,6 @@
 use super::{Location, Log, Segment, Stream, UNIT_BYTES, location_at};
 use crate::mapping::{PAGE_BYTES, pages};
 
-/// Compaction starts when more than 1/N of the bytes are dead. A smaller N wastes memory, a larger
-/// one copies more: with uniformly random deaths each byte is copied about three times at 8, and
-/// twice at 5.
-const DEAD_SHARE: usize = 8;
-
 /// The segment being compacted, and the progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scan {
@@ -16,12 +11,12 @@ pub(super) struct Scan {
 }
 
 impl Log {
-    /// Selects the segment with the most dead bytes for compaction, if the dead share is large
-    /// enough and at least one page would be freed. Does nothing while a segment is being
-    /// compacted.
-    pub(crate) fn begin_compaction(&mut self) -> bool {
+    /// Selects the segment with the most dead bytes for compaction, if more than one byte in
+    /// `dead_share` is dead and at least one page would be freed. Does nothing while a segment is
+    /// being compacted.
+    pub(crate) fn begin_compaction(&mut self, dead_share: usize) -> bool {
         debug_assert!(self.compacting.is_none());
-        if (self.filled - self.live.min(self.filled)) * DEAD_SHARE <= self.filled {
+        if (self.filled - self.live.min(self.filled)) * dead_share <= self.filled {
             return false;
         }
         let gain = |segment: &Segment| match segment.large {

@@ -25,6 +25,16 @@ const WORK_PER_PORTION: usize = 16;
 /// Homes of the index moved as one item's worth of work.
 const HOMES_PER_WORK: usize = 4;
 
+/// A policy that refuses items is asked from 1/N of the bytes below the limit on, because evicting
+/// one item may take several others with it: memory is freed by the page and by the segment.
+const NEARLY_FULL: usize = 64;
+/// Compaction starts when more than 1/N of the bytes are dead. A smaller N wastes memory, a larger
+/// one copies more: with uniformly random deaths each byte is copied about three times at 8, and
+/// twice at 5.
+const DEAD_SHARE: usize = 8;
+/// The same if hardly any item is evicted: an evicted item then costs half a megabyte to be copied.
+const DEAD_SHARE_STEADY: usize = 128;
+
 impl Memory {
     pub(crate) fn accounted_bytes(&self) -> usize {
         self.log.charge() + self.index.bytes() + self.policy.bytes() + self.retired.bytes()
@@ -38,6 +48,13 @@ impl Memory {
         }
         let mean = (self.log.live() + self.index.bytes()) / items;
         self.items_limit.min(self.bytes_limit / mean.max(1))
+    }
+
+    /// Whether items must be evicted for one of `bytes`, or soon will be.
+    pub(super) fn is_nearly_full(&self, bytes: usize) -> bool {
+        let bytes = self.accounted_bytes() + self.log.cost(bytes) + MARGIN_BYTES;
+        self.index.len() >= self.items_limit
+            || bytes + self.bytes_limit / NEARLY_FULL > self.bytes_limit
     }
 
     /// Makes room for an item of `bytes`; returns the number of evicted items.
@@ -94,7 +111,7 @@ impl Memory {
     /// Additional work of every insert: a share of compacting and shrinking.
     pub(super) fn tidy(&mut self, inserted_bytes: usize, now: Duration) {
         self.retired.release_some();
-        if self.log.is_compacting() || self.log.begin_compaction() {
+        if self.is_compacting() {
             self.compact((inserted_bytes * COMPACTED_PER_INSERTED).min(SEGMENT_BYTES), now);
         }
         if self.is_over() {
@@ -115,7 +132,7 @@ impl Memory {
         while work > 0 && self.reclaim(BYTES_PER_WORK, now) {
             work -= 1;
         }
-        let reclaiming = self.log.is_compacting() || self.log.begin_compaction();
+        let reclaiming = self.is_compacting();
         stretching
             || self.retired.bytes() > 0
             || shrinking
@@ -166,7 +183,7 @@ impl Memory {
 
     /// Continues or begins compaction; returns false if it would free too little.
     fn reclaim(&mut self, bytes: usize, now: Duration) -> bool {
-        let worth_it = self.log.is_compacting() || self.log.begin_compaction();
+        let worth_it = self.is_compacting();
         if worth_it {
             self.compact(bytes, now);
         }
@@ -175,8 +192,14 @@ impl Memory {
 
     /// Lets the policy release state for more items than fit now.
     fn trim(&mut self) -> bool {
-        self.policy.set_capacity(self.capacity());
+        self.policy.set_capacity(self.capacity(), self.config.bytes_max);
         self.policy.trim()
+    }
+
+    /// Whether a segment is being compacted; begins with one if enough is dead.
+    fn is_compacting(&mut self) -> bool {
+        let dead_share = if self.policy.is_steady() { DEAD_SHARE_STEADY } else { DEAD_SHARE };
+        self.log.is_compacting() || self.log.begin_compaction(dead_share)
     }
 
     fn compact(&mut self, bytes: usize, now: Duration) {

@@ -81,7 +81,7 @@ impl S3Fifo {
 }
 
 impl<A: Arena> Policy<A> for S3Fifo {
-    fn set_capacity(&mut self, items: usize) {
+    fn set_capacity(&mut self, items: usize, _: usize) {
         self.capacity = items;
     }
 

@@ -31,6 +31,26 @@ impl Default for Sieve {
     }
 }
 
+impl Sieve {
+    /// Chooses as Clock does: the item that entered first of those that were not read since it was
+    /// their turn. Those that were read enter again, so nothing stays for good that is not read, as
+    /// it does under SIEVE behind the hand.
+    pub(super) fn victim_in_turn<A: Arena>(&mut self, arena: &mut A) -> Option<Id> {
+        loop {
+            let id = self.queue.tail();
+            if id == NONE {
+                return None;
+            }
+            self.on_remove(arena, id);
+            if arena.marks(id) != READ {
+                return Some(id);
+            }
+            arena.set_marks(id, 0);
+            self.queue.push(arena, id);
+        }
+    }
+}
+
 impl<A: Arena> Policy<A> for Sieve {
     fn on_insert(&mut self, arena: &mut A, id: Id) {
         self.queue.push(arena, id);

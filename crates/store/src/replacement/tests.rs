@@ -72,9 +72,12 @@ impl Cache {
             self.policy.on_hit(&mut self.slots, id);
             return (true, vec![]);
         }
-        self.policy.set_capacity(self.capacity);
+        self.policy.set_capacity(self.capacity, usize::MAX);
         self.policy.on_incoming(key);
         let mut evicted = vec![];
+        if self.held.len() >= self.capacity && !self.policy.admits(key) {
+            return (false, evicted);
+        }
         while self.held.len() >= self.capacity {
             let id = self.policy.victim(&mut self.slots).expect("there are items");
             let victim = self.slots.hash(id);

@@ -98,7 +98,7 @@ impl WTinyLfu {
 }
 
 impl<A: Arena> Policy<A> for WTinyLfu {
-    fn set_capacity(&mut self, items: usize) {
+    fn set_capacity(&mut self, items: usize, _: usize) {
         self.capacity = items;
     }
 

@@ -37,8 +37,8 @@ pub(in crate::measure) fn table_5(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let (mut figures, mut rows) = (Vec::new(), Vec::new());
     for (((gigabytes, paper), line), wire) in PAPER.into_iter().zip(said.lines()).zip(wire) {
         let row = Row::parse(gigabytes, line, wire)?;
-        // The paper's 2.8 µs reads from storage are served by the page cache. And a memory too
-        // small for all the pages of a cyclic access pattern keeps none of them until its next use.
+        // The paper's 2.8 µs reads from storage are served by the page cache, so a memory too small
+        // for all the pages has no ratio to reach.
         let all_fit = gigabytes * 1e9 > 1.1 * (KEYS * PAGE as u64) as f64;
         let goal = Goal::RatioMin(if all_fit { 1.0 } else { 0.0 });
         let peer = "the paper, called in process, one after the other";

@@ -29,7 +29,8 @@ impl Textbook {
             Replacement::Fifo => Form::Fifo(vec![]),
             Replacement::Lru => Form::Lru(vec![]),
             Replacement::Clock => Form::Clock(vec![], 0),
-            Replacement::Sieve => Form::Sieve(vec![], None),
+            // With so few accesses Hull has no reason not to be SIEVE.
+            Replacement::Sieve | Replacement::Hull => Form::Sieve(vec![], None),
             Replacement::S3Fifo => Form::S3Fifo(S3Fifo::default()),
             Replacement::WTinyLfu => Form::WTinyLfu(WTinyLfu::default()),
         };
