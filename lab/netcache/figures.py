@@ -180,37 +180,57 @@ def cached(results, stated):
 
 
 def change(results, stated):
-    run = results[0]
-    answered = [(each["switch"] + each["servers"]) / 1e3 for each in run["seconds"]]
-    switch = [each["switch"] / 1e3 for each in run["seconds"]]
+    if not results:
+        raise Missing("a run with this change")
     figure, axes = plt.subplots(figsize=(9, 3.8))
-    # The value of each second is drawn at the middle of the second.
-    middles = [second + 0.5 for second in range(len(answered))]
-    axes.plot(middles, answered, "o-", markersize=3, color=ORANGE, label="each second")
-    tens = [answered[at:at + 10] for at in range(0, len(answered), 10)]
-    ends = [10 * at for at in range(len(tens))] + [len(answered)]
-    axes.stairs([statistics.mean(each) for each in tens], ends, baseline=None, color=BLUE,
-                linewidth=2, label="each ten seconds")
-    axes.plot(middles, switch, color=GREY, linestyle=":", label="the cache's part, each second")
+    rows = []
+    for run in sorted(results, key=pause):
+        taken = "at once" if pause(run) == 0 else f"every {pause(run) / 1e3:g} s"
+        answered = [(each["switch"] + each["servers"]) / 1e3 for each in run["seconds"]]
+        # The value of each second is drawn at the middle of the second.
+        middles = [second + 0.5 for second in range(len(answered))]
+        colour = GREEN if pause(run) else ORANGE
+        axes.plot(middles, answered, "s-" if pause(run) else "o-", markersize=3, color=colour,
+                  label=f"each second; controller takes hot keys {taken}")
+        tens = [answered[at:at + 10] for at in range(0, len(answered), 10)]
+        if not pause(run):
+            ends = [10 * at for at in range(len(tens))] + [len(answered)]
+            axes.stairs([statistics.mean(each) for each in tens], ends, baseline=None, color=BLUE,
+                        linewidth=2, label="the same, each ten seconds")
+            switch = [each["switch"] / 1e3 for each in run["seconds"]]
+            axes.plot(middles, switch, color=GREY, linestyle=":",
+                      label="the cache's part of it, each second")
+        rows += changed(run, answered, tens, taken)
     every = stated["every_s"]
     for at in range(every, len(answered), every):
         axes.axvline(at, ymax=0.04, color=BLACK, label="popularity changes")
     axes.set(xlabel="seconds", ylabel="thousand answers a second", ylim=(0, None),
              xlim=(0, len(answered)))
-    axes.legend(*named_once(axes), loc="lower center", ncols=4,
+    axes.legend(*named_once(axes), loc="lower center", ncols=2,
                 bbox_to_anchor=(0.5, 1.0))
-    rows = [["answers a second, mean", f"{statistics.mean(answered) * 1e3:.0f}"],
-            ["ten seconds, least and most of that mean",
-             " ".join(f"{bound(map(statistics.mean, tens)) / statistics.mean(answered):.2f}"
-                      for bound in (min, max))],
-            ["a second, least and most of that mean",
-             " ".join(f"{bound(answered) / statistics.mean(answered):.2f}"
-                      for bound in (min, max))],
+    return figure, (["controller takes hot keys", "", ""], rows)
+
+
+def pause(run):
+    """Interval at which the controller takes reports of hot keys, in milliseconds."""
+    return run["config"].get("reports_every_ms", 0)
+
+
+def changed(run, answered, tens, taken):
+    """Rows of the table for one run."""
+    mean = statistics.mean(answered)
+
+    def bounds(values):
+        return " ".join(f"{bound(values) / mean:.2f}" for bound in (min, max))
+
+    rows = [["answers a second, mean", f"{mean * 1e3:.0f}"],
+            ["ten seconds, least and most of that mean", bounds(list(map(statistics.mean, tens)))],
+            ["a second, least and most of that mean", bounds(answered)],
             ["lost", f"{run['loss']:.4f}"]]
     if run["recovery_s"]:
-        rows.append(["seconds to 90 % of before", ", ".join(f"{each:.1f}"
-                                                            for each in run["recovery_s"])])
-    return figure, (["", ""], rows)
+        recovery = ", ".join(f"{each:.1f}" for each in run["recovery_s"])
+        rows.append(["seconds to 90 % of before", recovery])
+    return [[taken, *row] for row in rows]
 
 
 OF_KIND = {"packets": packets, "skew": skew, "writes": writes, "cached": cached, "change": change}

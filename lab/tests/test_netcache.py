@@ -21,7 +21,8 @@ def said(words):
     options = dict(word.removeprefix("--").split("=") for word in words if "=" in word)
     config = {"skew": float(options.get("skew", 0)), "cached": int(options.get("cached", 10_000)),
               "writes": float(options.get("writes", 0)),
-              "write_skew": float(options.get("write-skew", 0)), "change": options.get("change")}
+              "write_skew": float(options.get("write-skew", 0)), "change": options.get("change"),
+              "reports_every_ms": 1000 if options.get("reports-every") == "1s" else 0}
     second = {"asked": 100, "switch": 60, "servers": 39}
     qps = 1000.0 * (1 + config["cached"]) / (1 + config["skew"])
     return {"config": config, "simulated": words[0] == "fabric", "throughput_qps": qps,
@@ -54,7 +55,7 @@ class Switch(unittest.TestCase):
 
     def test_runs_that_lose_too_much_are_left_out(self):
         each = experiment.load(["figure-11a"], True)[0]
-        [(name, words)] = each.runs()
+        name, words = next(each.runs())
         lost = said(words) | {"loss": 0.03}
         (self.directory / f"figure-11a {name}.json").write_text(json.dumps(lost))
         (self.directory / "figure-11a of another grid.json").write_text(json.dumps(lost))

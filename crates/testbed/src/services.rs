@@ -26,11 +26,12 @@ pub trait Switch: Sized {
     /// As for [`Switch::run`].
     fn warm(&mut self, keys: &[Key], wait: Duration) -> anyhow::Result<usize>;
 
-    /// Controls the data plane until `stop` is set.
+    /// Controls the data plane until `stop` is set. Takes the reports of hot keys at the interval
+    /// `reports_every`, or at once if it is zero.
     ///
     /// # Errors
     /// An unexpected error of the kernel.
-    fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()>;
+    fn run(&mut self, reports_every: Duration, stop: &AtomicBool) -> anyhow::Result<()>;
 
     /// Serves `store` behind the switch at the address `switch` until `stop` is set. `receive`
     /// returns the length and the sender of the next datagram, which it waits for at most for the

@@ -410,7 +410,8 @@ impl services::Switch for Switch {
         Self::warm(self, keys, wait)
     }
 
-    fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
+    fn run(&mut self, reports_every: Duration, stop: &AtomicBool) -> anyhow::Result<()> {
+        self.take_reports_every(reports_every);
         Self::run(self, stop)
     }
 

@@ -55,6 +55,10 @@ fn secret() -> u64 {
 pub struct Switch {
     control: Control,
     sockets: Sockets,
+    /// Interval at which reports of hot keys are taken; zero for at once.
+    reports_every: Duration,
+    /// Time from which they are taken next.
+    reports_at: Duration,
 }
 
 /// Sockets of a controller. They are opened before a program is attached: one that no controller
@@ -101,7 +105,12 @@ impl Switch {
     pub fn new(plane: DataPlane, sockets: Sockets) -> Self {
         let control = Control::new(plane, secret(), secret(), now());
         control.tell_wall_clock(wall_clock::now(), now());
-        Self { control, sockets }
+        Self { control, sockets, reports_every: Duration::ZERO, reports_at: Duration::ZERO }
+    }
+
+    /// Takes the reports of hot keys only at this interval, as the controller of the paper does.
+    pub fn take_reports_every(&mut self, interval: Duration) {
+        self.reports_every = interval;
     }
 
     /// Runs until `stop` is set.
@@ -117,12 +126,10 @@ impl Switch {
 
     /// Waits for input for a while, and handles it.
     fn turn(&mut self) -> anyhow::Result<()> {
-        self.wait()?;
-        for _ in 0..REPORTS_MAX {
-            if !self.control.take_report(now()) {
-                break;
-            }
-            self.send();
+        let takes_reports = now() >= self.reports_at;
+        self.wait(takes_reports)?;
+        if takes_reports {
+            self.take_reports();
         }
         let mut buffer = vec![0; DATAGRAM_BYTES];
         while let Some((bytes, from)) = receive(&self.sockets.messages, &mut buffer)? {
@@ -142,6 +149,16 @@ impl Switch {
         }
         self.tick();
         Ok(())
+    }
+
+    fn take_reports(&mut self) {
+        for _ in 0..REPORTS_MAX {
+            if !self.control.take_report(now()) {
+                self.reports_at = now() + self.reports_every;
+                break;
+            }
+            self.send();
+        }
     }
 
     fn tick(&mut self) {
@@ -176,7 +193,8 @@ impl Switch {
         self.control.stats()
     }
 
-    fn wait(&self) -> anyhow::Result<()> {
+    /// Waits for messages, and for reports if `takes_reports`.
+    fn wait(&self, takes_reports: bool) -> anyhow::Result<()> {
         let limit = if self.control.is_waiting() { TICK } else { TICK * 25 };
         let limit = Timespec { tv_sec: 0, tv_nsec: limit.as_nanos() as i64 };
         let reports = self.control.reports_fd();
@@ -185,7 +203,7 @@ impl Switch {
             PollFd::new(&self.sockets.messages, PollFlags::IN),
             PollFd::new(&self.sockets.questions, PollFlags::IN),
         ];
-        match poll(&mut fds, Some(&limit)) {
+        match poll(&mut fds[usize::from(!takes_reports)..], Some(&limit)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error).context("cannot wait for reports"),
         }

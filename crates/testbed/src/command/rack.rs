@@ -1,6 +1,9 @@
 //! `enroute switch rack`: NetCache's rack with the real program.
 
+use std::time::Duration;
+
 use clap::Args;
+use notation::parse_duration;
 
 use crate::{rack, services::Switch};
 
@@ -35,6 +38,11 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
     write_skew: f64,
 
+    /// Interval at which the controller takes reports of hot keys; the paper's takes them every
+    /// second, 0 is at once
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
+    reports_every: Duration,
+
     /// Change of the popularity during the run
     #[arg(long, value_enum, default_value_t = rack::Change::None)]
     change: rack::Change,
@@ -62,6 +70,7 @@ impl Arguments {
             skew: self.skew,
             writes: self.writes,
             write_skew: self.write_skew,
+            reports_every_ms: self.reports_every.as_millis() as u64,
             change: self.change,
             seconds: self.seconds,
             settle_s: self.settle,

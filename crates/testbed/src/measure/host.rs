@@ -142,7 +142,7 @@ fn control<S: Switch>(
     let valid = switch.warm(&keys, START_MAX)?;
     ensure!(valid == keys.len(), "only {valid} of {} keys could be cached", keys.len());
     ready();
-    switch.run(stop)
+    switch.run(Duration::ZERO, stop)
 }
 
 /// Gets `at_once` keys at a time for `span`; returns the microseconds of each round.

@@ -71,6 +71,8 @@ pub struct Config {
     pub settle_s: u32,
     /// Measured time, in seconds.
     pub seconds: u32,
+    /// Interval at which the controller takes reports of hot keys, in milliseconds; 0 for at once.
+    pub reports_every_ms: u64,
     /// The change of popularity during the run.
     pub change: Change,
     /// Seed of the random queries.
@@ -91,6 +93,7 @@ impl Default for Config {
             value_bytes: 128,
             settle_s: 6,
             seconds: 5,
+            reports_every_ms: 0,
             change: Change::None,
             seed: 1,
         }
@@ -152,7 +155,7 @@ pub fn run<S: Switch>(
                 let mut switch = attached::<S>(config)?;
                 warm(&mut switch, config, servers)?;
                 let _ = ready.send(());
-                switch.run(ended)
+                switch.run(Duration::from_millis(config.reports_every_ms), ended)
             })
         });
         let late = |_: &mut _| is_ready.recv_timeout(WARM_MAX * 2).is_err();

@@ -101,8 +101,8 @@ impl Queues {
         }
     }
 
-    /// The turn of a query that arrives `now` at the server of its key; `None` if the queue is full.
-    /// Coherence messages do not wait.
+    /// The turn of a query that arrives `now` at the server of its key; `None` if its queue is
+    /// full. Coherence messages do not wait.
     fn turn(&mut self, message: &Message<'_>, now: Duration) -> Option<Duration> {
         if !matches!(message.op, Op::Get | Op::Put | Op::Delete | Op::PutCached | Op::DeleteCached)
         {
