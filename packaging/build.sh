@@ -2,7 +2,7 @@
 # Builds a release into target/packages: `make release`. Needs Rust with rustup, Go, Python 3 and
 # what the build of the edge needs (cmake, a C++ compiler, clang).
 #
-# Arguments: the processors, x86_64 and aarch64 [default: both].
+# Arguments: the processors, of x86_64 and aarch64 [default: x86_64].
 #
 # The programs are static: they run on any Linux for their processor, also in an empty image. Zig
 # brings musl and a linker for them. Times in the artefacts are the time of the commit, or
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 umask 022
 out=$PWD/target/packages stage=$PWD/target/packages/stage tools=$PWD/.deps/release
 cyclonedx_version=0.5.9
-machines=${*:-x86_64 aarch64}
+machines=${*:-x86_64}
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 VERSION=$(cargo pkgid --locked -p enroute)
