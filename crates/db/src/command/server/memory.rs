@@ -76,8 +76,11 @@ fn advise(call: &mut Call<'_, '_>, options: &[&[u8]]) -> Result<(), Failure> {
         "lookups sampled: {}; mean disk read {read_us:.0} µs\n{:>12} {:>10} {:>16}\n",
         advice.lookups_sampled, "memory MiB", "hit ratio", "disk µs/lookup"
     );
-    let step = advice.points.len().div_ceil(ADVISED_MAX).max(1);
-    for point in advice.points.iter().step_by(step) {
+    let mut rows = advice.points.clone();
+    // Sizes that are printed alike have one row.
+    rows.dedup_by_key(|point| (whole(point.memory_bytes) * 10.0).round() as u64);
+    let step = rows.len().div_ceil(ADVISED_MAX).max(1);
+    for point in rows.iter().step_by(step) {
         let wait = advice.mean_latency(point.memory_bytes, 0.0, read_us);
         let size = whole(point.memory_bytes);
         let _ = writeln!(text, "{size:>12.1} {:>10.4} {wait:>16.2}", point.hit_ratio);
