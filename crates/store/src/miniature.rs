@@ -15,7 +15,7 @@ use slab::Slab;
 use crate::config::{Config, Replacement};
 use crate::item::Shape;
 use crate::memory::MARGIN_BYTES;
-use crate::replacement::{Arena, Id, Policy, policy};
+use crate::replacement::{Id, Linked, Links, Policy, policy};
 
 /// Bytes of the index for an item: 64 for twelve slots, of which four fifths are taken.
 const INDEX_BYTES: usize = 7;
@@ -48,9 +48,7 @@ struct Held {
 
 struct Item<T> {
     key: Followed,
-    prev: Id,
-    next: Id,
-    marks: u8,
+    links: Links,
     bytes: usize,
     expires_at: Duration,
     known: T,
@@ -164,7 +162,7 @@ impl<T: Send + 'static> Miniature<T> {
             return;
         }
         while self.is_over(weight, weight * bytes as f64) && self.evict() {}
-        let item = Item { key, prev: 0, next: 0, marks: 0, bytes, expires_at, known };
+        let item = Item { key, links: Links::new(fold(key.hash)), bytes, expires_at, known };
         let id = self.items.insert(item) as Id;
         self.index.insert(key.hash, id);
         let held = self.held(key);
@@ -257,33 +255,13 @@ fn fold(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
 
-impl<T> Arena for Slab<Item<T>> {
-    fn prev(&self, id: Id) -> Id {
-        self[id as usize].prev
+impl<T> Linked for Item<T> {
+    fn links(&self) -> &Links {
+        &self.links
     }
 
-    fn set_prev(&mut self, id: Id, prev: Id) {
-        self[id as usize].prev = prev;
-    }
-
-    fn next(&self, id: Id) -> Id {
-        self[id as usize].next
-    }
-
-    fn set_next(&mut self, id: Id, next: Id) {
-        self[id as usize].next = next;
-    }
-
-    fn marks(&self, id: Id) -> u8 {
-        self[id as usize].marks
-    }
-
-    fn set_marks(&mut self, id: Id, marks: u8) {
-        self[id as usize].marks = marks;
-    }
-
-    fn hash(&self, id: Id) -> u32 {
-        fold(self[id as usize].key.hash)
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
     }
 }
 

@@ -15,6 +15,7 @@ mod clock;
 mod fifo;
 mod ghost;
 mod hull;
+mod links;
 mod lru;
 mod queue;
 mod s3_fifo;
@@ -25,6 +26,7 @@ mod tests;
 mod w_tiny_lfu;
 
 use crate::config::Replacement;
+pub(crate) use links::{Linked, Links};
 pub(crate) use sketch::Sketch;
 
 /// Names an item to a policy; in the memory tier, its location.

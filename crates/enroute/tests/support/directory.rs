@@ -26,7 +26,7 @@ impl TemporaryDirectory {
         &self.0
     }
 
-    /// Leaves it where it is, for whoever reads why a test failed.
+    /// Its path; it is not removed.
     pub fn keep(self) -> PathBuf {
         ManuallyDrop::new(self).0.clone()
     }

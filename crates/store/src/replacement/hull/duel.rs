@@ -3,7 +3,7 @@
 use hashbrown::HashTable;
 use slab::Slab;
 
-use super::super::{Arena, Id};
+use super::super::{Arena, Id, Links};
 use super::{Parts, Place, READ, Way};
 
 /// The ways in the duel, [`PLAIN`] first. An eighth and a half serve what is used again soon: a
@@ -18,12 +18,12 @@ const PLAIN: usize = 0;
 /// Items of a miniature, at most and at least: with fewer there is no duel.
 const ITEMS_MAX: usize = 256;
 const ITEMS_MIN: usize = 32;
-/// The miniatures may take one in so many bytes of the cache, and take at most so many for an item
-/// of each.
+/// The miniatures together take at most a 64th of the bytes of the cache.
 const BYTES_SHARE: usize = 64;
+/// Maximum number of bytes that an item of a miniature takes.
 const BYTES_EACH: usize = 72;
 /// Bytes of a place of a slab, and of its part in a table; what is taken is at most twice as much.
-const SLOT_BYTES: usize = size_of::<Slot>() + 8;
+const SLOT_BYTES: usize = size_of::<Links>() + 8;
 const INDEX_BYTES: usize = 6;
 /// Accesses, for each item of a miniature, after which what came before has a weight of 1/e.
 const REMEMBERED: usize = 64;
@@ -213,7 +213,7 @@ impl Chance {
 struct Mini {
     way: Way,
     parts: Parts,
-    slots: Slab<Slot>,
+    slots: Slab<Links>,
     /// The slots by hash.
     index: HashTable<Id>,
     /// It held the key of the last access.
@@ -253,8 +253,8 @@ impl Mini {
     /// Whether the key is held; if not, it is stored if this way is to store it.
     fn look_up(&mut self, hash: u32, items: usize) -> bool {
         let slots = &mut self.slots;
-        if let Some(&id) = self.index.find(spread(hash), |&id| slots[id as usize].hash == hash) {
-            slots[id as usize].marks |= READ;
+        if let Some(&id) = self.index.find(spread(hash), |&id| slots.hash(id) == hash) {
+            slots.set_marks(id, slots.marks(id) | READ);
             return true;
         }
         let is_full = self.index.len() >= items;
@@ -264,9 +264,9 @@ impl Mini {
             return false;
         }
         while self.index.len() >= items && self.evict(place, items) {}
-        let id = self.slots.insert(Slot { hash, ..Slot::default() }) as Id;
+        let id = self.slots.insert(Links::new(hash)) as Id;
         let slots = &self.slots;
-        self.index.insert_unique(spread(hash), id, |&id| spread(slots[id as usize].hash));
+        self.index.insert_unique(spread(hash), id, |&id| spread(slots.hash(id)));
         self.parts.enter(&mut self.slots, id, place);
         false
     }
@@ -274,7 +274,8 @@ impl Mini {
     fn evict(&mut self, place: Place, items: usize) -> bool {
         let victim = self.parts.victim(&mut self.slots, self.way, place, items);
         if let Some(id) = victim {
-            let hash = self.slots.remove(id as usize).hash;
+            let hash = self.slots.hash(id);
+            self.slots.remove(id as usize);
             if let Ok(entry) = self.index.find_entry(spread(hash), |&other| other == id) {
                 entry.remove();
             }
@@ -286,7 +287,7 @@ impl Mini {
     fn thin(&mut self, halvings: u32) {
         let (parts, slots) = (&mut self.parts, &mut self.slots);
         self.index.retain(|&mut id| {
-            let stays = is_sampled(slots[id as usize].hash, halvings);
+            let stays = is_sampled(slots.hash(id), halvings);
             if !stays {
                 parts.leave(slots, id);
                 slots.remove(id as usize);
@@ -304,44 +305,5 @@ impl Mini {
 
     fn bytes(&self) -> usize {
         self.slots.capacity() * SLOT_BYTES + self.index.capacity() * INDEX_BYTES
-    }
-}
-
-/// The links and marks of an item of a [`Mini`].
-#[derive(Default, Clone, Copy)]
-pub(super) struct Slot {
-    pub(super) hash: u32,
-    pub(super) prev: Id,
-    pub(super) next: Id,
-    pub(super) marks: u8,
-}
-
-impl Arena for Slab<Slot> {
-    fn prev(&self, id: Id) -> Id {
-        self[id as usize].prev
-    }
-
-    fn set_prev(&mut self, id: Id, prev: Id) {
-        self[id as usize].prev = prev;
-    }
-
-    fn next(&self, id: Id) -> Id {
-        self[id as usize].next
-    }
-
-    fn set_next(&mut self, id: Id, next: Id) {
-        self[id as usize].next = next;
-    }
-
-    fn marks(&self, id: Id) -> u8 {
-        self[id as usize].marks
-    }
-
-    fn set_marks(&mut self, id: Id, marks: u8) {
-        self[id as usize].marks = marks;
-    }
-
-    fn hash(&self, id: Id) -> u32 {
-        self[id as usize].hash
     }
 }

@@ -2,13 +2,13 @@
 
 use slab::Slab;
 
-use super::duel::Slot;
+use super::super::Links;
 use super::*;
 
 /// A cache of `items` that goes one way.
 struct Cache {
     parts: Parts,
-    slots: Slab<Slot>,
+    slots: Slab<Links>,
     way: Way,
     items: usize,
     newcomers: u32,
@@ -38,7 +38,7 @@ impl Cache {
                 let victim = self.parts.victim(&mut self.slots, self.way, place, self.items);
                 self.slots.remove(victim.expect("there are items") as usize);
             }
-            let id = self.slots.insert(Slot { hash, ..Slot::default() }) as Id;
+            let id = self.slots.insert(Links::new(hash)) as Id;
             self.parts.enter(&mut self.slots, id, place);
         }
         false
@@ -50,7 +50,7 @@ impl Cache {
     }
 
     fn passing(&self) -> usize {
-        self.slots.iter().filter(|(_, slot)| slot.marks & PASSES != 0).count()
+        self.slots.iter().filter(|&(id, _)| self.slots.marks(id as Id) & PASSES != 0).count()
     }
 }
 
