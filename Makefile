@@ -73,7 +73,8 @@ fuzz: ## Fuzz all of fuzz/fuzz_targets for 10 s each, or TARGET=elastic_store SE
 	{ tail -n 40 artifacts/$$target.log; echo "fuzz $$target: the failing input is in fuzz/artifacts/$$target"; exit 1; }; \
 	grep -E 'number_of_executed_units' artifacts/$$target.log; $(SEED:%=rm -rf $$corpus;) done
 
-lab: lab-vnf_cache lab-netcache lab-switchv2p lab-annabelladb lab-dredbox ## Repeat the experiments of all papers; needs root, takes hours
+lab: lab-vnf_cache lab-netcache lab-switchv2p lab-annabelladb lab-dredbox ## Repeat the experiments of all papers, with a verdict for each table and figure; needs root, takes hours
+	$(PYTHON) -m lab
 
 lab-vnf_cache: deps ## Repeat the VNF-Cache paper's tables and figures, for four databases; takes hours
 	cargo build --release -p enroute

@@ -128,7 +128,7 @@ def distribution(experiment, runs, paper):
             rows.append([LABELS[placement], "enroute", *(f"{each:.3f}" for each in values)])
     axes.set(xscale="log", xlabel="access time [ms]", ylabel="share of accesses", ylim=(0, 1))
     axes.legend()
-    return figure, (["", "", "min, ms", "Q1", "median", "mean", "Q3", "max"], rows)
+    return figure, (["placement", "source", "min, ms", "Q1", "median", "mean", "Q3", "max"], rows)
 
 
 OF_KIND = {"access-times": access_times, "throughput": throughput, "distribution": distribution}

@@ -16,7 +16,7 @@ METHOD = (
 )
 
 
-def page(paper, shown, conditions):
+def page(paper, shown, judged, conditions):
     """The HTML page. `shown`: each experiment with its picture and table, or None."""
     sections = [(experiment, results(experiment, drawn)) for experiment, drawn in shown]
-    return report("AnnaBellaDB", paper, METHOD, conditions, sections)
+    return report("AnnaBellaDB", paper, METHOD, conditions, judged, sections)

@@ -17,7 +17,7 @@ METHOD = (
 )
 
 
-def page(paper, shown, conditions):
+def page(paper, shown, judged, conditions):
     """The HTML page. `shown`: each experiment with its picture (or None) and table, or None."""
     sections = [(experiment, results(experiment, drawn)) for experiment, drawn in shown]
-    return report("dReDBox", paper, METHOD, conditions, sections)
+    return report("dReDBox", paper, METHOD, conditions, judged, sections)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 
-from lab.library import processes, repository
+from lab.library import claims, processes, repository
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Paper:
     experiment: ModuleType
     # drawn(experiments, raw, paper, directory): for each experiment, its content in the report.
     drawn: Callable
-    # page(paper, shown, conditions): the report.
+    # page(paper, shown, judged, conditions): the report; `judged` are the items of `claims`.
     page: Callable
     # table(shown): the table of one experiment from the output of `drawn`, or None.
     table: Callable
@@ -63,8 +63,10 @@ def main(paper):
         if table and each[0].name in arguments.names:
             print(plain(table))
     conditions = {"mode": "short" if short else "full", "commit": commit}
-    page = paper.page(stated, shown, conditions | paper.conditions)
+    judged = claims.items(paper.name, directory)
+    page = paper.page(stated, shown, judged, conditions | paper.conditions)
     (directory / "report.html").write_text(page)
+    print(plain(claims.summary(judged)))
     print(f"report: {repository.shown(directory / 'report.html')}")
     return 0
 

@@ -47,20 +47,24 @@ def packets(results, stated):
             if columns is of_cache and len(points) < 2:
                 continue
             axes.plot(*zip(*points, strict=True), "o-", color=colour, label=label)
-            rows += [[name, f"{place} {unit}", f"{value:.0f}"] for place, value in points]
+            rows += [packet_row(name, f"{place} {unit}", value) for place, value in points]
         port_ns = 1e9 / stated["port_qps"]
         last = stated["value_bytes_max"] if columns is of_size else stated["items_max"]
         axes.plot([min(columns), last], [port_ns, port_ns], color=BLACK, linewidth=3,
                   label="paper: a port, as fast as its servers ask")
     for name, line in (("put of a cached key", "--"), ("miss", ":")):
         panels[0].axhline(ns[name], color=GREY, linestyle=line, label=name)
-        rows.append([name, "128 B", f"{ns[name]:.0f}"])
-    rows.append(["paper, a port", "any", f"{port_ns:.0f}"])
+        rows.append(packet_row(name, "128 B", ns[name]))
+    rows.append(packet_row("paper, a port", "any", port_ns))
     panels[0].set(title="(a) 1,024 items cached", xlabel="bytes of the value",
                   ylabel="ns a packet, of one core", ylim=(0, None))
     panels[1].set(title="(b) values of 128 B", xlabel="items cached", xscale="log")
     panels[0].legend(loc="upper left"), panels[1].legend(loc="upper left")
-    return figure, (["what", "of", "ns"], rows)
+    return figure, (["what", "of", "ns", "per second"], rows)
+
+
+def packet_row(what, of, ns):
+    return [what, of, f"{ns:.0f}", f"{1e9 / ns:.0f}"]
 
 
 def skew(results, stated):
@@ -208,7 +212,7 @@ def change(results, stated):
              xlim=(0, len(answered)))
     axes.legend(*named_once(axes), loc="lower center", ncols=2,
                 bbox_to_anchor=(0.5, 1.0))
-    return figure, (["controller takes hot keys", "", ""], rows)
+    return figure, (["controller takes hot keys", "quantity", "value"], rows)
 
 
 def pause(run):
@@ -217,19 +221,16 @@ def pause(run):
 
 
 def changed(run, answered, tens, taken):
-    """Rows of the table for one run."""
+    """Rows of the table for one run; slowest and fastest as shares of the mean."""
     mean = statistics.mean(answered)
-
-    def bounds(values):
-        return " ".join(f"{bound(values) / mean:.2f}" for bound in (min, max))
-
-    rows = [["answers a second, mean", f"{mean * 1e3:.0f}"],
-            ["ten seconds, least and most of that mean", bounds(list(map(statistics.mean, tens)))],
-            ["a second, least and most of that mean", bounds(answered)],
-            ["lost", f"{run['loss']:.4f}"]]
+    rows = [["answers a second, mean", f"{mean * 1e3:.0f}"]]
+    for of, values in (("second", answered), ("ten seconds", list(map(statistics.mean, tens)))):
+        rows += [[f"slowest {of}", f"{min(values) / mean:.2f}"],
+                 [f"fastest {of}", f"{max(values) / mean:.2f}"]]
+    rows.append(["lost", f"{run['loss']:.4f}"])
     if run["recovery_s"]:
-        recovery = ", ".join(f"{each:.1f}" for each in run["recovery_s"])
-        rows.append(["seconds to 90 % of before", recovery])
+        rows += [["seconds to 90 % of before, each", ", ".join(f"{each:.1f}" for each in run["recovery_s"])],
+                 ["longest recovery, s", f"{max(run['recovery_s']):.1f}"]]
     return [[taken, *row] for row in rows]
 
 

@@ -16,11 +16,11 @@ METHOD = (
 )
 
 
-def page(paper, shown, conditions):
+def page(paper, shown, judged, conditions):
     """The HTML page. `shown`: each experiment with its picture and table, or None, and the number
     of omitted runs."""
     sections = [(experiment, section(experiment, drawn, omitted)) for experiment, drawn, omitted in shown]
-    return report("NetCache", paper, METHOD, conditions, sections)
+    return report("NetCache", paper, METHOD, conditions, judged, sections)
 
 
 def section(experiment, drawn, omitted):

@@ -61,7 +61,7 @@ def paper():
 def load(names, short):
     """The experiments with these names; all if there are none."""
     paths = sorted(DIRECTORY.glob("*.toml"), key=lambda path: order(path.stem))
-    known = {path.stem: path for path in paths if path.stem != "paper"}
+    known = {path.stem: path for path in paths if path.stem not in ("paper", "claims")}
     loaded = [one(path, short) for path in command.chosen(names, known)]
     if names and (lacks := next((each.lacks() for each in loaded if each.lacks()), None)):
         raise SystemExit(f"lab: {lacks}")

@@ -3,11 +3,11 @@
 import html
 from pathlib import Path
 
-from lab.library.page import document, picture, table
+from lab.library.page import document, heading, picture, table, verdicts
 from lab.switchv2p import tables
 
 
-def page(paper, shown, conditions):
+def page(paper, shown, judged, conditions):
     """The HTML page. `shown`: each experiment with its records, its table and its picture."""
     said = "; ".join(f"{key} {value}" for key, value in conditions.items())
     parts = [
@@ -15,7 +15,7 @@ def page(paper, shown, conditions):
         f"<p>Conditions: {html.escape(said)}.</p>", METHOD,
     ]
     for experiment, records, numbers, drawn in shown:
-        parts.append(f"<h2>{html.escape(experiment.title)}</h2>")
+        parts.append(heading(experiment.title, experiment.name))
         if experiment.name in paper["stated"]:
             parts.append(f"<p><b>The paper says:</b> {html.escape(paper['stated'][experiment.name])}"
                          "</p>")
@@ -24,6 +24,7 @@ def page(paper, shown, conditions):
         sentence = deviation(experiment, records)
         if sentence:
             parts.append(f"<p><b>Here:</b> {html.escape(sentence)}</p>")
+        parts += verdicts(judged, experiment.name)
         parts.append(f"<details><summary>Numbers</summary>{table(numbers)}</details>"
                      if drawn else table(numbers))
     return document("SwitchV2P", parts)

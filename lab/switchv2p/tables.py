@@ -38,11 +38,13 @@ def row(record, base):
         f"{record['packets_sent']}", f"{record['hit_rate'] * 100:.2f}", f"{record['fct_us']:.2f}",
         f"{record['first_packet_latency_us']:.3f}", f"{record['packet_latency_us']:.3f}",
         f"{record['packet_hops']:.3f}", better("fct_us"), better("first_packet_latency_us"),
+        f"{sum(record['switch_bytes']) / 1e9:.4f}", f"{record['switch_bytes'][-1] / 1e9:.4f}",
     ]
 
 
+# GB: bytes of all switches; last_GB: of the last switch, the gateway ToR of the last pod.
 HEADER = ["source", "model", "scheme", "topology", "cache", "packets", "hit_%", "fct_us",
-          "first_packet_us", "packet_us", "switches", "fct_better", "first_better"]
+          "first_packet_us", "packet_us", "switches", "fct_better", "first_better", "GB", "last_GB"]
 
 
 def runs(experiment, records, paper):
@@ -62,7 +64,7 @@ def reference_row(name, each, base):
         f"{each['hit_rate'] * 100:.2f}", f"{each['fct_us']:.2f}",
         f"{each['first_packet_latency_us']:.3f}", f"{each['packet_latency_us']:.3f}",
         f"{each['packet_hops']:.3f}", f"{base['fct_us'] / each['fct_us']:.2f}",
-        f"{base['first_packet_latency_us'] / each['first_packet_latency_us']:.2f}",
+        f"{base['first_packet_latency_us'] / each['first_packet_latency_us']:.2f}", "", "",
     ]
 
 

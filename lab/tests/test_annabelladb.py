@@ -6,6 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from lab.annabelladb import experiment, figures, report
+from lab.library import claims, command
+from lab.tests.test_claims import not_run
 
 
 def said(words, local_ms=0.1):
@@ -45,9 +47,12 @@ class AnnaBellaDB(unittest.TestCase):
             picture, table = figures.draw(each, runs, paper, self.directory)
             ElementTree.fromstring(picture)
             self.assertTrue(all(len(row) == len(table[0]) for row in table[1]), each.name)
+            command.write(self.directory / f"{each.name}.csv", table)
             shown.append((each, (picture, table)))
         self.assertEqual(len(shown), 4)
-        page = report.page(paper, shown, {"mode": "short"})
+        judged = claims.items("annabelladb", self.directory)
+        self.assertEqual(not_run(judged), [])
+        page = report.page(paper, shown, judged, {"mode": "short"})
         self.assertIn("35.98", page)
         self.assertIn("Figure 4", page)
 

@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from lab.library import command, processes, repository
+from lab.library import claims, command, processes, repository
 
 
 def run(each, raw):
@@ -24,7 +24,7 @@ PAPER = command.Paper(
     name="paper",
     experiment=EXPERIMENT,
     drawn=lambda *_: [],
-    page=lambda _paper, _shown, conditions: conditions["commit"],
+    page=lambda _paper, _shown, _judged, conditions: conditions["commit"],
     table=lambda _: None,
     conditions={},
 )
@@ -44,6 +44,7 @@ class Command(unittest.TestCase):
             mock.patch.object(repository, "commit", return_value=commit),
             mock.patch.object(repository, "uncommitted", return_value=list(uncommitted)),
             mock.patch.object(repository, "shown", str),
+            mock.patch.object(claims, "items", return_value=[]),
             mock.patch.object(processes, "ENROUTE", Path(__file__)),
             mock.patch("sys.argv", words),
             contextlib.redirect_stdout(io.StringIO()),

@@ -7,7 +7,8 @@ from unittest import mock
 from xml.etree import ElementTree
 
 from lab.dredbox import experiment, figures, load, report
-from lab.library import processes
+from lab.library import claims, command, processes
+from lab.tests.test_claims import not_run
 
 
 def figure(name, value, peer="openssl speed"):
@@ -64,7 +65,7 @@ class DReDBox(unittest.TestCase):
         return figures.draw(each, self.measured(each), self.paper, self.directory)[1]
 
     def test_every_data_file_is_drawn_from_its_own_runs(self):
-        files = {path.stem for path in experiment.DIRECTORY.glob("*.toml")} - {"paper"}
+        files = {path.stem for path in experiment.DIRECTORY.glob("*.toml")} - {"paper", "claims"}
         for short in (True, False):
             every, shown = experiment.load([], short), []
             self.assertEqual({each.name for each in every}, files)
@@ -76,8 +77,11 @@ class DReDBox(unittest.TestCase):
                 if picture:
                     ElementTree.fromstring(picture)
                 self.assertTrue(all(len(row) == len(table[0]) for row in table[1]), each.name)
+                command.write(self.directory / f"{each.name}.csv", table)
                 shown.append((each, (picture, table)))
-            page = report.page(self.paper, shown, {"mode": "short"})
+            judged = claims.items("dredbox", self.directory)
+            self.assertEqual(not_run(judged), [])
+            page = report.page(self.paper, shown, judged, {"mode": "short"})
             self.assertIn("669886", page)
             self.assertIn("Tables 1 to 3", page)
 

@@ -4,8 +4,9 @@ import unittest
 from pathlib import Path
 from xml.etree import ElementTree
 
-from lab.library import command
+from lab.library import claims, command
 from lab.netcache import experiment, figures, report
+from lab.tests.test_claims import not_run
 
 NAMES = ["smallest hit 128 B", "miss", "put of a cached key"] + [
     f"hit {size} B{suffix}" for size in (16, 128, 512, 1024) for suffix in ("", " in registers")
@@ -48,8 +49,12 @@ class Switch(unittest.TestCase):
             ElementTree.fromstring(picture)
             self.assertTrue(all(len(row) == len(table[0]) for row in table[1]), each.name)
             self.assertEqual(len(command.plain(table).splitlines()), 1 + len(table[1]), each.name)
+            command.write(self.directory / f"{each.name}.csv", table)
             shown.append((each, (picture, table), 0))
-        page = report.page(paper, shown, {"mode": "short"})
+        judged = claims.items("netcache", self.directory)
+        self.assertEqual(not_run(judged), [])
+        page = report.page(paper, shown, judged, {"mode": "short"})
+        self.assertEqual(page.count("Figure 11c: <span"), 1)
         self.assertIn("6.5", page)
         self.assertIn("Figure 11c", page)
 

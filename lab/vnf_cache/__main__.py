@@ -15,7 +15,7 @@ import signal
 import sys
 from importlib.metadata import version
 
-from lab.library import command, processes, repository
+from lab.library import claims, command, processes, repository
 from lab.library.repository import shown
 from lab.vnf_cache import experiment, figures, report, runner, tables
 
@@ -87,10 +87,13 @@ def draw(paper, directory):
         numbered = tables.numbered(paper, runs)
         for name, table in numbered.items():
             command.write(directory / f"{name}-{protocol}.csv", table)
+        command.write(directory / f"figures-{protocol}.csv", tables.of_figures(paper, runs))
         parts[protocol] = (numbered, figures.draw_all(paper, runs, directory, protocol))
     conditions = json.loads((directory / "conditions.json").read_text())
-    page = report.page(paper, measured, common, parts, conditions)
+    judged = claims.items(NAME, directory)
+    page = report.page(paper, measured, common, parts, judged, conditions)
     (directory / "report.html").write_text(page)
+    print(command.plain(claims.summary(judged)))
 
 
 def now_and_here(short, commit):

@@ -3,7 +3,7 @@
 import html
 import statistics
 
-from lab.library.page import document, picture, table
+from lab.library.page import document, heading, picture, table, verdicts
 from lab.vnf_cache import tables
 
 NAME = "VNF-Cache"
@@ -28,25 +28,23 @@ PROTOCOLS = {
 }
 
 
-def page(paper, measured, common, parts, conditions):
-    """The report. `parts`: for each protocol, its tables and its figures."""
-    page = [heading(paper, conditions), method(measured)]
+def page(paper, measured, common, parts, judged, conditions):
+    """The report. `parts`: for each protocol, its tables and its figures. `judged`: the items of
+    `claims`."""
+    page = [introduction(paper, conditions), method(measured)]
     page.append(section("carried-over", table(common["carried-over"]), answer(common["carried-over"])))
     for name in ("table-1", "table-2", "table-3"):
         for protocol, (numbered, _) in parts.items():
             said = deviation(name, paper, measured[protocol])
             page.append(section(name, table(numbered[name]), said, protocol))
+            page += verdicts(judged, f"{name}-{protocol}")
         for each in [each for each in FOLLOWS if FOLLOWS[each] == name]:
-            page += [
-                section(
-                    each,
-                    picture(drawn[each], f"{each}-{protocol}", TITLES[each]),
-                    deviation(each, paper, measured[protocol]),
-                    protocol,
-                )
-                for protocol, (_, drawn) in parts.items()
-                if each in drawn
-            ]
+            for protocol, (_, drawn) in parts.items():
+                if each in drawn:
+                    svg = picture(drawn[each], f"{each}-{protocol}", TITLES[each])
+                    said = deviation(each, paper, measured[protocol])
+                    page.append(section(each, svg, said, protocol))
+                    page += verdicts(judged, f"{each}-{protocol}")
     page.append(section("summary", table(common["summary"]), ""))
     return document(NAME, page)
 
@@ -85,7 +83,7 @@ FOLLOWS = {
 }
 
 
-def heading(paper, conditions):
+def introduction(paper, conditions):
     said = "; ".join(f"{key} {value}" for key, value in conditions.items())
     return (
         f"<h1>{NAME}, repeated with enroute</h1>"
@@ -124,7 +122,8 @@ def method(measured):
 
 def section(name, content, sentence, protocol=None):
     title = TITLES[name] + (f", {PROTOCOLS[protocol]}" if protocol else "")
-    return f"<h2>{html.escape(title)}</h2>{content}<p>{html.escape(sentence)}</p>"
+    head = heading(title, f"{name}-{protocol}" if protocol else name)
+    return f"{head}{content}<p>{html.escape(sentence)}</p>"
 
 
 def deviation(name, paper, measured):

@@ -51,6 +51,10 @@ class Measured:
             return 0
         return sum(disagreement(batch) for batch in self.batches)
 
+    def rate(self, begin_s, end_s):
+        """Requests per second that start in this part of the run."""
+        return sum(begin_s <= row.at_s < end_s for row in self.rows) / (end_s - begin_s)
+
     def nth(self, index):
         """Latencies of the requests at this position of their batch; the first is 1."""
         return [row.latency_ms for row in self.rows if row.index == index]
@@ -183,6 +187,40 @@ def means(paper, measured, scenario, name):
             row("enroute", "requests", [len(each.rows) if each else "" for each in ours]),
         ]
     return ["location", "source", "quantity", "none", *map(str, capacities[1:])], rows
+
+
+def of_figures(paper, measured):
+    """The quantities of Figures 4 to 7 that the paper's text or tables state, measured."""
+    rows = []
+    if stored := both(measured, "b-ohio-first-1", "b-ohio-first-100"):
+        evicted, kept = stored
+        rows += [["Figure 4", "miss, ms", median(evicted.latencies())],
+                 ["Figure 4", "later hits, ms", median(kept.latencies("hit"))]]
+    for figure, scenario in ((5, "b"), (6, "c")):
+        place = f"{scenario}-{paper.paper[f'figure-{figure}']['location'].lower()}-uniform"
+        if stored := both(measured, f"{place}-100", f"{place}-10"):
+            large, small = stored
+            rows += [[f"Figure {figure}", "hit, ms", median(large.latencies("hit"))],
+                     [f"Figure {figure}", "miss, ms", median(small.latencies("miss"))]]
+    location = paper.paper["figure-7"]["location"].lower()
+    if stored := both(measured, f"b-{location}-uniform-0", f"c-{location}-uniform-100"):
+        direct, cached = stored
+        rows += [["Figure 7", "without cache, requests/s", f"{direct.rate(0, LATE_S[1]):.1f}"],
+                 ["Figure 7", "100 entries, requests/s", f"{cached.rate(*LATE_S):.1f}"]]
+    return ["figure", "quantity", "enroute"], rows
+
+
+# The part of Figure 7 after the warm-up of a cache, in seconds.
+LATE_S = (50, 60)
+
+
+def both(measured, *names):
+    """The measurements with these names; None if one is missing."""
+    return [measured[name] for name in names] if all(name in measured for name in names) else None
+
+
+def median(values):
+    return f"{statistics.median(values):.3f}" if values else ""
 
 
 # Means up to this times the ideal are those of the paths.

@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from lab.library import claims, command
+from lab.tests.test_claims import not_run
 from lab.vnf_cache import experiment, figures, report, tables
 from lab.tests.vnf_cache import synthetic
 
@@ -52,9 +54,16 @@ class Report(unittest.TestCase):
             for svg in drawn.values():
                 ElementTree.fromstring(svg)
             parts[protocol] = (tables.numbered(self.paper, runs), drawn)
-        page = report.page(self.paper, self.every, self.common(), parts, {"mode": "synthetic"})
+        for name, table in parts["mongodb"][0].items():
+            command.write(self.directory / f"{name}-mongodb.csv", table)
+        figures_4_to_7 = tables.of_figures(self.paper, self.measured)
+        command.write(self.directory / "figures-mongodb.csv", figures_4_to_7)
+        judged = claims.items("vnf_cache", self.directory)
+        self.assertEqual(not_run(judged), [])
+        page = report.page(self.paper, self.every, self.common(), parts, judged, {"mode": "synthetic"})
         self.assertEqual(page.count("<svg"), 16)
-        self.assertEqual(page.count("<table"), 14)
+        # Twelve tables of four protocols, two common ones, and seven of claims.
+        self.assertEqual(page.count("<table"), 21)
         for protocol in ("MongoDB", "Redis", "memcached", "DynamoDB"):
             self.assertEqual(page.count(f", {protocol}</h2>"), 7, protocol)
         self.assertNotIn("Not measured yet", page)
@@ -89,7 +98,7 @@ class Report(unittest.TestCase):
         drawn = figures.draw_all(self.paper, {}, self.directory, "mongodb")
         self.assertEqual(drawn, {})
         parts = {"mongodb": (tables.numbered(self.paper, {}), drawn)}
-        page = report.page(self.paper, {"mongodb": {}}, self.common({"mongodb": {}}), parts, {})
+        page = report.page(self.paper, {"mongodb": {}}, self.common({"mongodb": {}}), parts, [], {})
         self.assertIn("Not measured yet", page)
 
     def test_density_has_area_one(self):
