@@ -29,15 +29,26 @@ impl Allocation {
 
     /// Room for `units`, in the first row that has it.
     pub fn allocate(&mut self, units: u32) -> Option<Room> {
+        self.allocate_outside(units, None)
+    }
+
+    /// Room in another row, as large as `room`, which stays allocated.
+    pub fn allocate_elsewhere(&mut self, room: Room) -> Option<Room> {
+        self.allocate_outside(room.bitmap.count_ones(), Some(room.place as usize))
+    }
+
+    fn allocate_outside(&mut self, units: u32, outside: Option<usize>) -> Option<Room> {
         if units == 0 || units > UNITS_MAX as u32 {
             return None;
         }
         while self.free.get(self.first) == Some(&0) {
             self.first += 1;
         }
-        let fits = |row: &u32| row.count_ones() >= units;
-        let row = self.first + self.free.get(self.first..)?.iter().position(fits)?;
-        let bitmap = lowest(self.free[row], units);
+        let rows = self.free.iter().enumerate().skip(self.first);
+        let (row, free) = rows
+            .filter(|(row, _)| Some(*row) != outside)
+            .find(|(_, free)| free.count_ones() >= units)?;
+        let bitmap = lowest(*free, units);
         self.free[row] &= !bitmap;
         Some(Room { place: row as u32, bitmap })
     }
@@ -51,8 +62,8 @@ impl Allocation {
         }
     }
 
-    /// The values among `taken` to evict from one row so that `units` fit there: the fewest of the
-    /// row with the most free units. Empty if there are fewer free units altogether.
+    /// The values among `taken` to move out of one row so that `units` fit there: the smallest of
+    /// the row with the most free units. Empty if there are fewer free units altogether.
     pub fn reorganise(&self, units: u32, taken: &[Room]) -> Vec<Room> {
         let Some((place, free)) =
             self.free.iter().enumerate().max_by_key(|(_, row)| row.count_ones())
@@ -124,6 +135,16 @@ mod tests {
     }
 
     #[test]
+    fn a_value_moves_to_another_row_only() {
+        let mut allocation = Allocation::new(2);
+        let room = allocation.allocate(3).expect("it is empty");
+        let moved = allocation.allocate_elsewhere(room).expect("the other row is empty");
+        assert_eq!((room.place, moved.place), (0, 1));
+        assert!(allocation.allocate(9).is_none(), "both rooms are taken");
+        assert_eq!(Allocation::new(1).allocate_elsewhere(room), None);
+    }
+
+    #[test]
     fn reorganising_makes_room_of_scattered_units() {
         let mut allocation = Allocation::new(2);
         let rooms: Vec<Room> = (0..4).filter_map(|_| allocation.allocate(5)).collect();
@@ -133,9 +154,12 @@ mod tests {
         let taken = [rooms[1], rooms[3]];
         let moved = allocation.reorganise(7, &taken);
         assert_eq!(moved.len(), 1);
+        let elsewhere = allocation.allocate_elsewhere(moved[0]).expect("the other row has room");
+        assert_ne!(elsewhere.place, moved[0].place);
+        assert_eq!(elsewhere.bitmap.count_ones(), 5);
+        assert_eq!(allocation.allocate(7), None, "its old room was not released");
         allocation.release(moved[0]);
         assert!(allocation.allocate(7).is_some());
-        assert!(allocation.allocate(5).is_some(), "the moved value does not fit elsewhere");
         assert!(allocation.reorganise(23, &taken).is_empty());
     }
 }

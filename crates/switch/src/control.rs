@@ -212,6 +212,7 @@ impl Control {
                 Command::Fill(place, version, value) => {
                     self.plane.fill(place, version, &value);
                 }
+                Command::Move(place, room) => self.plane.relocate(place, room),
                 Command::Evict(place, name) => self.plane.evict(place, &name),
                 Command::Ask(place, server, key) => {
                     if let Some(question) = self.ask(place, server, &key, now) {

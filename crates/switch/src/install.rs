@@ -4,7 +4,10 @@
 use std::{
     hint,
     net::SocketAddr,
-    sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release},
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+    },
 };
 
 use crate::{
@@ -140,12 +143,44 @@ impl DataPlane {
                 slot.iter().zip(words).for_each(|(to, word)| to.store(word, Relaxed));
             }
             Values::Registers { rows } => {
-                let arrays = (0..UNITS_MAX as u32).filter(|array| room.bitmap >> array & 1 == 1);
-                let units = arrays.map(|array| &self.units[(array * rows + room.place) as usize]);
-                let room = units.flat_map(|unit| &unit[..UNIT_WORDS]);
-                room.zip(words).for_each(|(to, word)| to.store(word, Relaxed));
+                self.words(room, rows).zip(words).for_each(|(to, word)| to.store(word, Relaxed));
             }
         }
+    }
+
+    /// The words of a room in register arrays, in order.
+    fn words(&self, room: Room, rows: u32) -> impl Iterator<Item = &AtomicU64> {
+        let arrays = (0..UNITS_MAX as u32).filter(move |array| room.bitmap >> array & 1 == 1);
+        let units = arrays.map(move |array| &self.units[(array * rows + room.place) as usize]);
+        units.flat_map(|unit| &unit[..UNIT_WORDS])
+    }
+
+    /// Moves the value of entry `number` to `room`, which is as large (section 4.4.2). A value that
+    /// is served moves as if it were written again, so that a processor that is reading it sees
+    /// that it changed; one that a write has made invalid is not copied. The old room must not be
+    /// given to another key until every processor has finished its current packet.
+    pub fn relocate(&self, number: u32, room: Room) {
+        let Some(entry) = self.entries.get(number as usize) else { return };
+        let Values::Registers { rows } = self.config().values else { return };
+        claim(entry);
+        let version = entry.version.load(Acquire);
+        let served = entry.valid_version.load(Acquire) == version
+            && entry.version.compare_exchange(version, version + 1, AcqRel, Acquire).is_ok();
+        if served {
+            let old = Room {
+                place: entry.place.load(Relaxed),
+                bitmap: entry.bitmap.load(Relaxed).into(),
+            };
+            for (to, from) in self.words(room, rows).zip(self.words(old, rows)) {
+                to.store(from.load(Relaxed), Relaxed);
+            }
+        }
+        entry.place.store(room.place, Release);
+        entry.bitmap.store(room.bitmap as u16, Release);
+        if served {
+            entry.valid_version.store(version + 1, Release);
+        }
+        entry.writing.store(0, Release);
     }
 
     /// Removes a key. Its room must not be given to another key until every processor has finished

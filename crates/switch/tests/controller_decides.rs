@@ -6,7 +6,7 @@ use std::{net::SocketAddr, time::Duration};
 use switch::{
     controller::{Command, Config, Controller, Event, View},
     install::Key,
-    layout::{Protocol, Report, ReportKind},
+    layout::{Protocol, Report, ReportKind, UNIT_BYTES},
     plane::Values,
 };
 use wire::{
@@ -96,12 +96,17 @@ fn fetch(controller: &mut Controller, number: u8) -> u64 {
 }
 
 fn fetched(controller: &mut Controller, number: u8, version: u64) -> Vec<Command> {
-    let value = Message {
-        version,
-        value: b"v",
-        flags: Flags::FOUND,
-        ..Message::new(Op::Fetched, 0, name(number))
-    };
+    fetched_value(controller, number, version, b"v")
+}
+
+fn fetched_value(
+    controller: &mut Controller,
+    number: u8,
+    version: u64,
+    value: &[u8],
+) -> Vec<Command> {
+    let flags = Flags::FOUND;
+    let value = Message { version, value, flags, ..Message::new(Op::Fetched, 0, name(number)) };
     controller.step(Event::Message(server(), value), &COLD, NOW);
     commands(controller)
 }
@@ -260,6 +265,66 @@ fn values_of_different_size_share_rows() {
     let version = fetch(&mut controller, 30);
     let done = fetched(&mut controller, 30, version);
     assert_eq!(sent(done.last().expect("an answer")).map(|said| said.op), Some(Op::Abandoned));
+}
+
+/// The keys in these places are invalid.
+struct Invalid<'a>(&'a [u32]);
+
+impl View for Invalid<'_> {
+    fn count(&self, _: u32) -> u16 {
+        0
+    }
+    fn is_valid(&self, place: u32) -> bool {
+        !self.0.contains(&place)
+    }
+    fn flushed_from(&self, _: Duration) -> Option<Duration> {
+        None
+    }
+}
+
+#[test]
+fn scattered_units_are_gathered_by_moving_values() {
+    let values = Values::Registers { rows: 2 };
+    let mut controller = Controller::new(Config { entries: 32, values, ..Config::default() });
+    granted(&mut controller);
+    let mut places = Vec::new();
+    for (number, units) in (0..).zip([3, 3, 5, 3, 3, 5]) {
+        let version = fetch(&mut controller, number);
+        let value = vec![7; units * UNIT_BYTES];
+        let done = fetched_value(&mut controller, number, version, &value);
+        let Command::Admit(place, _, room, _) = done[0] else { panic!("{done:?}") };
+        places.push((place, room));
+    }
+    let leave = |controller: &mut Controller, gone: &[u32]| {
+        for _ in 0..5 {
+            controller.step(Event::Period, &Invalid(gone), NOW);
+        }
+        commands(controller);
+    };
+    // The largest value of each row leaves: five units are free in each, and seven are needed.
+    leave(&mut controller, &[places[2].0, places[5].0]);
+    assert_eq!(controller.cached(), 4);
+    let seven = [9; 7 * UNIT_BYTES];
+    let version = fetch(&mut controller, 8);
+    let done = fetched_value(&mut controller, 8, version, &seven);
+    let Command::Move(moved, room) = done[0] else { panic!("{done:?}") };
+    let (_, old) = *places.iter().find(|(place, _)| *place == moved).expect("a cached key");
+    assert_ne!(room.place, old.place);
+    assert_eq!((room.bitmap.count_ones(), done.len()), (3, 2), "one move and the answer: {done:?}");
+    // Until the period ends nothing else moves or leaves, and the old room is not given away.
+    let version = fetch(&mut controller, 9);
+    let done = fetched_value(&mut controller, 9, version, &seven);
+    assert_eq!(done.len(), 1, "{done:?}");
+    leave(&mut controller, &[]);
+    let version = fetch(&mut controller, 8);
+    let done = fetched_value(&mut controller, 8, version, &seven);
+    assert!(matches!(&done[0], Command::Admit(_, _, admitted, _) if admitted.place == old.place));
+    assert_eq!((controller.cached(), controller.stats().moved), (5, 1));
+    // The moved key leaves the room that it moved to.
+    leave(&mut controller, &[moved]);
+    let version = fetch(&mut controller, 10);
+    let done = fetched_value(&mut controller, 10, version, &[7; 5 * UNIT_BYTES]);
+    assert!(matches!(&done[0], Command::Admit(_, _, admitted, _) if admitted.place == room.place));
 }
 
 /// Clients may request keys of any address, with or without a server.

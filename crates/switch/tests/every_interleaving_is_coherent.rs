@@ -63,6 +63,7 @@ const SMALL: Budgets = Budgets {
     repeats: 1,
     inserts: 1,
     evictions: 0,
+    moves: 0,
     resends: 0,
     lapses: 0,
     restarts: 0,
@@ -81,6 +82,16 @@ fn writes_inserts_losses_and_repeats() {
     holds(SMALL);
     holds(Budgets { losses: 1, resends: 1, repeats: 0, ..SMALL });
     holds(Budgets { evictions: 1, inserts: 2, repeats: 0, ..SMALL });
+}
+
+#[test]
+fn values_that_move_to_another_row() {
+    holds(Budgets { moves: 1, ..SMALL });
+    holds(Budgets { moves: 2, writes: 1, losses: 1, resends: 1, ..SMALL });
+    holds(Budgets { moves: 1, writes: 1, changes: 1, ..SMALL });
+    holds(Budgets { moves: 1, writes: 1, lapses: 1, repeats: 0, ..SMALL });
+    holds(Budgets { moves: 1, writes: 1, restarts: 1, repeats: 0, ..SMALL });
+    holds(Budgets { moves: 1, writes: 1, forgeries: 1, repeats: 0, ..SMALL });
 }
 
 #[test]
@@ -153,6 +164,7 @@ fn each_rule_is_needed() {
             Broken { hears_when_idle: true, ..Broken::default() },
             Budgets { changes: 1, writes: 1, ..SMALL },
         ),
+        (Broken { moves_any: true, ..Broken::default() }, Budgets { moves: 1, ..SMALL }),
         (
             Broken { believes_tags: true, ..Broken::default() },
             Budgets { writes: 0, forgeries: 1, ..SMALL },

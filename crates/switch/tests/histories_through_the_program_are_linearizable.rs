@@ -26,12 +26,17 @@ use switch::{
     agent::{Agent, Config as AgentConfig, Memory},
     controller::{Command as Do, Config as ControllerConfig, Controller, Event, View},
     frame::Frame,
-    plane::{Config, DROP, DataPlane, TRANSMIT},
+    install::Room,
+    layout::UNIT_BYTES,
+    plane::{Config, DROP, DataPlane, TRANSMIT, Values},
 };
 use wire::netcache::{Flags, Message, Op};
 
 const CLIENTS: usize = 6;
 const KEYS: u32 = 4;
+const ENTRIES: u32 = 32;
+/// The controller needs at most one row for each entry; values are moved to the others.
+const VALUES: Values = Values::Registers { rows: 3 * ENTRIES };
 const SERVER: &str = "10.0.0.2:50000";
 const SWITCH: &str = "10.0.0.254:50000";
 const CONTROLLER: &str = "10.0.0.254:50001";
@@ -97,6 +102,7 @@ struct World {
     history: String,
     done: usize,
     hits: usize,
+    moved: usize,
     faults: bool,
     /// An injected fault: every write makes the entry valid again.
     broken: bool,
@@ -111,7 +117,11 @@ fn agent(generation: u64, now: Duration) -> Agent {
 }
 
 fn controller() -> Controller {
-    Controller::new(ControllerConfig { entries: 32, ..ControllerConfig::default() })
+    Controller::new(ControllerConfig {
+        entries: ENTRIES,
+        values: VALUES,
+        ..ControllerConfig::default()
+    })
 }
 
 impl World {
@@ -120,7 +130,7 @@ impl World {
             policy::hotkey::Config { threshold: 2, ..policy::hotkey::Config::default() };
         Some(Self {
             random: Random(SplitMix64::seed_from_u64(seed)),
-            plane: data_plane(Config { entries: 32, statistics, ..small() })?,
+            plane: data_plane(Config { entries: ENTRIES, statistics, values: VALUES, ..small() })?,
             controller: controller(),
             agent: agent(1, Duration::ZERO),
             store: Memory::default(),
@@ -134,6 +144,7 @@ impl World {
             history: String::new(),
             done: 0,
             hits: 0,
+            moved: 0,
             faults: true,
             broken,
         })
@@ -210,6 +221,7 @@ impl World {
                     self.plane.admit(place, &key, room, version);
                 }
                 Do::Fill(place, version, value) => drop(self.plane.fill(place, version, &value)),
+                Do::Move(..) => unreachable!("units are not scattered"),
                 Do::Evict(place, name) => self.plane.evict(place, &name),
                 Do::Lease(lease, until) => self.leases[lease as usize] = until,
                 Do::Ask(..) => unreachable!("memcached's protocol is not used"),
@@ -228,7 +240,9 @@ impl World {
         let writes = self.random.one_in(4);
         let deletes = writes && self.random.one_in(6);
         self.values += 1;
-        let text = self.values.to_string();
+        // Values of one to six units.
+        let spaces = self.random.below(6) as usize * UNIT_BYTES;
+        let text = format!("{}{:spaces$}", self.values, "");
         let op = match (writes, deletes) {
             (false, _) => Op::Get,
             (true, false) => Op::Put,
@@ -257,7 +271,7 @@ impl World {
         let Some(asked) = asked else { return };
         let value = match asked.value {
             None if message.flags.has(Flags::FOUND) => {
-                String::from_utf8_lossy(message.value).into_owned()
+                String::from_utf8_lossy(message.value).trim_end().to_owned()
             }
             None | Some(0) => "null".into(),
             Some(value) => value.to_string(),
@@ -309,6 +323,20 @@ impl World {
         }
     }
 
+    /// Moves the value of an entry to one of two rows that are its own.
+    fn move_a_value(&mut self) {
+        let places: Vec<u32> = self.plane.lookup.places().collect();
+        if places.is_empty() {
+            return;
+        }
+        let place = places[self.random.below(places.len() as u64) as usize];
+        let entry = &self.plane.entries[place as usize];
+        let bitmap = u32::from(entry.bitmap.load(Relaxed));
+        let odd = self.moved as u32 % 2;
+        self.plane.relocate(place, Room { place: ENTRIES * (1 + odd) + place, bitmap });
+        self.moved += 1;
+    }
+
     fn misfortune(&mut self) {
         match self.random.below(4_000) {
             0 => {
@@ -320,6 +348,7 @@ impl World {
             2 => self.leases.iter_mut().for_each(|until| *until = Duration::ZERO),
             3..=60 if self.plane.lookup.places().next().is_some() => self.step(Event::Period),
             61 => self.now += Duration::from_secs(6),
+            62..=400 => self.move_a_value(),
             _ => {}
         }
     }
@@ -335,8 +364,8 @@ fn checker() -> Option<PathBuf> {
     None
 }
 
-/// Whether the history of a seed is linearizable, and its numbers of operations and hits.
-fn history(seed: u64, operations: usize, broken: bool) -> Option<(bool, usize, usize)> {
+/// Whether the history of a seed is linearizable, and its numbers of operations, hits and moves.
+fn history(seed: u64, operations: usize, broken: bool) -> Option<(bool, [usize; 3])> {
     let checker = checker()?;
     let mut world = World::new(seed, broken)?;
     while world.done < operations {
@@ -365,20 +394,25 @@ fn history(seed: u64, operations: usize, broken: bool) -> Option<(bool, usize, u
     drop(input);
     let output = child.wait_with_output().expect("it ends");
     let verdict = String::from_utf8_lossy(&output.stdout);
-    println!("seed {seed}, {} hits: {}", world.hits, verdict.lines().next().unwrap_or_default());
+    let (hits, moved) = (world.hits, world.moved);
+    println!(
+        "seed {seed}, {hits} hits, {moved} moved: {}",
+        verdict.lines().next().unwrap_or_default()
+    );
     assert!(output.status.code() != Some(2), "{}", String::from_utf8_lossy(&output.stderr));
     if !output.status.success() && !broken {
         println!("{verdict}");
     }
-    Some((output.status.success(), world.done, world.hits))
+    Some((output.status.success(), [world.done, world.hits, world.moved]))
 }
 
 #[test]
 fn a_few_seeds() {
     for seed in 1..=6 {
-        let Some((linearizable, done, hits)) = history(seed, 3_000, false) else { return };
+        let Some((linearizable, [done, hits, moved])) = history(seed, 3_000, false) else { return };
         assert!(linearizable, "seed {seed}");
         assert!(hits > done / 20, "seed {seed}: only {hits} hits of {done}");
+        assert!(moved > done / 20, "seed {seed}: only {moved} moves");
     }
 }
 

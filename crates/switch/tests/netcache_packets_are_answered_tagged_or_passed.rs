@@ -65,6 +65,45 @@ fn hits_of_every_size_over_every_carrier() {
 }
 
 #[test]
+fn a_value_is_served_where_it_moved_to() {
+    let values = Values::Registers { rows: 64 };
+    let Some(mut plane) = data_plane(Config { values, ..small() }) else { return };
+    let agent = Frame::udp(at(SERVER), at("10.0.0.254:50000"));
+    let asked = |plane: &mut DataPlane| {
+        let get = Message::new(Op::Get, 7, name(1)).bytes();
+        plane.run(&to_server().bytes(&get), 1).expect("it runs")
+    };
+    let first: Vec<u8> = (0..300u32).map(|byte| byte as u8).collect();
+    cache(&mut plane, 1, &first);
+    plane.relocate(1, Room { place: 9, bitmap: 0b101_0110_1000 });
+    assert_eq!(plane.version(1), Some((101, true)), "a processor that reads it must see the move");
+    // What another key has in the old row does not show.
+    cache(&mut plane, 2, &[8; 1000]);
+    plane.relocate(2, Room { place: 1, bitmap: 0x7ff });
+    let (_, payload) = Frame::read(&asked(&mut plane).frame).expect("well-formed");
+    assert!(payload[32..] == first, "not the value that moved");
+
+    // A write makes it invalid: it moves without its value, and the update is stored there.
+    let put = Message { value: b"x", ..Message::new(Op::Put, 8, name(1)) }.bytes();
+    let written = plane.run(&to_server().bytes(&put), 1).expect("it runs");
+    let (_, tagged) = Frame::read(&written.frame).expect("well-formed");
+    let version = Message::decode(&tagged).expect("a message").version;
+    plane.relocate(1, Room { place: 5, bitmap: 0x7ff });
+    assert_eq!(asked(&mut plane).verdict, PASS, "it is invalid where it moved to");
+    let second = vec![3; 900];
+    let update = Message {
+        version,
+        flags: Flags::FOUND,
+        value: &second,
+        ..Message::new(Op::Update, 9, name(1))
+    };
+    let (ack, _) = reply(&mut plane, &agent, &update.bytes());
+    assert!(ack.flags.has(Flags::STORED));
+    let (_, payload) = Frame::read(&asked(&mut plane).frame).expect("well-formed");
+    assert!(payload[32..] == second, "not the value of the update");
+}
+
+#[test]
 fn what_is_not_answered_passes_byte_for_byte() {
     let Some(mut plane) = data_plane(small()) else { return };
     cache(&mut plane, 1, b"value");

@@ -84,6 +84,8 @@ pub struct Stats {
     pub inserted: u64,
     /// Evicted keys.
     pub evicted: u64,
+    /// Values that were moved to another row to make room.
+    pub moved: u64,
     /// Keys whose server did not answer.
     pub unanswered: u64,
 }
@@ -123,6 +125,8 @@ pub enum Command {
     Admit(u32, Key, Room, u64),
     /// [`crate::plane::DataPlane::fill`].
     Fill(u32, u64, Value),
+    /// [`crate::plane::DataPlane::relocate`].
+    Move(u32, Room),
     /// [`crate::plane::DataPlane::evict`].
     Evict(u32, Name),
     /// Request the key in this place from memcached, unless it was written recently.
@@ -170,7 +174,11 @@ pub struct Controller {
     free: Vec<u32>,
     /// Evicted places, which no processor uses once a period has passed.
     resting: Vec<(u32, Room)>,
+    /// Rooms that moved values left, likewise.
+    left: Vec<Room>,
     allocation: Option<Allocation>,
+    /// Whether values were moved in this period.
+    reorganised: bool,
     waiting: HashMap<Name, Waiting>,
     asks: BTreeMap<(Duration, u32), u64>,
     servers: BTreeMap<SocketAddr, Server>,
@@ -191,7 +199,9 @@ impl Controller {
             by_name: HashMap::new(),
             free: (0..config.entries).rev().collect(),
             resting: Vec::new(),
+            left: Vec::new(),
             allocation,
+            reorganised: false,
             waiting: HashMap::new(),
             asks: BTreeMap::new(),
             servers: BTreeMap::new(),
@@ -377,11 +387,14 @@ impl Controller {
     }
 
     fn period(&mut self, view: &impl View, now: Duration) {
+        self.reorganised = false;
+        let mut unused = std::mem::take(&mut self.left);
         for (place, room) in std::mem::take(&mut self.resting) {
             self.free.push(place);
-            if let Some(allocation) = &mut self.allocation {
-                allocation.release(room);
-            }
+            unused.push(room);
+        }
+        if let Some(allocation) = &mut self.allocation {
+            unused.into_iter().for_each(|room| allocation.release(room));
         }
         let (mut gone, mut asked) = (Vec::new(), Vec::new());
         for (place, cached) in self.cached.iter_mut().enumerate() {

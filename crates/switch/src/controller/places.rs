@@ -58,17 +58,34 @@ impl Controller {
         Some(place)
     }
 
-    /// Reorganizes: values in the way are evicted, and admitted elsewhere if still hot.
+    /// Reorganizes, at most once a period: values in the way move to other rows. Those that fit
+    /// nowhere else are evicted. What was refused fits when the period ends.
     fn make_room(&mut self, value_bytes: usize) {
-        let Some(allocation) = &self.allocation else { return };
+        if std::mem::replace(&mut self.reorganised, true) {
+            return;
+        }
+        let Some(allocation) = &mut self.allocation else { return };
         let taken: Vec<Room> = self.cached.iter().flatten().map(|cached| cached.room).collect();
         let units = value_bytes.div_ceil(UNIT_BYTES).max(1) as u32;
+        let mut unmoved = Vec::new();
         for room in allocation.reorganise(units, &taken) {
-            let place =
-                self.cached.iter().position(|one| one.as_ref().is_some_and(|c| c.room == room));
-            if let Some(place) = place {
-                self.evict(place as u32);
+            let mut cached = (0u32..).zip(&mut self.cached);
+            let Some((place, Some(cached))) =
+                cached.find(|(_, one)| one.as_ref().is_some_and(|cached| cached.room == room))
+            else {
+                continue;
+            };
+            if let Some(elsewhere) = allocation.allocate_elsewhere(room) {
+                cached.room = elsewhere;
+                self.left.push(room);
+                self.stats.moved += 1;
+                self.ready.push_back(Command::Move(place, elsewhere));
+            } else {
+                unmoved.push(place);
             }
+        }
+        for place in unmoved {
+            self.evict(place);
         }
     }
 

@@ -60,6 +60,8 @@ pub struct Budgets {
     pub repeats: u8,
     pub inserts: u8,
     pub evictions: u8,
+    /// Moves of the value to another row.
+    pub moves: u8,
     pub resends: u8,
     pub lapses: u8,
     pub restarts: u8,
@@ -84,6 +86,8 @@ pub struct Broken {
     pub believes_tags: bool,
     /// The switch accepts messages that their senders may not send.
     pub takes_all: bool,
+    /// A value that a write has made invalid is served again where it was moved to.
+    pub moves_any: bool,
     /// The attacker can also read the network.
     pub readable: bool,
 }

@@ -70,14 +70,29 @@ impl State {
                 next.flush_agent();
             });
         }
-        self.steps_of_the_controller(&mut step);
+        self.steps_of_the_controller(broken, &mut step);
         self.steps_of_leases(broken, &mut step);
         self.steps_of_hostility(broken, &mut step);
         steps
     }
 
-    fn steps_of_the_controller(&self, step: &mut impl FnMut(String, &dyn Fn(&mut Self))) {
+    fn steps_of_the_controller(
+        &self,
+        broken: Broken,
+        step: &mut impl FnMut(String, &dyn Fn(&mut Self)),
+    ) {
         let left = &self.budgets;
+        if left.moves > 0 && self.entry.is_some() {
+            step("move the value".into(), &|next| {
+                next.budgets.moves -= 1;
+                if let Some(entry) = &mut next.entry
+                    && (entry.valid_version == entry.version || broken.moves_any)
+                {
+                    entry.version += 1;
+                    entry.valid_version = entry.version;
+                }
+            });
+        }
         if left.inserts > 0 && self.entry.is_none() && self.pending.is_none() {
             step("fetch".into(), &|next| {
                 next.budgets.inserts -= 1;
