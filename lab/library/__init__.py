@@ -2,6 +2,7 @@
 
 | module | content |
 |---|---|
+| `cluster` | running `enroute` on the workers of a Dask cluster |
 | `command` | command line of a paper whose experiments are data files |
 | `page` | HTML report: style, table, picture |
 | `processes` | starting and stopping programs |

@@ -8,6 +8,7 @@ changes.
 
 import argparse
 import csv
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ class Paper:
     # table(shown): the table of one experiment from the output of `drawn`, or None.
     table: Callable
     conditions: dict
+    # apart(experiment, raw, address): the same as experiment.run, on a Dask cluster.
+    apart: Callable | None = None
 
 
 def main(paper):
@@ -45,12 +48,13 @@ def main(paper):
     directory = repository.results(commit, short, paper.name)
     raw = directory / "raw"
     raw.mkdir(parents=True, exist_ok=True)
+    run = functools.partial(paper.apart, address=arguments.dask) if arguments.dask else experiment.run
     stated, wanted = experiment.paper(), experiment.load(arguments.names, short)
     try:
         if not arguments.draw:
             for each in wanted:
                 print(f"{each.name}: {each.title}", flush=True)
-                experiment.run(each, raw)
+                run(each, raw)
     except KeyboardInterrupt:
         print("\nstopped; finished runs are kept, run the same command again to continue")
         return 130
@@ -100,6 +104,12 @@ def parse(paper):
     parser.add_argument("names", nargs="*", metavar="NAME", help="figures and tables to repeat [default: all]")
     parser.add_argument("--short", action="store_true", help="run for less time, at fewer points")
     add_draw(parser)
+    parser.set_defaults(dask=None)
+    if paper.apart:
+        parser.add_argument(
+            "--dask", metavar="ADDRESS",
+            help="hand the runs to the workers of this Dask scheduler, for example tcp://10.0.0.1:8786",
+        )
     return parser.parse_args()
 
 

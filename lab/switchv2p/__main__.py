@@ -4,7 +4,7 @@ import csv
 import sys
 
 from lab.library import command
-from lab.switchv2p import experiment, figures, report, tables, traces
+from lab.switchv2p import apart, experiment, figures, report, tables, traces
 
 
 def drawn(experiments, raw, paper, directory):
@@ -36,6 +36,7 @@ PAPER = command.Paper(
     drawn=drawn,
     page=report.page,
     table=lambda shown: shown[2],
+    apart=apart.run,
     conditions={
         "traces": f"the authors' {', '.join(real)}" if (real := [
             name for name in traces.ARTIFACT if traces.file(name)

@@ -82,33 +82,47 @@ def one(path, short):
 
 
 def run(experiment, raw):
-    """Executes the runs that have no results yet. Results with the same share of a generated trace
-    are in one directory, so that no run is repeated and different shares are not confused."""
+    """Executes the runs that have no results yet."""
     if lacks := experiment.lacks():
         print(f"{experiment.name}: skipped: {lacks}", flush=True)
         return
-    sweep = experiment.sweep
-    for name in sweep["traces"]:
-        traces.prepare(name, raw)
+    prepare(experiment, raw)
     file = raw / f"{experiment.name}.toml"
-    file.write_text(toml(sweep | {
-        "traces": [traces.named(name)[0] for name in sweep["traces"]],
-        "share": share(sweep),
-        "topologies": [place(name, raw) for name in sweep.get("topologies", ["ft8-10k"])],
-    }))
-    output = raw / f"{RUNS}{share(sweep)}"
-    words = [processes.ENROUTE, "fabric", "sweep", file, "--output", output]
+    file.write_text(toml(document(experiment.sweep, raw)))
+    words = [processes.ENROUTE, "fabric", "sweep", file, "--output", output(experiment, raw)]
     status = subprocess.run(words, check=False).returncode
     if status:
         raise processes.Failed(f"{experiment.name}: enroute fabric sweep ended with status {status}")
 
 
+def prepare(experiment, raw):
+    """Writes the files of its traces."""
+    for name in experiment.sweep["traces"]:
+        traces.prepare(name, raw)
+
+
+def document(sweep, raw):
+    """The content of a sweep's file, with names of files relative to `raw`."""
+    return sweep | {
+        "traces": [traces.named(name)[0] for name in sweep["traces"]],
+        "share": share(sweep),
+        "topologies": [place(name, raw) for name in sweep.get("topologies", ["ft8-10k"])],
+    }
+
+
+def output(experiment, raw):
+    """Directory of its results. Results with the same share of a generated trace are in one
+    directory, so that no run is repeated and different shares are not confused."""
+    return raw / f"{RUNS}{share(experiment.sweep)}"
+
+
 def results(raw):
-    """All results, each with its share of a generated trace."""
+    """All results, each with its share of a generated trace; without a line that is incomplete."""
     return [
         json.loads(line) | {"share": float(path.parent.name.removeprefix(RUNS))}
         for path in sorted(raw.glob(f"{RUNS}*/results.jsonl"))
-        for line in path.read_text().splitlines()
+        for line in path.read_text().splitlines(keepends=True)
+        if line.endswith("\n")
     ]
 
 
@@ -139,6 +153,7 @@ def matches(sweep, record):
         and record["quirks"] in quirks
         and record["migrations"] == sweep.get("migrations", [])
         and record["controller_interval_us"] in intervals
+        and record["seed"] in sweep.get("seeds", [1])
     )
 
 

@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import io
 import tempfile
 import types
@@ -36,7 +37,7 @@ class Command(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.directory = Path(temporary.name)
 
-    def page(self, commit, *names, uncommitted=()):
+    def page(self, commit, *names, uncommitted=(), paper=PAPER):
         """The commit of the page after the command executed missing runs of `names` at `commit`."""
         words = ["lab.none", *names]
         with (
@@ -49,7 +50,7 @@ class Command(unittest.TestCase):
             mock.patch("sys.argv", words),
             contextlib.redirect_stdout(io.StringIO()),
         ):
-            self.assertEqual(command.main(PAPER), 0)
+            self.assertEqual(command.main(paper), 0)
         return (self.directory / commit / "paper" / "report.html").read_text()
 
     def test_results_are_stored_under_the_commit_that_they_are_of(self):
@@ -63,6 +64,19 @@ class Command(unittest.TestCase):
             self.page("one", "a", uncommitted=["code"])
         self.assertEqual(list(self.directory.rglob("*.json")), [])
         self.assertEqual(self.page("one", "a", "--draw=one", uncommitted=["code"]), "one")
+
+    def test_a_cluster_runs_what_a_paper_can_hand_out(self):
+        asked = []
+
+        def apart(each, raw, address):
+            asked.append((each.name, address))
+            run(each, raw)
+
+        self.page("one", "a", "--dask=tcp://host:1", paper=dataclasses.replace(PAPER, apart=apart))
+        self.assertEqual(asked, [("a", "tcp://host:1")])
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+            self.page("one", "b", "--dask=tcp://host:1")
+        self.assertIn("unrecognized arguments: --dask", said.getvalue())
 
 
 if __name__ == "__main__":
