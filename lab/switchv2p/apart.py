@@ -25,15 +25,15 @@ COSTS = "costs.jsonl"
 
 def run(wanted, raw, address):
     """Executes the runs that have no results yet on the workers of the scheduler at `address`."""
-    if not wanted.lacks():
-        experiment.prepare(wanted, raw)
+    for sweep in [] if wanted.lacks() else wanted.sweeps:
+        experiment.prepare(sweep, raw)
         done = experiment.results(raw)
         todo = [
-            one for one in single(wanted.sweep)
+            one for one in single(sweep)
             if not any(experiment.matches(one, record) for record in done)
         ]
         if todo:
-            hand_out(todo, raw, experiment.output(wanted, raw), address)
+            hand_out(todo, raw, experiment.output(sweep, raw), address)
     experiment.run(wanted, raw)
 
 

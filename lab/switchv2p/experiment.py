@@ -22,36 +22,43 @@ CACHELESS = ("nocache", "direct", "ondemand")
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure or table: its sweep and the kind of plot."""
+    """One figure or table: its sweeps, of which most have one, and the kind of plot."""
 
     name: str
     title: str
     kind: str
-    sweep: dict
+    sweeps: list
 
     def records(self, every):
-        """The records that belong to its sweep, in the order of `every`."""
+        """The records that belong to its sweeps, in the order of `every`."""
         if self.lacks():
             return []
-        return [each for each in every if matches(self.sweep, each)]
+        return [each for each in every if any(matches(sweep, each) for sweep in self.sweeps)]
 
     def lacks(self):
         """Why it cannot be run: a comparison with the authors' output needs their trace."""
-        needed = self.sweep["traces"] if self.kind == "reference" else []
+        needed = [name for sweep in self.sweeps for name in sweep["traces"]]
+        if self.kind != "reference":
+            return None
         return next((traces.missing(name, self.name) for name in needed if not traces.file(name)), None)
 
     def runs(self):
-        """Number of results of the complete sweep: a scheme without caches runs once."""
-        def count(key, default=1):
-            return len(self.sweep[key]) if key in self.sweep else default
+        """Number of results of the complete sweeps."""
+        return sum(map(runs_of, self.sweeps))
 
-        of_scheme = [
-            1 if scheme in CACHELESS
-            else count("caches") * (count("controller_interval_us") if scheme == "controller" else 1)
-            for scheme in self.sweep["schemes"]
-        ]
-        others = ("traces", "topologies", "models", "quirks")
-        return sum(of_scheme) * math.prod(count(key) for key in others)
+
+def runs_of(sweep):
+    """Number of results of a complete sweep: a scheme without caches runs once."""
+    def count(key):
+        return len(sweep.get(key, [None]))
+
+    of_scheme = [
+        1 if scheme in CACHELESS
+        else count("caches") * (count("controller_interval_us") if scheme == "controller" else 1)
+        for scheme in sweep["schemes"]
+    ]
+    return sum(of_scheme) * math.prod(
+        count(key) for key in ("traces", "topologies", "models", "quirks"))
 
 
 def paper():
@@ -77,8 +84,11 @@ def order(name):
 
 def one(path, short):
     file = read(path)
-    sweep = file["sweep"] | (file.get("short", {}) if short else {})
-    return Experiment(path.stem, file["title"], file["kind"], sweep)
+    sweeps = file["sweep"] if isinstance(file["sweep"], list) else [file["sweep"]]
+    for sweep in sweeps:
+        shorter = sweep.pop("short", file.get("short", {}))
+        sweep.update(shorter if short else {})
+    return Experiment(path.stem, file["title"], file["kind"], sweeps)
 
 
 def run(experiment, raw):
@@ -86,18 +96,19 @@ def run(experiment, raw):
     if lacks := experiment.lacks():
         print(f"{experiment.name}: skipped: {lacks}", flush=True)
         return
-    prepare(experiment, raw)
-    file = raw / f"{experiment.name}.toml"
-    file.write_text(toml(document(experiment.sweep, raw)))
-    words = [processes.ENROUTE, "fabric", "sweep", file, "--output", output(experiment, raw)]
-    status = subprocess.run(words, check=False).returncode
-    if status:
-        raise processes.Failed(f"{experiment.name}: enroute fabric sweep ended with status {status}")
+    for sweep in experiment.sweeps:
+        prepare(sweep, raw)
+        file = raw / f"{experiment.name}.toml"
+        file.write_text(toml(document(sweep, raw)))
+        words = [processes.ENROUTE, "fabric", "sweep", file, "--output", output(sweep, raw)]
+        status = subprocess.run(words, check=False).returncode
+        if status:
+            raise processes.Failed(f"{experiment.name}: enroute fabric sweep ended with status {status}")
 
 
-def prepare(experiment, raw):
+def prepare(sweep, raw):
     """Writes the files of its traces."""
-    for name in experiment.sweep["traces"]:
+    for name in sweep["traces"]:
         traces.prepare(name, raw)
 
 
@@ -110,10 +121,10 @@ def document(sweep, raw):
     }
 
 
-def output(experiment, raw):
+def output(sweep, raw):
     """Directory of its results. Results with the same share of a generated trace are in one
     directory, so that no run is repeated and different shares are not confused."""
-    return raw / f"{RUNS}{share(experiment.sweep)}"
+    return raw / f"{RUNS}{share(sweep)}"
 
 
 def results(raw):

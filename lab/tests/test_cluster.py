@@ -69,7 +69,7 @@ class Cluster(unittest.TestCase):
             lambda line: "Scheduler at" in line and processes.ADDRESS.search(line), processes.START_S
         )
         self.address = f"tcp://{found[0]}"
-        self.experiment = experiment.Experiment("some", "", "layers", SWEEP)
+        self.experiment = experiment.Experiment("some", "", "layers", [SWEEP])
 
     def dask(self, what, *words):
         code = ("-m", "distributed.cli.dask_scheduler") if what == "scheduler" else ("-c", WORKER, what)
@@ -106,7 +106,7 @@ class Cluster(unittest.TestCase):
         self.killed = []
         killer = threading.Thread(target=self.kill_with_a_run, args=(victim,))
         killer.start()
-        stored, ended = experiment.output(self.experiment, remote), []
+        stored, ended = experiment.output(SWEEP, remote), []
         finish = experiment.run
 
         def last(*arguments):
@@ -122,7 +122,7 @@ class Cluster(unittest.TestCase):
         self.assertEqual(len(set(ended[0].splitlines())), RUNS)
         self.assertGreaterEqual(len((stored / "costs.jsonl").read_text().splitlines()), RUNS)
         for name in FILES:
-            expected = (experiment.output(self.experiment, local) / name).read_bytes()
+            expected = (experiment.output(SWEEP, local) / name).read_bytes()
             self.assertEqual((stored / name).read_bytes(), expected, name)
             self.assertEqual(len(expected.splitlines()), RUNS + name.endswith(".csv"))
 
@@ -130,7 +130,7 @@ class Cluster(unittest.TestCase):
         remote = self.directory / "remote"
         self.worker()
         self.run_apart(remote)
-        output = experiment.output(self.experiment, remote)
+        output = experiment.output(SWEEP, remote)
         before = {name: (output / name).read_bytes() for name in FILES}
         lines = before["results.jsonl"].splitlines(keepends=True)
         # As if the lab had been killed while it wrote the last one.
@@ -182,7 +182,7 @@ class Cluster(unittest.TestCase):
                 self.run_apart(self.directory / "remote")
 
     def test_another_sweep_that_writes_is_waited_for_by_hand(self):
-        output = experiment.output(self.experiment, self.directory)
+        output = experiment.output(SWEEP, self.directory)
         with apart.journal(output), self.assertRaisesRegex(processes.Failed, "another sweep writes"):
             with apart.journal(output):
                 pass
@@ -192,7 +192,8 @@ class Runs(unittest.TestCase):
     def test_a_sweep_is_split_into_its_runs(self):
         for each in experiment.load([], False):
             if not each.lacks():
-                self.assertEqual(len(apart.single(each.sweep)), each.runs(), each.name)
+                runs = sum(len(apart.single(sweep)) for sweep in each.sweeps)
+                self.assertEqual(runs, each.runs(), each.name)
 
     def test_a_task_has_every_file_that_its_sweep_names(self):
         with tempfile.TemporaryDirectory() as directory:

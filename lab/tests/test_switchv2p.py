@@ -79,7 +79,7 @@ class Fabric(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()) as said:
             experiment.run(reference, self.directory)
         self.assertIn("reference: skipped", said.getvalue())
-        generated = [record(trace="hadoop", share=0.2, scheme=name) for name in reference.sweep["schemes"]]
+        generated = [record(trace="hadoop", share=0.2, scheme=name) for name in reference.sweeps[0]["schemes"]]
         self.assertEqual(reference.records(generated), [])
         self.store("hadoop", ["1,2,3,4,5\n"])
         self.assertEqual(experiment.load(["reference"], True)[0].name, "reference")
@@ -139,9 +139,8 @@ class Fabric(unittest.TestCase):
 
 
 def runs_of(each):
-    """A record for each point of a sweep, as `enroute` would name it."""
-    sweep = each.sweep
-    for name in sweep["traces"]:
+    """A record for each point of its sweeps, as `enroute` would name it."""
+    for sweep, name in [(sweep, name) for sweep in each.sweeps for name in sweep["traces"]]:
         trace = traces.named(name)[0]
         for topology in sweep.get("topologies", ["ft8-10k"]):
             for scheme in sweep["schemes"]:

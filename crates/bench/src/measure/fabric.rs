@@ -146,7 +146,7 @@ pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
 
 /// Peak memory with 12,800 servers and 410,865 VMs.
 pub(super) fn ft16(run: &Run) -> anyhow::Result<Vec<Figure>> {
-    let share = if run.short { 0.1 } else { 1.0 };
+    let share = if run.short { 0.03 } else { 0.3 };
     let trace = draw(run, "rpc", "ft16-400k", share)?;
     let (result, ended) = simulate(run, "switchv2p", "ft16-400k", &trace)?;
     let gib = ended.peak_bytes / f64::from(1 << 30);
@@ -154,7 +154,7 @@ pub(super) fn ft16(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let note = format!(
         "{:.1} M packets of {:.0} k RPC flows, cache 50 %; once",
         result.packets_sent / 1e6,
-        share * 1_000.0
+        share * 3_500.0
     );
     Ok(vec![Figure::alone("ft16-peak-gib", gib, "GiB resident at most", 8.0).note(note)])
 }

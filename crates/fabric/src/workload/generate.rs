@@ -31,6 +31,15 @@ fn other(topology: &Topology, vm: u32, random: &mut Pcg64) -> u32 {
     }
 }
 
+/// The numbers below `count` in random order.
+fn shuffled(count: u32, random: &mut Pcg64) -> Vec<u32> {
+    let mut numbers: Vec<u32> = (0..count).collect();
+    for last in (1..numbers.len()).rev() {
+        numbers.swap(last, random.random_range(0..=last));
+    }
+    numbers
+}
+
 /// Maximum length of a workload, as a factor of the paper's.
 pub const SHARE_MAX: f64 = 1_000.0;
 

@@ -98,6 +98,10 @@ fn rpc_reuses_destinations_like_alibabas() {
     assert_near("called at all", counts.len() as f64 / 410_865.0, 0.24, 0.04);
     let ten = at_least(&counts, 10);
     assert!((18_000..20_000).contains(&ten), "{ten} containers called in 10 flows, seed 1");
+    let mut called: Vec<u32> = counts.into_values().collect();
+    called.sort_unstable_by(|left, right| right.cmp(left));
+    let top: u32 = called[..410_865 / 20].iter().sum();
+    assert_near("calls to 5 %", f64::from(top) / workload.flows.len() as f64, 0.955, 0.01);
 }
 
 #[test]
