@@ -29,6 +29,7 @@ test: deps lint ## Run every check that a change must pass
 	else echo 'SKIPPED: tests of the checker; go is not on PATH'; [ "$(CI)" != true ]; fi
 	@if [ -x $(PYTHON) ]; then $(PYTHON) -m unittest discover -s origins/python -p 'test_*.py' && \
 	$(PYTHON) -m unittest discover -s lab/tests -t . && \
+	$(PYTHON) -m unittest discover -s crates/fabric-python/tests && \
 	$(PYTHON) -m unittest conformance.test_comparison examples.test_examples \
 	monitoring.test_monitoring; \
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
@@ -175,7 +176,7 @@ conformance-dynamodb: deps ## The same with the suite of aiodynamo
 	cargo build --locked -p enroute
 	$(PYTHON) -m conformance dynamodb
 
-release: ## Build packages, an archive and an image in target/packages; needs rustup, Go
+release: ## Build packages, an archive, an image and a wheel in target/packages; needs rustup, Go
 	packaging/build.sh
 
 test-release: ## Use what target/packages holds, in new roots and containers; needs root, debootstrap, podman, qemu-user-static

@@ -37,6 +37,7 @@ libclang_headers='/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h'
 
 pieces=${*:-ferretdb mongo-java dynamodb-local python checker redis-tests cargo-deny examples}
 cargo_deny_version=0.20.2
+python_requirements=({origins/python,lab,examples/fabric}/requirements.txt packaging/wheel-requirements.txt)
 
 describe() {
     case $1 in
@@ -45,7 +46,7 @@ describe() {
     dynamodb-local) echo "DynamoDB Local 2.5.2, from origins/dynamodb-local" ;;
     redis-tests) echo "Redis's own test suites, from Debian's source package" ;;
     memcached-tests) echo "memcached's own tests, from Debian's source package" ;;
-    python) echo "Python libraries in a virtualenv, from {origins/python,lab}/requirements.txt" ;;
+    python) echo "Python libraries in a virtualenv, from ${python_requirements[*]}" ;;
     checker) echo "linearizability checker, built from checker/" ;;
     cargo-deny) echo "cargo-deny $cargo_deny_version, which checks dependencies (about 120 CPU seconds)" ;;
     examples) echo "client libraries of the examples, from the lock files in examples/" ;;
@@ -76,7 +77,7 @@ inputs() {
     dynamodb-local) cat origins/dynamodb-local/{pom.xml,jars.sha256} ;;
     redis-tests) redis-cli --version ;;
     memcached-tests) memcached --version ;;
-    python) cat {origins/python,lab}/requirements.txt && python3 --version ;;
+    python) cat "${python_requirements[@]}" && python3 --version ;;
     checker) cat checker/*.go checker/go.{mod,sum} && go version ;;
     cargo-deny) echo "$cargo_deny_version" ;;
     examples)
@@ -188,7 +189,8 @@ install_python() {
         "$deps/python/bin/python" -m pip install -q --disable-pip-version-check --no-deps \
             -r origins/python/requirements.txt &&
         "$deps/python/bin/python" -m pip install -q --disable-pip-version-check --no-deps \
-            --require-hashes -r lab/requirements.txt
+            --require-hashes -r lab/requirements.txt -r examples/fabric/requirements.txt \
+            -r packaging/wheel-requirements.txt
 }
 
 # Downloads the source package of a Debian package in its newest version, from the package sources

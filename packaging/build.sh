@@ -5,7 +5,8 @@
 # Arguments: the processors, of x86_64 and aarch64 [default: x86_64].
 #
 # The programs are static: they run on any Linux for their processor, also in an empty image. Zig
-# brings musl and a linker for them. Times in the artefacts are the time of the commit, or
+# brings musl and a linker for them. The wheel of the fabric simulator runs with CPython 3.10 and
+# later on Linux with glibc 2.17 and later. Times in the artefacts are the time of the commit, or
 # SOURCE_DATE_EPOCH, and they contain no path of this machine; packaging/test-reproducible.sh
 # compares two builds in different folders.
 set -euo pipefail
@@ -22,9 +23,13 @@ export SOURCE_DATE_EPOCH VERSION
 
 install_tools() {
     local machine
-    for machine in $machines; do rustup -q target add "$machine-unknown-linux-musl"; done
+    for machine in $machines; do
+        rustup -q target add "$machine-unknown-linux-musl" "$machine-unknown-linux-gnu"
+    done
     [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
     "$tools/bin/python" -m pip install -q --disable-pip-version-check --no-deps -r packaging/requirements.txt
+    "$tools/bin/python" -m pip install -q --disable-pip-version-check --no-deps --require-hashes \
+        -r packaging/wheel-requirements.txt
     if [ "$("$tools/bin/cargo-cyclonedx" cyclonedx --version 2>/dev/null)" != "cargo-cyclonedx-cyclonedx $cyclonedx_version" ]; then
         cargo install -q --locked --debug --root "$tools" --target-dir "$tools/work" "cargo-cyclonedx@$cyclonedx_version"
         rm -rf "$tools/work"
@@ -34,8 +39,16 @@ install_tools() {
     PATH=$tools/bin:$PATH
 }
 
+# Runs a build whose products contain no path of this machine and no symbols.
+without_paths() { # command...
+    local maps="-ffile-prefix-map=$PWD=/enroute -ffile-prefix-map=$cargo_home=/cargo -g0"
+    env TARGET_CFLAGS="$maps" TARGET_CXXFLAGS="$maps" \
+        RUSTFLAGS="--remap-path-prefix=$PWD=/enroute --remap-path-prefix=$cargo_home=/cargo" \
+        CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols "$@"
+}
+
 build_program() { # machine
-    local triple=$1-unknown-linux-musl zig headers maps directory
+    local triple=$1-unknown-linux-musl zig headers directory
     zig=$("$tools/bin/python" -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')
     # bindgen reads BoringSSL's headers with libclang, which does not know the options of Zig's
     # newer clang.
@@ -43,14 +56,19 @@ build_program() { # machine
     for directory in $1-linux-musl generic-musl $1-linux-any any-linux-any; do
         headers+=" -isystem $zig/lib/libc/include/$directory"
     done
-    maps="-ffile-prefix-map=$PWD=/enroute -ffile-prefix-map=$cargo_home=/cargo -g0"
-    env "BINDGEN_EXTRA_CLANG_ARGS_$triple=$headers" TARGET_CFLAGS="$maps" TARGET_CXXFLAGS="$maps" \
-        RUSTFLAGS="--remap-path-prefix=$PWD=/enroute --remap-path-prefix=$cargo_home=/cargo" \
-        CARGO_PROFILE_RELEASE_DEBUG=false CARGO_PROFILE_RELEASE_STRIP=symbols \
-        cargo-zigbuild rustc --release --locked -p enroute --bin enroute --features edge \
+    without_paths env "BINDGEN_EXTRA_CLANG_ARGS_$triple=$headers" cargo-zigbuild rustc \
+        --release --locked -p enroute --bin enroute --features edge \
         --target "$triple" --target-dir target/packaged -- -C link-arg=-pie
     mkdir "$stage/$1"
     cp "target/packaged/$triple/release/enroute" "$stage/$1/enroute"
+}
+
+build_wheel() { # machine
+    local triple=$1-unknown-linux-gnu
+    list_dependencies fabric-python "$triple" >"$stage/enroute-fabric.cdx.json"
+    without_paths maturin build --quiet --release --locked --zig --compatibility manylinux2014 \
+        --auditwheel check --manifest-path crates/fabric-python/Cargo.toml --target "$triple" \
+        --target-dir target/packaged --sbom-include "$stage/enroute-fabric.cdx.json" --out "$out"
 }
 
 # Tar files whose bytes depend only on the names and the contents of the files.
@@ -75,12 +93,10 @@ pack_chart() {
     pack "$stage/chart" enroute | gzip -n9 >"$out/enroute-$VERSION.tgz"
 }
 
-list_dependencies() { # machine
-    local triple=$1-unknown-linux-musl
-    cargo cyclonedx -q --manifest-path crates/enroute/Cargo.toml --features edge --no-build-deps \
-        --target "$triple" --format json --spec-version 1.5 --override-filename release-sbom
-    python3 packaging/sbom.py crates/enroute/release-sbom.json "$triple" \
-        >"$out/enroute-$VERSION-$1-linux.cdx.json"
+list_dependencies() { # crate, target, its features...
+    cargo cyclonedx -q --manifest-path "crates/$1/Cargo.toml" "${@:3}" --no-build-deps \
+        --target "$2" --format json --spec-version 1.5 --override-filename release-sbom
+    python3 packaging/sbom.py "crates/$1/release-sbom.json" "$2"
     # The tool writes one for each crate.
     rm crates/*/release-sbom.json
 }
@@ -115,8 +131,10 @@ pack_chart
 for machine in $machines; do
     case $machine in x86_64) arch=amd64 ;; aarch64) arch=arm64 ;; esac
     build_program "$machine"
+    build_wheel "$machine"
     pack_archive "$machine"
-    list_dependencies "$machine"
+    list_dependencies enroute "$machine-unknown-linux-musl" --features edge \
+        >"$out/enroute-$VERSION-$machine-linux.cdx.json"
     pack_image "$machine" "$arch"
     for format in deb rpm; do
         (cd packaging && MACHINE=$machine ARCH=$arch nfpm package --config nfpm.yaml --packager "$format" --target "$out")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the SBOM of the program to standard output. Arguments: what cargo-cyclonedx has written,
-and the target.
+"""Writes the SBOM of the program, or of the wheel, to standard output. Arguments: what
+cargo-cyclonedx has written, and the target.
 
 cargo-cyclonedx lists some crates that are not in the program: it reads `cargo metadata`, which also
 counts the features that only tests ask for. What `cargo tree` does not list is removed. So is the
@@ -13,10 +13,13 @@ import subprocess
 import sys
 
 
-def linked(triple):
-    """Name and version of each crate that is linked into the program."""
+FEATURES = {"enroute": ["--features", "edge"]}
+
+
+def linked(crate, triple):
+    """Name and version of each crate that is linked into the program or library of this one."""
     tree = subprocess.run(
-        ["cargo", "tree", "--locked", "-p", "enroute", "--features", "edge", "--edges", "normal",
+        ["cargo", "tree", "--locked", "-p", crate, *FEATURES.get(crate, []), "--edges", "normal",
          "--target", triple, "--prefix", "none", "--format", "{p}"],
         check=True, capture_output=True, text=True,
     ).stdout
@@ -27,7 +30,7 @@ def linked(triple):
 def main(path, triple):
     with open(path, encoding="utf-8") as file:
         bom = json.loads(file.read().replace("file://" + os.getcwd(), "file:///enroute"))
-    crates = linked(triple)
+    crates = linked(bom["metadata"]["component"]["name"], triple)
     bom["components"] = [one for one in bom["components"] if (one["name"], one["version"]) in crates]
     kept = {one["bom-ref"] for one in [bom["metadata"]["component"], *bom["components"]]}
     bom["dependencies"] = [

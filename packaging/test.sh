@@ -26,7 +26,15 @@ tar -xzf target/packages/enroute-[0-9]*.tgz -C "$unpacked" --transform 's|^|char
 ENROUTE=$unpacked/enroute CHART=$unpacked/chart/enroute packaging/test-chart.sh
 say "chart: Kubernetes and the program accept what it renders"
 
-.deps/test-release/bin/python packaging/check_sbom.py target/packages/*.cdx.json
+# The wheel needs no library of Python, and gives the bytes of the program.
+python3 -m venv "$unpacked/python"
+"$unpacked/python/bin/pip" install -q --disable-pip-version-check --no-index --no-deps target/packages/*_x86_64.whl
+[ "$("$unpacked/python/bin/python" -c 'import enroute_fabric; print(enroute_fabric.run("incast").to_json())')" = \
+    "$("$unpacked/enroute" fabric run --trace incast --json 2>/dev/null)" ]
+say "wheel: $(basename target/packages/*_x86_64.whl) gives the results of enroute fabric run"
+
+.deps/test-release/bin/python packaging/check_sbom.py target/packages/*.cdx.json \
+    "$unpacked"/python/lib/python3*/site-packages/enroute_fabric-*.dist-info/sboms/*.cdx.json
 packaging/test-archive.sh
 packaging/test-image.sh
 if ls target/packages/enroute_*_arm64.deb >/dev/null 2>&1; then packaging/test-arm64.sh; fi

@@ -31,6 +31,7 @@ const TABLE: &[(&str, &[&str])] = &[
         "testbed",
         &["edge-tls", "fabric", "keyserver", "notation", "policy", "reactor", "switch", "wire"],
     ),
+    ("fabric-python", &["fabric", "testbed"]),
     (
         "enroute",
         &[

@@ -93,15 +93,15 @@ fn a_bad_experiment_file_is_named_with_line_and_column() {
         ),
         (
             "traces = [\"incast\"]\nschemes = [\"direct\"]\ntopologies = [\"x\"]\n",
-            "experiment.toml:3:15: unknown topology `x`",
+            "experiment.toml:3:15: topology: expected one of ft8-10k",
         ),
         (
             "traces = [\"incast\"]\nschemes = [\"direct\"]\ncaches = [\"half\"]\n",
-            "experiment.toml:3:11: expected a cache size",
+            "experiment.toml:3:11: cache: expected a size",
         ),
         (
             "traces = [\"incast\"]\nschemes = [\"direct\"]\nquirks = [{ x = true }]\n",
-            "experiment.toml:3:11: unknown quirk `x`",
+            "experiment.toml:3:11: quirk: expected one of spines",
         ),
     ];
     for (text, expected) in cases {

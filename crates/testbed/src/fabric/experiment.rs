@@ -17,7 +17,10 @@ use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::controller::{Controller, Solve};
+use super::{
+    controller::{Controller, Solve},
+    mistake::Mistake,
+};
 use crate::clock::processor_time;
 
 /// Number of events between checks of the clock and of `stop`.
@@ -106,14 +109,14 @@ pub fn model(name: &str, quirks: &BTreeMap<String, bool>) -> anyhow::Result<Mode
     let mut model = match name {
         "paper" => Model::paper(),
         "published" => Model::published(),
-        _ => bail!("unknown model `{name}`: expected paper or published"),
+        _ => bail!(Mistake::new("model", "paper or published", name)),
     };
     for (quirk, &value) in quirks {
         match model.quirk_mut(quirk) {
             Some(place) => *place = value,
             None => {
-                let known = Model::quirk_names().join(", ");
-                bail!("unknown quirk `{quirk}`: expected one of {known}");
+                let expected = format!("one of {}", Model::quirk_names().join(", "));
+                bail!(Mistake::new("quirk", expected, quirk));
             }
         }
     }

@@ -20,6 +20,11 @@ const BYTES_PER_SWITCH_SAMPLED: u64 = 16;
 /// Events, packets in flight, and constant parts.
 const BYTES_BESIDE: u64 = 256 << 20;
 
+/// A run that does not fit into the available memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TooLarge(String);
+
 /// Upper estimate of the memory of a run of this experiment, in bytes.
 #[must_use]
 pub fn estimate(experiment: &Experiment) -> u64 {
@@ -74,12 +79,12 @@ fn fits(needed: u64, what: &str, advice: &str) -> anyhow::Result<()> {
         return Ok(());
     };
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    bail!(
+    bail!(TooLarge(format!(
         "about {:.1} GiB of memory would be needed{what}, {:.1} GiB are available; take a shorter \
          trace{advice}",
         gib(needed),
         gib(available),
-    );
+    )));
 }
 
 /// Memory available to this process, in bytes: of the system or of its control group.

@@ -11,6 +11,7 @@
 //! | [`trace`] | traces from files, packed or not, and workloads drawn by name |
 //! | [`setting`] | from user input to a checked experiment |
 //! | [`experiment`] | one run: inputs, progress and cancellation |
+//! | [`mistake`] | invalid inputs, with their position |
 //! | [`memory`] | whether a run fits, before it starts |
 //! | [`controller`] | the Controller's integer program (Appendix A.1) and its solver |
 //! | [`results`] | results of a run, as JSON lines and CSV |
@@ -21,6 +22,7 @@
 pub mod controller;
 pub mod experiment;
 pub mod memory;
+pub mod mistake;
 pub mod page;
 pub mod results;
 pub mod series;
@@ -52,9 +54,4 @@ fn write_whole(
     written
         .and_then(|()| fs::rename(&unfinished, path))
         .with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// A mistake in the text of a file, with its position: `name:line:column: message`.
-fn mistake(name: &str, text: &str, error: &toml::de::Error) -> anyhow::Error {
-    anyhow::anyhow!("{name}:{}: {}", notation::place(text, error.span()), error.message())
 }

@@ -9,7 +9,7 @@ use std::{
 use ::fabric::{FlowResult, Layer, Metrics, SwitchMetrics, topology::Topology};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     controller::Solve,
@@ -104,43 +104,43 @@ impl Record {
         Self { inputs: experiment.inputs.clone(), results }
     }
 
-    /// The header and the line of CSV: all single values, and `layer_quantity` for each layer.
+    /// One row of a table, by column: layers as `layer_quantity`, migrations and quirks as text.
     #[must_use]
-    pub fn csv(&self) -> (String, String) {
-        let mut names = Vec::new();
-        let mut values = Vec::new();
-        if let Ok(Value::Object(fields)) = serde_json::to_value(self) {
-            for (name, value) in &fields {
-                match value {
-                    Value::Object(layer) if ["core", "spine", "tor"].contains(&name.as_str()) => {
-                        for (part, value) in layer {
-                            names.push(format!("{name}_{part}"));
-                            values.push(value.to_string());
-                        }
-                    }
-                    Value::Array(items) if name == "migrations" => {
-                        names.push(name.clone());
-                        let items = items.iter().map(|item| item.as_str().unwrap_or_default());
-                        values.push(quoted(&items.collect::<Vec<_>>().join(" ")));
-                    }
-                    Value::Object(quirks) => {
-                        names.push(name.clone());
-                        let quirks = quirks.iter().map(|(quirk, on)| format!("{quirk}={on}"));
-                        values.push(quoted(&quirks.collect::<Vec<_>>().join(" ")));
-                    }
-                    Value::Array(_) => {}
-                    Value::String(text) => {
-                        names.push(name.clone());
-                        values.push(quoted(text));
-                    }
-                    other => {
-                        names.push(name.clone());
-                        values.push(other.to_string());
-                    }
+    pub fn row(&self) -> Map<String, Value> {
+        let mut row = Map::new();
+        let Ok(Value::Object(fields)) = serde_json::to_value(self) else { return row };
+        for (name, value) in fields {
+            match value {
+                Value::Object(layer) if ["core", "spine", "tor"].contains(&name.as_str()) => {
+                    row.extend(layer.into_iter().map(|(part, of)| (format!("{name}_{part}"), of)));
+                }
+                Value::Array(items) if name == "migrations" => {
+                    let items = items.iter().map(|item| item.as_str().unwrap_or_default());
+                    row.insert(name, items.collect::<Vec<_>>().join(" ").into());
+                }
+                Value::Object(quirks) => {
+                    let quirks = quirks.iter().map(|(quirk, on)| format!("{quirk}={on}"));
+                    row.insert(name, quirks.collect::<Vec<_>>().join(" ").into());
+                }
+                other => {
+                    row.insert(name, other);
                 }
             }
         }
-        (names.join(","), values.join(","))
+        row
+    }
+
+    /// The header and the line of CSV: the row without lists.
+    #[must_use]
+    pub fn csv(&self) -> (String, String) {
+        let mut row = self.row();
+        row.retain(|_, value| !value.is_array());
+        let values = row.values().map(|value| match value {
+            Value::String(text) => quoted(text),
+            other => other.to_string(),
+        });
+        let values = values.collect::<Vec<_>>().join(",");
+        (row.keys().map(String::as_str).collect::<Vec<_>>().join(","), values)
     }
 }
 

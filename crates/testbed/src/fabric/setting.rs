@@ -11,12 +11,13 @@ use ::fabric::{
     topology::Topology,
     workload::{Generator, Protocol, Workload},
 };
-use anyhow::{Context, anyhow, bail};
+use anyhow::bail;
 use notation::parse_duration;
 
 use super::{
     controller,
     experiment::{self, Experiment, Inputs},
+    mistake::Mistake,
     topology, trace,
 };
 
@@ -53,6 +54,32 @@ pub struct Setting {
     pub seed: u64,
 }
 
+/// All options of one run, as given.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "the options of the command line say it")]
+pub struct Options {
+    pub topology: String,
+    pub trace: String,
+    pub protocol: String,
+    pub share: f64,
+    pub setting: Setting,
+}
+
+impl Options {
+    /// Reads and checks all options; names of files are relative to the current directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::topology`], [`Source::trace`] and [`Setting::experiment`].
+    pub fn experiment(&self) -> anyhow::Result<Experiment> {
+        let here = Path::new("");
+        let topology = Source::topology(&self.topology, here)?;
+        let Self { trace, protocol, share, setting, .. } = self;
+        let source = Source::trace(topology, trace, here, protocol, *share, setting.seed)?;
+        setting.experiment(&source)
+    }
+}
+
 impl Source {
     /// The fabric of this name, or in this file beside `base`.
     ///
@@ -82,17 +109,16 @@ impl Source {
         seed: u64,
     ) -> anyhow::Result<Self> {
         let protocol = Protocol::named(protocol)
-            .ok_or_else(|| anyhow!("unknown protocol `{protocol}`: expected tcp or udp"))?;
+            .ok_or_else(|| Mistake::new("protocol", "tcp or udp", protocol))?;
         let is_file = name.ends_with(".csv") || name.ends_with(".gz") || name.contains('/');
         let file = is_file.then(|| base.join(name));
         let workload = match &file {
             Some(path) => trace::read(path, protocol, &topology)?,
             None if Generator::named(name).is_none() => {
                 let known = Generator::ALL.map(Generator::name).join(", ");
-                bail!(
-                    "unknown workload `{name}`: expected one of {known}, or a trace's file, which \
-                     ends in .csv or .csv.gz"
-                );
+                let expected =
+                    format!("one of {known}, or a trace's file, which ends in .csv or .csv.gz");
+                bail!(Mistake::new("trace", expected, name));
             }
             None => trace::draw(name, &topology, share, seed)?,
         };
@@ -122,7 +148,7 @@ impl Setting {
             (Protocol::Tcp, "cubic") => Transport::Cubic,
             (Protocol::Tcp, "dctcp") => Transport::Dctcp,
             (Protocol::Tcp, other) => {
-                bail!("unknown transport `{other}`: expected cubic or dctcp")
+                bail!(Mistake::new("transport", "cubic or dctcp", other));
             }
         };
         let migrations = self
@@ -133,7 +159,8 @@ impl Setting {
         let learn_probability =
             self.learn_probability.unwrap_or(Config::default().learn_probability);
         if !(0.0..=1.0).contains(&learn_probability) {
-            bail!("expected a probability from 0 to 1, got {learn_probability}");
+            let expected = "a probability from 0 to 1";
+            bail!(Mistake::new("learn_probability", expected, learn_probability));
         }
         let controlled = scheme == Scheme::Controller;
         if controlled && !controller::SOLVER {
@@ -144,7 +171,8 @@ impl Setting {
             );
         }
         if controlled && !(1.0..).contains(&self.controller_interval_us) {
-            bail!("expected a controller interval of at least 1 µs");
+            let found = self.controller_interval_us;
+            bail!(Mistake::new("controller_interval", "at least 1 µs", format!("{found} µs")));
         }
         let config = Config {
             model: experiment::model(&self.model, &self.quirks)?,
@@ -196,12 +224,14 @@ pub(super) fn entries(text: &str, vms: u32) -> anyhow::Result<u64> {
             .map(|percent| (f64::from(vms) * percent / 100.0) as u64),
         None => text.parse().ok(),
     };
-    entries.filter(|&entries| entries <= CACHE_ENTRIES_MAX).with_context(|| {
-        format!(
-            "expected a cache size as a share of all addresses, for example 50%, or in entries of \
-             all switches together, at most {CACHE_ENTRIES_MAX}; got `{text}`"
-        )
-    })
+    let within = entries.filter(|&entries| entries <= CACHE_ENTRIES_MAX);
+    Ok(within.ok_or_else(|| {
+        let expected = format!(
+            "a size as a share of all addresses, for example 50%, or in entries of all switches \
+             together, at most {CACHE_ENTRIES_MAX}"
+        );
+        Mistake::new("cache", expected, text)
+    })?)
 }
 
 /// `VM:SERVER@TIME`.
@@ -212,16 +242,16 @@ fn migration(text: &str, topology: &Topology) -> anyhow::Result<Migration> {
         let at_ns = u64::try_from(parse_duration(at).ok()?.as_nanos()).ok()?;
         Some(Migration { vm: vm.parse().ok()?, server: server.parse().ok()?, at_ns })
     };
-    parts()
-        .filter(|move_| move_.vm < topology.vms() && move_.server < topology.servers())
-        .with_context(|| {
-            format!(
-                "expected a migration as VM:SERVER@TIME, for example 5200:100@500us, with a VM \
-                 below {} and a server below {}; got `{text}`",
-                topology.vms(),
-                topology.servers()
-            )
-        })
+    let valid =
+        parts().filter(|move_| move_.vm < topology.vms() && move_.server < topology.servers());
+    Ok(valid.ok_or_else(|| {
+        let expected = format!(
+            "VM:SERVER@TIME, for example 5200:100@500us, with a VM below {} and a server below {}",
+            topology.vms(),
+            topology.servers()
+        );
+        Mistake::new("migration", expected, text)
+    })?)
 }
 
 #[cfg(test)]

@@ -15,11 +15,10 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     thread,
-    time::Instant,
 };
 
 use ::fabric::Scheme;
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow, bail};
 use serde::Deserialize;
 use serde_json::json;
 use toml::Spanned;
@@ -27,10 +26,10 @@ use toml::Spanned;
 use super::{
     experiment::{self, Cost, Experiment},
     memory,
+    mistake::{Mistake, Place, Syntax},
     results::{self, Journal, Record},
     setting::{self, Setting, Source},
 };
-use crate::report::Progress;
 
 /// Maximum number of runs of one sweep.
 const RUNS_MAX: usize = 100_000;
@@ -103,8 +102,10 @@ pub struct Sweep {
 }
 
 /// Summary of a sweep that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
+    /// Results of its runs, in the order of the grid; without those left.
+    pub records: Vec<Record>,
     /// Number of runs completed before, and now.
     pub before: usize,
     /// See `before`.
@@ -122,25 +123,47 @@ impl Sweep {
     pub fn read(path: &Path, directory: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-        let document: Document =
-            toml::from_str(&text).map_err(|error| super::mistake(&name, &text, &error))?;
         let base = path.parent().unwrap_or(Path::new("."));
-        let experiments = document.experiments(base).map_err(|(span, error)| {
-            error.context(format!("{name}:{}", notation::place(&text, Some(span))))
-        })?;
-        ensure!(
-            !experiments.is_empty(),
-            "{name}: expected at least one value in each list, found an empty list"
-        );
+        let place = |span| format!("{name}:{}", notation::place(&text, span));
+        Self::parse(&text, base, directory, place)
+    }
+
+    /// The same of the text of an experiment file. Names in it are relative to `base`; `place`
+    /// names a position in it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Sweep::read`].
+    pub fn parse(
+        text: &str,
+        base: &Path,
+        directory: &Path,
+        place: impl Fn(Option<Range<usize>>) -> String,
+    ) -> anyhow::Result<Self> {
+        let document: Document =
+            toml::from_str(text).map_err(|error| Syntax::new(&error, &place))?;
+        let experiments = document
+            .experiments(base)
+            .map_err(|(span, error)| error.context(Place(place(Some(span)))))?;
+        if experiments.is_empty() {
+            let mistake = Mistake::new("lists", "at least one value in each", "an empty list");
+            bail!(mistake.at(place(None)));
+        }
         Ok(Self { experiments, directory: directory.to_owned() })
     }
 
-    /// Executes the remaining runs, `jobs` at a time, until `stop` is set.
+    /// Executes the remaining runs, `jobs` at a time, until `stop` is set. Reports progress to
+    /// `watch`, on this thread: the finished runs, those to do, and the completed share of them.
     ///
     /// # Errors
     ///
     /// The first run that failed; completed runs are kept.
-    pub fn run(&self, jobs: usize, stop: &AtomicBool) -> anyhow::Result<Ended> {
+    pub fn run(
+        &self,
+        jobs: usize,
+        stop: &AtomicBool,
+        watch: impl FnMut(usize, usize, f64),
+    ) -> anyhow::Result<Ended> {
         let directory = &self.directory;
         fs::create_dir_all(directory)
             .with_context(|| format!("cannot create {}", directory.display()))?;
@@ -171,7 +194,7 @@ impl Sweep {
             failed: Mutex::new(None),
             stop,
         };
-        work.all(jobs);
+        work.all(jobs, watch);
         let failed = work.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = failed {
             return Err(error);
@@ -184,13 +207,13 @@ impl Sweep {
         for experiment in &self.experiments {
             sorted.extend(records.iter().find(|record| record.inputs == experiment.inputs));
         }
-        let ours = sorted.len();
+        let ours: Vec<Record> = sorted.iter().copied().cloned().collect();
         let others = records.iter().filter(|record| {
             !self.experiments.iter().any(|experiment| experiment.inputs == record.inputs)
         });
         sorted.extend(others);
         results::write_all(&sorted, &json, &csv)?;
-        Ok(Ended { before, now, left: self.experiments.len() - ours })
+        Ok(Ended { before, now, left: self.experiments.len() - ours.len(), records: ours })
     }
 }
 
@@ -207,15 +230,14 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn all(&self, jobs: usize) {
+    fn all(&self, jobs: usize, mut watch: impl FnMut(usize, usize, f64)) {
         thread::scope(|scope| {
             let threads: Vec<_> = (0..jobs.clamp(1, self.todo.len().max(1)))
                 .map(|_| scope.spawn(|| self.one_after_another()))
                 .collect();
-            let (began, mut progress) = (Instant::now(), Progress::stderr());
             while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
                 thread::park_timeout(experiment::LOOK_INTERVAL);
-                progress.show(&[self.line(began)], began.elapsed());
+                watch(self.finished.load(Relaxed), self.todo.len(), self.share());
             }
         });
     }
@@ -248,16 +270,10 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Progress of all runs.
-    fn line(&self, began: Instant) -> String {
+    /// Completed share of all runs.
+    fn share(&self) -> f64 {
         let thousandths: usize = self.shares.iter().map(|share| share.load(Relaxed)).sum();
-        let share = thousandths as f64 / 1_000.0 / self.shares.len().max(1) as f64;
-        let finished = self.finished.load(Relaxed);
-        experiment::progress_line(
-            &format!("{finished} of {} runs", self.todo.len()),
-            share,
-            began.elapsed(),
-        )
+        thousandths as f64 / 1_000.0 / self.shares.len().max(1) as f64
     }
 }
 

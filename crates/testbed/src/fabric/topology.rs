@@ -6,9 +6,11 @@ use ::fabric::{
     Error,
     topology::{GatewayRack, Link, Memory, Topology},
 };
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use serde::Deserialize;
 use toml::Spanned;
+
+use super::mistake::{Mistake, Syntax};
 
 /// The fabrics of the paper's Table 3.
 const BUILT_IN: [&str; 2] = ["ft8-10k", "ft16-400k"];
@@ -29,7 +31,8 @@ pub fn find(name: &str) -> anyhow::Result<Topology> {
     }
     if !name.ends_with(".toml") {
         let known = BUILT_IN.join(", ");
-        bail!("unknown topology `{name}`: expected one of {known}, or a file that ends in .toml");
+        let expected = format!("one of {known}, or a file that ends in .toml");
+        bail!(Mistake::new("topology", expected, name));
     }
     let text =
         fs::read_to_string(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
@@ -38,18 +41,19 @@ pub fn find(name: &str) -> anyhow::Result<Topology> {
 
 /// Reads the text of a file called `name`.
 fn parse(text: &str, name: &str) -> anyhow::Result<Topology> {
-    let document: Document =
-        toml::from_str(text).map_err(|error| super::mistake(name, text, &error))?;
-    let topology = document
-        .topology()
-        .map_err(|(key, expected)| anyhow!("{name}:{}: {key}: {expected}", place_of(text, key)))?;
+    let document: Document = toml::from_str(text).map_err(|error| {
+        Syntax::new(&error, |span| format!("{name}:{}", notation::place(text, span)))
+    })?;
+    let located = |mistake: Mistake| {
+        let place = format!("{name}:{}", place_of(text, &mistake.what));
+        mistake.at(place)
+    };
+    let topology = document.topology().map_err(located)?;
     topology.check().map_err(|error| match error {
         Error::Topology { what, expected, got } => {
-            let key = key_of(what);
-            let place = place_of(text, key);
-            anyhow!("{name}:{place}: {key}: expected {expected}, got {got}")
+            located(Mistake::new(key_of(what), expected, got)).into()
         }
-        other => other.into(),
+        other => anyhow::Error::from(other),
     })?;
     Ok(topology)
 }
@@ -127,15 +131,15 @@ impl Default for Roles {
 }
 
 impl Document {
-    /// The topology, or the invalid key and what was expected.
-    fn topology(&self) -> Result<Topology, (&'static str, String)> {
+    /// The topology, or the invalid key.
+    fn topology(&self) -> Result<Topology, Mistake> {
         let gateways = self.gateway_racks.iter();
         let gateways = gateways
             .map(|&rack| GatewayRack { rack, gateways: self.gateways_per_rack })
             .collect::<Vec<_>>();
         if gateways.is_empty() != (self.gateways_per_rack == 0) {
-            let expected = "expected together with gateways_per_rack, or neither".to_owned();
-            return Err(("gateway_racks", expected));
+            let expected = "together with gateways_per_rack, or neither";
+            return Err(Mistake::new("gateway_racks", expected, "one of them"));
         }
         let mut topology = Topology::fat_tree(
             self.pods,
@@ -150,16 +154,22 @@ impl Document {
             .and_then(|racks| racks.checked_mul(self.servers_per_rack.into()))
             .filter(|&servers| (1..=VMS_MAX).contains(&servers))
             .ok_or_else(|| {
-                ("pods", format!("expected 1 to {VMS_MAX} servers in all racks together"))
+                let expected = format!("1 to {VMS_MAX} servers in all racks together");
+                Mistake::new("pods", expected, self.pods)
             })?;
         let vms = match (self.vms_per_server, self.vms) {
             (Some(each), None) => u64::from(each) * servers,
             (None, Some(all)) => all,
-            _ => return Err(("vms", "expected either vms_per_server or vms".to_owned())),
+            (Some(_), Some(_)) => {
+                return Err(Mistake::new("vms", "either vms_per_server or vms", "both"));
+            }
+            (None, None) => {
+                return Err(Mistake::new("vms", "either vms_per_server or vms", "neither"));
+            }
         };
         if !(2..=VMS_MAX).contains(&vms) {
             let key = if self.vms.is_some() { "vms" } else { "vms_per_server" };
-            return Err((key, format!("expected 2 to {VMS_MAX} VMs, got {vms}")));
+            return Err(Mistake::new(key, format!("2 to {VMS_MAX} VMs"), vms));
         }
         topology.placement = (0..vms).map(|vm| (vm * servers / vms) as u32).collect();
         let links = &self.links;
@@ -171,11 +181,9 @@ impl Document {
             topology.gateway_delay_ns = (delay_us * 1e3) as u64;
         }
         let Roles { tor, gateway_tor, spine, gateway_spine, core } = self.memory;
-        if [tor, gateway_tor, spine, gateway_spine, core]
-            .iter()
-            .any(|share| !(0.0..).contains(share))
-        {
-            return Err(("memory", "expected shares of 0 or more".to_owned()));
+        let shares = [tor, gateway_tor, spine, gateway_spine, core];
+        if let Some(share) = shares.iter().find(|share| !(0.0..).contains(*share)) {
+            return Err(Mistake::new("memory", "shares of 0 or more", share));
         }
         topology.memory = Memory { tor, gateway_tor, spine, gateway_spine, core };
         Ok(topology)

@@ -6,10 +6,10 @@ use ::fabric::{
     topology::Topology,
     workload::{Generator, Protocol, Workload},
 };
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail};
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
 
-use super::memory;
+use super::{memory, mistake::Mistake};
 
 /// Maximum size of a trace in bytes, unpacked.
 const TRACE_BYTES_MAX: u64 = 8 << 30;
@@ -29,7 +29,10 @@ pub fn misfit(path: &Path, error: ::fabric::Error) -> anyhow::Error {
     let ::fabric::Error::Flow { index, what, expected, got } = &error else { return error.into() };
     let line = unpacked(path).ok().and_then(|text| Workload::line_of(&text, *index));
     match line {
-        Some(line) => anyhow!("{}:{line}: {what}: expected {expected}, got {got}", path.display()),
+        Some(line) => {
+            let place = format!("{}:{line}", path.display());
+            Mistake::new(what, expected, got).at(place).into()
+        }
         None => error.into(),
     }
 }
@@ -46,11 +49,11 @@ fn unpacked(path: &Path) -> anyhow::Result<Vec<u8>> {
         file.take(most + 1).read_to_end(&mut text)
     };
     read.with_context(|| format!("cannot read the trace {name}"))?;
-    ensure!(
-        text.len() as u64 <= most,
-        "{name}: expected at most {most} bytes unpacked, which fit into the available memory; \
-         got more"
-    );
+    if text.len() as u64 > most {
+        let expected =
+            format!("at most {most} bytes unpacked, which fit into the available memory");
+        bail!(Mistake::new("size", expected, "more").at(name));
+    }
     Ok(text)
 }
 
@@ -61,8 +64,8 @@ fn unpacked(path: &Path) -> anyhow::Result<Vec<u8>> {
 /// The list of valid names, or what the topology lacks.
 pub fn draw(name: &str, topology: &Topology, share: f64, seed: u64) -> anyhow::Result<Workload> {
     let Some(generator) = Generator::named(name) else {
-        let known = Generator::ALL.map(Generator::name).join(", ");
-        bail!("unknown workload `{name}`: expected one of {known}");
+        let expected = format!("one of {}", Generator::ALL.map(Generator::name).join(", "));
+        bail!(Mistake::new("workload", expected, name));
     };
     memory::check_rows(generator.rows(topology) * share)?;
     Ok(generator.draw(topology, share, seed)?)

@@ -1,13 +1,13 @@
 //! The options that define a run.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
 use notation::parse_duration;
 
 use crate::fabric::{
     experiment::Experiment,
-    setting::{CONTROLLER_INTERVAL_US, Setting, Source},
+    setting::{CONTROLLER_INTERVAL_US, Options, Setting},
 };
 
 #[derive(Debug, Args)]
@@ -82,10 +82,6 @@ fn parse_quirk(text: &str) -> Result<(String, bool), String> {
 impl Arguments {
     /// Reads and checks all options.
     pub(super) fn experiment(&self) -> anyhow::Result<Experiment> {
-        let here = Path::new("");
-        let topology = Source::topology(&self.topology, here)?;
-        let (share, seed) = (self.share, self.seed);
-        let source = Source::trace(topology, &self.trace, here, &self.protocol, share, seed)?;
         let interval = self.controller_interval;
         let setting = Setting {
             scheme: self.scheme.clone(),
@@ -97,8 +93,15 @@ impl Arguments {
             learn_probability: self.learn_probability,
             controller_interval_us: interval
                 .map_or(CONTROLLER_INTERVAL_US, |interval| interval.as_secs_f64() * 1e6),
-            seed,
+            seed: self.seed,
         };
-        setting.experiment(&source)
+        let options = Options {
+            topology: self.topology.clone(),
+            trace: self.trace.clone(),
+            protocol: self.protocol.clone(),
+            share: self.share,
+            setting,
+        };
+        options.experiment()
     }
 }

@@ -1,12 +1,15 @@
 //! `enroute fabric sweep`: a grid of experiments.
 
-use std::{num::NonZeroUsize, path::PathBuf};
+use std::{num::NonZeroUsize, path::PathBuf, time::Instant};
 
 use anyhow::bail;
 use clap::Args;
 
 use super::super::Stop;
-use crate::fabric::sweep::Sweep;
+use crate::{
+    fabric::{experiment::progress_line, sweep::Sweep},
+    report::Progress,
+};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -48,7 +51,12 @@ pub(super) fn run(arguments: &Arguments, stop: Stop) -> anyhow::Result<()> {
         Some(jobs) => jobs.get(),
         None => std::thread::available_parallelism()?.get(),
     };
-    let ended = sweep.run(jobs, &*stop()?)?;
+    let (began, mut progress) = (Instant::now(), Progress::stderr());
+    let ended = sweep.run(jobs, &*stop()?, |finished, todo, share| {
+        let elapsed = began.elapsed();
+        let line = progress_line(&format!("{finished} of {todo} runs"), share, elapsed);
+        progress.show(&[line], elapsed);
+    })?;
     let total = sweep.experiments.len();
     println!(
         "{total} runs: {} done before, {} now; results: {}",
