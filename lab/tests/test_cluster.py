@@ -52,6 +52,27 @@ def children(pid):
     return found
 
 
+def status(pid):
+    """What the kernel says of a process, by name."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, value in (line.split(":", 1) for line in lines)}
+
+
+def is_held(pid):
+    """Stops a process; whether it had not ended before."""
+    os.kill(pid, signal.SIGSTOP)
+    while (state := status(pid)["State"][0]) not in "TZX":
+        time.sleep(0.001)
+    return state == "T"
+
+
+def is_told_to_end(pid):
+    """Whether a SIGTERM waits for a process that is stopped."""
+    fields = status(pid)
+    pending = int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16)
+    return bool(pending >> (signal.SIGTERM - 1) & 1)
+
+
 class Cluster(unittest.TestCase):
     def setUp(self):
         processes.need(ENROUTE)
@@ -90,11 +111,14 @@ class Cluster(unittest.TestCase):
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             for run in children(worker.process.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(run, signal.SIGSTOP)
+                with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+                    if not ENROUTE.samefile(f"/proc/{run}/exe") or not is_held(run):
+                        continue
                     os.kill(worker.process.pid, signal.SIGKILL)
+                    while not is_told_to_end(run) and time.monotonic() < deadline:
+                        time.sleep(0.002)
+                    self.killed.append(is_told_to_end(run))
                     os.kill(run, signal.SIGKILL)
-                    self.killed.append(run)
                     return
             time.sleep(0.002)
 
@@ -116,7 +140,8 @@ class Cluster(unittest.TestCase):
         with mock.patch.object(experiment, "run", last):
             self.run_apart(remote)
         killer.join()
-        self.assertEqual(len(self.killed), 1)
+        # The run was under way, and did not outlive its worker.
+        self.assertEqual(self.killed, [True])
         self.assertEqual(victim.process.wait(processes.STOP_S), -signal.SIGKILL)
         # Nothing was left for this machine.
         self.assertEqual(len(set(ended[0].splitlines())), RUNS)
