@@ -84,11 +84,13 @@ pub enum WhyNot {
     Verified,
     /// Reads are only observed: nothing is stored.
     Observed,
+    /// Another process of the cache is starting or ending beside this one.
+    Upgrading,
 }
 
 impl WhyNot {
     /// Every reason, in the order of [`Stats::why_not`].
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::NotStored,
         Self::WritePending,
         Self::Quarantine,
@@ -113,6 +115,7 @@ impl WhyNot {
         Self::PassThrough,
         Self::Verified,
         Self::Observed,
+        Self::Upgrading,
     ];
 
     /// The reason's name in metrics and logs.
@@ -143,6 +146,7 @@ impl WhyNot {
             Self::PassThrough => "pass-through",
             Self::Verified => "verified",
             Self::Observed => "observed",
+            Self::Upgrading => "upgrading",
         }
     }
 }

@@ -89,6 +89,8 @@ pub struct MemoryStorage {
     hot: Option<HotKeys>,
     /// Shared by all shards.
     observer: Option<Arc<Observer>>,
+    /// Nothing is stored: see [`Self::close`].
+    closed: bool,
     scratch: Vec<u8>,
     stats: Stats,
 }
@@ -107,6 +109,7 @@ impl MemoryStorage {
             leases: Leases::default(),
             hot: HotKeys::new(&config),
             observer,
+            closed: false,
             scratch: Vec::new(),
             stats: Stats::default(),
             config,
@@ -146,6 +149,18 @@ impl MemoryStorage {
         if let Some(observer) = &self.observer {
             observer.clear();
         }
+    }
+
+    /// Drops every stored answer, and stores none until [`Self::open`]: another process serves the
+    /// same origins, and its writes are not seen here.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.clear();
+    }
+
+    /// Ends [`Self::close`]. What was read until now is not stored: no lease was given.
+    pub fn open(&mut self) {
+        self.closed = false;
     }
 
     /// Statistics of the shard's memory.
@@ -198,6 +213,9 @@ impl MemoryStorage {
     }
 
     fn store(&mut self, generation: u64, given: Given<'_>, now: Duration) -> Result<(), NotFilled> {
+        if self.closed {
+            return Err(NotFilled::Revoked);
+        }
         if let Some(observer) = &self.observer {
             return observer.fill(generation, given, now);
         }
@@ -261,6 +279,9 @@ impl Storage for MemoryStorage {
         }
         if self.observer.is_some() {
             return Answer::Miss(Err(Refusal::Observed));
+        }
+        if self.closed {
+            return Answer::Miss(Err(Refusal::Upgrading));
         }
         if let Some(hot) = &mut self.hot
             && !hot.count(key.hash)

@@ -29,12 +29,14 @@
 //! | [`reached`] | connections to servers, with or without TLS |
 //! | [`signal`] | signals that end a process, or have it reload |
 //! | [`slow_lane`] | threads of low priority for slow operations |
+//! | [`succession`] | replacing a running service by a new process, with its sockets |
 //! | [`terminal`] | frames drawn in place of each other, and single keys |
 //! | [`tls`] | TLS of servers and clients: certificates, keys and authorities, from files |
 //! | [`tool`] | tools of the system, run as programs |
 //! | [`wall_clock`] | time since the Unix epoch |
 
-// Allowed in `listening.rs`, `lock.rs` and `memory/heap.rs` only, each with its reason.
+// Allowed in `listening.rs`, `succession.rs`, `lock.rs` and `memory/heap.rs` only, each with its
+// reason.
 #![deny(unsafe_code)]
 
 pub mod certificate;
@@ -55,6 +57,7 @@ pub mod random;
 pub mod reached;
 pub mod signal;
 pub mod slow_lane;
+pub mod succession;
 pub mod terminal;
 pub mod tls;
 pub mod tool;

@@ -35,6 +35,9 @@ pub(super) fn of(reason: WhyNot, fed: bool) -> &'static str {
         WhyNot::Expiry => "the user may not run PTTL",
         WhyNot::Verified => "it was asked at the origin too, to compare the two (`verify`)",
         WhyNot::Observed => "reads are only observed, and nothing is stored (`observe`)",
+        WhyNot::Upgrading => {
+            "an upgrade is in progress, and two processes share the port (SIGUSR2)"
+        }
         WhyNot::PassThrough => "the TLS of the connection ends at the origin",
     }
 }

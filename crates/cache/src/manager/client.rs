@@ -391,6 +391,7 @@ impl From<Refusal> for WhyNot {
         match refusal {
             Refusal::NotHot => Self::NotHot,
             Refusal::Observed => Self::Observed,
+            Refusal::Upgrading => Self::Upgrading,
             Refusal::Closed(Closed::WritePending) => Self::WritePending,
             Refusal::Closed(Closed::Quarantine) => Self::Quarantine,
             // Another session fills it; for this read it is a miss.

@@ -46,7 +46,10 @@ impl MemoryStorage {
         let cold = cold.map(|_| Refusal::NotHot);
         let closed = self.leases.closed(key).map(Refusal::Closed);
         let mut inspection = Inspection {
-            refusal: self.observer.as_ref().map(|_| Refusal::Observed).or(closed).or(cold),
+            refusal: (self.observer.as_ref().map(|_| Refusal::Observed))
+                .or(self.closed.then_some(Refusal::Upgrading))
+                .or(closed)
+                .or(cold),
             filling: self.leases.is_filling(key),
             stored: Vec::new(),
             leaves_at: None,

@@ -68,6 +68,8 @@ pub enum Refusal {
     NotHot,
     /// Reads are only observed ([`Storage::observe`]).
     Observed,
+    /// Storage is closed ([`super::MemoryStorage::close`]).
+    Upgrading,
 }
 
 /// A write that was sent and not yet settled.

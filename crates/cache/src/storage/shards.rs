@@ -179,6 +179,21 @@ impl Shards {
         }
     }
 
+    /// Drops every stored answer, and stores none until [`Self::open`].
+    pub fn close(&self) {
+        self.shards.iter().for_each(|shard| shard.lock().close());
+    }
+
+    /// Ends [`Self::close`].
+    pub fn open(&self) {
+        self.shards.iter().for_each(|shard| shard.lock().open());
+    }
+
+    /// Whether no read or write is under way, and none was lost.
+    pub fn is_idle(&self) -> bool {
+        self.shards.iter().all(|shard| shard.lock().is_idle())
+    }
+
     /// What observes reads, if they are only observed.
     pub fn observer(&self) -> Option<&Observer> {
         self.observer.as_deref()

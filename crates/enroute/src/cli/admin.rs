@@ -4,6 +4,7 @@ use std::{net::TcpListener, sync::Arc};
 
 use anyhow::{Context, bail};
 use endpoint::Endpoint;
+use platform::listening;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -21,13 +22,13 @@ impl Admin {
     /// Listens, if an endpoint is configured.
     pub(super) fn listen(document: Option<&AdminDocument>) -> anyhow::Result<Option<Self>> {
         let Some(AdminDocument { listen, names }) = document else { return Ok(None) };
-        let socket = TcpListener::bind(listen).with_context(|| {
-            format!(
-                "cannot listen on {listen} for the admin endpoint; check that no other process \
-                 uses the address"
-            )
-        })?;
+        let socket = listening::bind_aside(*listen).context("the admin endpoint")?;
         Ok(Some(Self { socket, names: names.clone() }))
+    }
+
+    /// Its socket, for another process.
+    pub(super) fn socket(&self) -> std::io::Result<TcpListener> {
+        self.socket.try_clone()
     }
 
     /// Serves `shared`, and prints where.

@@ -6,9 +6,10 @@ use anyhow::bail;
 use cache::stats::line;
 use clap::{Args, builder::RangedU64ValueParser};
 use endpoint::losses::Cause;
-use platform::open_files;
+use platform::{listening, open_files, signal::Asked, succession::Predecessor};
 
 mod tls;
+mod upgrade;
 
 use super::{admin::Admin, reload::Reload, signal::EndSignal};
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
     },
     runtime::{Protocol, Runtime, Shared},
 };
+use upgrade::Sockets;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -55,7 +57,9 @@ EXAMPLES:
 SIGTERM and Ctrl-C wait for outstanding replies (drain_timeout, 10 s), then exit. SIGHUP, and
 POST /reload of the admin endpoint, read the file of --config, the TLS files and --credentials-file
 again and apply capacity, memory, ttl, include, exclude and most limits without closing connections;
-the log names what has changed and what needs a restart. docs/guide/configuration.md describes all options.";
+the log names what has changed and what needs a restart. SIGUSR2 starts the program file again, on the
+same ports, and ends this process when its clients have left or drain_timeout has passed: an upgrade
+(docs/guide/install.md). docs/guide/configuration.md describes all options.";
 
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
@@ -206,10 +210,18 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let document = arguments.document()?;
-    let end = EndSignal::listen()?;
+    let end = EndSignal::with_upgrades()?;
     open_files::raise();
+    let mut predecessor = Predecessor::of_this_process();
     let admin = Admin::listen(document.admin.as_ref())?;
-    let runtime = Runtime::start(document.setup()?)?;
+    let mut setup = document.setup()?;
+    let sockets = Sockets::of(&setup, admin.as_ref().map(Admin::socket).transpose()?)?;
+    listening::close_rest();
+    if let Some(predecessor) = &mut predecessor {
+        setup.is_successor = true;
+        predecessor.await_turn()?;
+    }
+    let mut runtime = Runtime::start(setup)?;
     for listener in &runtime.shared().listeners {
         let tls = if listener.origin.tls().is_some() { " (TLS)" } else { "" };
         eprintln!("{} -> {}{tls}", listener.url(), listener.origin);
@@ -242,15 +254,34 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let admin = admin.map(|admin| admin.serve(Arc::new(observed))).transpose()?;
     let period = arguments.statistics.map(Time::duration).filter(|period| !period.is_zero());
-    while !end.wait(period) {
-        print_statistics(runtime.shared());
+    if let Some(predecessor) = predecessor {
+        upgrade::succeed(predecessor, runtime.shared());
     }
-    let shared = Arc::clone(runtime.shared());
+    let successor = loop {
+        match end.next(period) {
+            None => print_statistics(runtime.shared()),
+            Some(Asked::End) => break None,
+            Some(Asked::Upgrade) => match sockets.hand_over(runtime.shared()) {
+                None => {}
+                successor => break successor,
+            },
+        }
+    };
+    // Clients that connect while it drains are refused, or are the successor's.
+    drop(sockets);
+    let (shared, mut admin) = (Arc::clone(runtime.shared()), admin);
+    if let Some(successor) = &successor {
+        drop(admin.take());
+        upgrade::serve_out(&mut runtime, successor, &end);
+    }
     runtime.stop();
     // Last, so that monitoring sees the drain.
     drop(admin);
     if period.is_some() || shared.shards.observer().is_some() {
         print_statistics(&shared);
+    }
+    if let Some(successor) = successor.filter(|_| shared.shards.is_idle()) {
+        successor.end_clean();
     }
     Ok(())
 }

@@ -48,6 +48,7 @@ impl Document {
         let addresses = Arc::new(cluster::addresses(&self.listeners, &sockets)?);
         let members = cluster::members(&self.listeners, &sockets)?;
         Ok(Setup {
+            is_successor: false,
             workers: self.workers.unwrap_or(cores),
             storage: storage::Config { portions: self.portions(common.0), ..self.storage() },
             limits: Limits {

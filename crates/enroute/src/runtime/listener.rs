@@ -334,7 +334,7 @@ pub(super) fn accept(
     hellos: &mpsc::UnboundedSender<Hello>,
 ) -> io::Result<()> {
     let (mut turn, mut events) = (0, Events::with_capacity(listeners.len().max(1)));
-    while !shared.is_draining() {
+    while shared.accepts() {
         let patience = listeners.iter().filter_map(|(acceptor, _)| acceptor.patience()).min();
         reactor.wait(&mut events, Some(patience.unwrap_or(LOOK_PAUSE)))?;
         for (token, _) in events.iter() {
@@ -358,7 +358,7 @@ pub(super) fn accept(
             }
         }
     }
-    info!("draining: new connections are no longer accepted");
+    info!("new connections are no longer accepted");
     Ok(())
 }
 

@@ -72,11 +72,14 @@ pub struct Shared {
     pub listeners: Vec<Arc<Listener>>,
     /// One set of counters for each worker, one for relayed connections, and one for the feeds.
     pub stats: Vec<Arc<Stats>>,
-    limits: Limits,
+    /// Limits of the whole process.
+    pub limits: Limits,
     clients: Clients,
     post: Post,
     /// Number of times that an origin has left its place.
     moves: AtomicU64,
+    /// Another process accepts the clients of the listeners.
+    succeeded: AtomicBool,
     draining: AtomicBool,
     /// Ends the thread of the feeds.
     drain: Notify,
@@ -86,6 +89,11 @@ impl Shared {
     /// Whether a shutdown is requested.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
+    }
+
+    /// Whether clients are still accepted.
+    fn accepts(&self) -> bool {
+        !self.is_draining() && !self.succeeded.load(Relaxed)
     }
 
     /// An origin has left its place: every session looks whether its connection leads there.
@@ -118,6 +126,7 @@ const HEAPS_MAX: i32 = 8;
 pub struct Runtime {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    acceptor: Option<JoinHandle<()>>,
 }
 
 /// Settings for [`Runtime::start`].
@@ -130,6 +139,8 @@ pub struct Setup {
     pub limits: Limits,
     /// All listening sockets, and their settings.
     pub listeners: Vec<(TcpListener, Listener)>,
+    /// Nothing is stored until [`Shards::open`]: another process still serves the same origins.
+    pub is_successor: bool,
 }
 
 impl Runtime {
@@ -159,10 +170,14 @@ impl Runtime {
             clients: Clients::new(CLIENTS_BYTES),
             post: Post::new(setup.workers)?,
             moves: AtomicU64::new(0),
+            succeeded: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             drain: Notify::new(),
         });
-        let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new() };
+        if setup.is_successor {
+            shared.shards.close();
+        }
+        let mut runtime = Self { shared: Arc::clone(&shared), threads: Vec::new(), acceptor: None };
         // The feeds close their origins before the first client is accepted.
         runtime.start_origins()?;
         let (wish, wishes) = mpsc::unbounded_channel();
@@ -184,13 +199,14 @@ impl Runtime {
         }
         let acceptors = acceptors.into_iter().zip(listeners).collect();
         let acceptor = Arc::clone(&shared);
-        runtime.spawn("acceptor", move || {
+        let accept = move || {
             if let Err(error) = listener::accept(&acceptor, &accepting, acceptors, &hellos) {
                 tracing::error!(
                     "no listener accepts connections any more; restart the cache: {error}"
                 );
             }
-        })?;
+        };
+        runtime.acceptor = Some(thread::Builder::new().name("acceptor".into()).spawn(accept)?);
         let keeper = Arc::clone(&shared);
         runtime.spawn("housekeeping", move || keep(&keeper))?;
         Ok(runtime)
@@ -206,16 +222,18 @@ impl Runtime {
         self.shared.listeners.iter().map(|listener| listener.address).collect()
     }
 
+    /// Leaves the clients that connect from now on to another process, and goes on with the others.
+    pub fn stop_accepting(&mut self) {
+        self.shared.succeeded.store(true, Relaxed);
+        self.acceptor.take().into_iter().for_each(join);
+    }
+
     /// Stops accepting, waits for outstanding replies, and ends.
     pub fn stop(self) {
         self.shared.draining.store(true, Relaxed);
         self.shared.drain.notify_one();
         self.shared.post.wake_all();
-        for thread in self.threads {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the cache panicked; please report this as a bug");
-            }
-        }
+        self.acceptor.into_iter().chain(self.threads).for_each(join);
     }
 
     fn start_origins(&mut self) -> io::Result<()> {
@@ -245,6 +263,12 @@ impl Runtime {
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(body)?);
         Ok(())
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the cache panicked; please report this as a bug");
     }
 }
 

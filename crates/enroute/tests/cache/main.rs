@@ -13,6 +13,7 @@ mod a_replica_set_is_followed_to_its_primary;
 mod absent_redis_keys_are_hits_until_they_are_written;
 mod admin_is_not_for_pages_of_other_names;
 mod admin_tells_what_the_cache_did;
+mod an_upgrade_drops_no_client;
 mod cache_memory_stays_bounded_whatever_clients_do;
 mod cluster_clients_never_go_around_the_cache;
 mod cluster_history_is_never_older_than_the_bound;
