@@ -172,6 +172,8 @@ pub enum NotFilled {
     Expiry,
     /// The memory refused it.
     Refused,
+    /// The replacement policy keeps what is stored instead.
+    NotAdmitted,
     /// The origin has not reported the rights of the connection.
     Unproven,
     /// Reads are only observed: nothing is stored.
@@ -182,7 +184,7 @@ pub enum NotFilled {
 
 impl NotFilled {
     /// Every reason, in the order of [`Stats::not_filled`].
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Revoked,
         Self::ErrorReply,
         Self::TooLarge,
@@ -191,6 +193,7 @@ impl NotFilled {
         Self::Derived,
         Self::Expiry,
         Self::Refused,
+        Self::NotAdmitted,
         Self::Unproven,
         Self::Observed,
         Self::Untracked,
@@ -208,6 +211,7 @@ impl NotFilled {
             Self::Derived => "derived",
             Self::Expiry => "expiry",
             Self::Refused => "refused",
+            Self::NotAdmitted => "not-admitted",
             Self::Unproven => "unproven",
             Self::Observed => "observed",
             Self::Untracked => "untracked",

@@ -241,7 +241,10 @@ impl MemoryStorage {
         } else {
             let inserted =
                 self.memory.insert(key.hash, generation.before(key), &value, Some(expires_at), now);
-            inserted.map(drop).map_err(|_| NotFilled::Refused)
+            inserted.map(drop).map_err(|why| match why {
+                store::Refused::NotAdmitted => NotFilled::NotAdmitted,
+                _ => NotFilled::Refused,
+            })
         };
         value.clear();
         if value.capacity() <= SCRATCH_BYTES_MAX {

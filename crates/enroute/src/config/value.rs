@@ -62,6 +62,8 @@ pub enum Replacement {
     Clock,
     /// Like clock, but items that were never read are evicted sooner
     Sieve,
+    /// As sieve, but refuses new items while keeping a part of a large set answers more than that
+    Hull,
     /// Three queues: new items must be read in a small one before they enter the main one
     #[value(name = "s3-fifo")]
     #[serde(rename = "s3-fifo")]
@@ -79,6 +81,7 @@ impl From<Replacement> for store::Replacement {
             Replacement::Lru => Self::Lru,
             Replacement::Clock => Self::Clock,
             Replacement::Sieve => Self::Sieve,
+            Replacement::Hull => Self::Hull,
             Replacement::S3Fifo => Self::S3Fifo,
             Replacement::WTinyLfu => Self::WTinyLfu,
         }

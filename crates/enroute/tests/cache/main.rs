@@ -6,6 +6,7 @@
 mod support;
 
 mod a_cached_cluster_follows_its_failovers;
+mod a_circle_larger_than_the_cache_is_answered_in_part;
 mod a_client_that_is_refused_switches_nothing_off;
 mod a_noisy_listener_never_takes_the_floor_of_another;
 mod a_quarantine_names_its_cause;
