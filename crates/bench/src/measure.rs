@@ -219,6 +219,12 @@ pub(crate) const FABRIC: &[Measurement] = &[
     Measurement { names: &["vs-ns3-dumbbell"], seconds: 60.0, rounds: 0.0, run: fabric::dumbbell },
     Measurement { names: &["vs-ns3-fat-tree"], seconds: 150.0, rounds: 0.0, run: fabric::fat_tree },
     Measurement { names: &["sweep-two-cores"], seconds: 90.0, rounds: 0.0, run: fabric::two_cores },
+    Measurement {
+        names: &["run-two-threads-ft8-10k", "run-two-threads-ft16-400k"],
+        seconds: 90.0,
+        rounds: 0.0,
+        run: fabric::two_threads,
+    },
     Measurement { names: &["ft16-peak-gib"], seconds: 60.0, rounds: 0.0, run: fabric::ft16 },
     Measurement {
         names: &["hop-cost-12800-over-128"],

@@ -24,6 +24,9 @@ pub struct Config {
     /// Longest time of the run after the start of the last flow, in nanoseconds. Without it a late
     /// handshake would extend the run by more than four minutes.
     pub drain_ns: u64,
+    /// Number of threads that simulate the run together, 1 or 2: see
+    /// [`crate::Simulation::step_together`]. Results do not depend on it.
+    pub threads: usize,
 }
 
 impl Default for Config {
@@ -37,6 +40,7 @@ impl Default for Config {
             sample_interval_ns: 0,
             follow_every: 0,
             drain_ns: 600_000_000_000,
+            threads: 1,
         }
     }
 }

@@ -160,6 +160,39 @@ impl Metrics {
     }
 }
 
+impl Metrics {
+    /// Adds the results of the other part of the same run, in which no flow starts or ends.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.dropped += other.dropped;
+        self.in_flight += other.in_flight;
+        self.learning_packets += other.learning_packets;
+        self.invalidation_packets += other.invalidation_packets;
+        self.end_ns = self.end_ns.max(other.end_ns);
+        for (sum, part) in self.switches.iter_mut().zip(&other.switches) {
+            sum.packets += part.packets;
+            sum.bytes += part.bytes;
+            sum.hits += part.hits;
+            sum.first_hits += part.first_hits;
+        }
+    }
+
+    /// Sums over flows and switches, after the run.
+    pub(crate) fn finish(&mut self, udp: bool) {
+        let sent = self.per_flow.iter().filter(|flow| flow.first_sent_ns != u64::MAX);
+        let received = || sent.clone().filter_map(|flow| Some((flow, flow.completion_ns()?)));
+        self.flows = sent.clone().count() as u64;
+        self.flows_received = received().count() as u64;
+        self.flow_completion_ns = received().map(|(_, completion_ns)| completion_ns).sum();
+        self.first_packet_latency_ns =
+            received().map(|(flow, _)| flow.first_received_ns - flow.first_sent_ns).sum();
+        if udp {
+            self.flows_completed = sent.clone().filter(|flow| flow.missing == 0).count() as u64;
+        }
+        self.packet_hops_simulated = self.switches.iter().map(|switch| switch.packets).sum();
+    }
+}
+
 fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

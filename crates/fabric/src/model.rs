@@ -27,6 +27,9 @@ pub struct Model {
     pub patient_tcp: bool,
     /// Bluebird's lost packets are not counted as drops.
     pub uncounted_bluebird_drops: bool,
+    /// Events of one nanosecond happen in the order in which they were set anywhere in the fabric,
+    /// so that one thread has to simulate all of it.
+    pub one_event_queue: bool,
 }
 
 impl Model {
@@ -54,6 +57,7 @@ impl Model {
             follow_me_in_switchv2p: quirk,
             patient_tcp: quirk,
             uncounted_bluebird_drops: quirk,
+            one_event_queue: quirk,
         }
     }
 
@@ -92,6 +96,7 @@ impl Model {
             ("follow-me-in-switchv2p", &mut self.follow_me_in_switchv2p),
             ("patient-tcp", &mut self.patient_tcp),
             ("uncounted-bluebird-drops", &mut self.uncounted_bluebird_drops),
+            ("one-event-queue", &mut self.one_event_queue),
         ]
     }
 }

@@ -9,10 +9,12 @@ mod shape;
 pub(crate) use shape::Shape;
 
 use crate::{
+    crossing::{Crossing, Sent},
+    domain::{Border, Domain},
     ecmp,
-    packet::{NONE, Packet, PacketId, Packets, Stage, flag},
+    packet::{Kind, NONE, Packet, PacketId, Packets, Stage, flag},
     topology::{Link, Topology},
-    wheel::{Wheel, earlier},
+    wheel::Wheel,
 };
 
 /// Largest packet on a link, bytes: a datagram of [`crate::workload::DATAGRAM_BYTES_MAX`] and its
@@ -32,6 +34,10 @@ pub(crate) struct Network {
     /// A seed for each switch; empty if only the packet's addresses decide its path.
     seeds: Vec<u32>,
     marks: bool,
+    pub border: Border,
+    /// The part of a divided run that this is, and what leaves it.
+    part: Option<Domain>,
+    pub out: Sent,
     /// Packets that found a queue full.
     pub dropped: u64,
 }
@@ -44,18 +50,28 @@ struct Port {
     /// Time at which the current transmission ends.
     free_ns: u64,
     /// The corresponding event.
-    free_event: u32,
+    free_event: u64,
     /// Bytes of all waiting packets; each has at least one.
     waiting_bytes: u32,
     /// Packets behind the first that waits; that one is in the calendar.
     first: PacketId,
     last: PacketId,
-    /// The node at the other end.
+    /// The node at the other end; [`MIDDLE`], [`AWAY`].
     to: u32,
 }
 
+/// This end of a link is in the middle.
+const MIDDLE: u32 = 1 << 31;
+
+/// Another part of a divided run simulates the other end.
+const AWAY: u32 = 1 << 30;
+
+/// The bits of a node's number.
+const NODE: u32 = AWAY - 1;
+
 impl Port {
-    fn idle(to: u32) -> Self {
+    fn idle(from: Domain, to: u32) -> Self {
+        let to = if from == Domain::Middle { to | MIDDLE } else { to };
         Self { free_ns: 0, free_event: 0, waiting_bytes: 0, first: NONE, last: NONE, to }
     }
 }
@@ -83,17 +99,32 @@ impl Timing {
 }
 
 impl Network {
-    pub(crate) fn new(topology: &Topology, seeds: Vec<u32>, marks: bool) -> Self {
+    pub(crate) fn new(topology: &Topology, seeds: Vec<u32>, marks: bool, whole: bool) -> Self {
         let shape = Shape::new(topology);
+        let border = Border::new(&shape, whole);
+        let port = |(from, to)| Port::idle(border.domain(from), to);
         Self {
-            ports: shape.far_ends().into_iter().map(Port::idle).collect(),
+            ports: shape.ends().into_iter().map(port).collect(),
             buffer_bytes: u32::try_from(topology.buffer_bytes).unwrap_or(u32::MAX),
             shape,
             host_link: Timing::new(topology.host_link),
             fabric_link: Timing::new(topology.fabric_link),
             seeds,
             marks,
+            border,
+            part: None,
+            out: Sent::default(),
             dropped: 0,
+        }
+    }
+
+    /// Simulates one domain only.
+    pub(crate) fn keep(&mut self, domain: Domain) {
+        self.part = Some(domain);
+        for port in &mut self.ports {
+            if self.border.domain(port.to & NODE) != domain {
+                port.to |= AWAY;
+            }
         }
     }
 
@@ -179,7 +210,7 @@ impl Network {
         let never_used = state.free_ns == 0;
         let sent_already = never_used
             || state.free_ns < now_ns
-            || (state.free_ns == now_ns && earlier(state.free_event, wheel.now_event));
+            || (state.free_ns == now_ns && state.free_event < wheel.now_event);
         if sent_already && state.waiting_bytes == 0 {
             self.begin(wheel, packets, id, now_ns);
             return;
@@ -188,7 +219,7 @@ impl Network {
         let bytes = u32::from(packet.bytes);
         if state.waiting_bytes + bytes > self.buffer_bytes {
             self.dropped += 1;
-            packets.remove(id);
+            self.drop(packets, id);
             return;
         }
         if self.marks && state.waiting_bytes > MARK_BYTES {
@@ -219,6 +250,8 @@ impl Network {
     ) {
         let port = packets[id].at as usize;
         let bytes = u32::from(packets[id].bytes);
+        let middle = self.ports[port].to & MIDDLE != 0;
+        wheel.enter(if middle { Domain::Middle } else { Domain::Edge });
         self.begin(wheel, packets, id, now_ns);
         let state = &mut self.ports[port];
         state.waiting_bytes -= bytes;
@@ -233,6 +266,32 @@ impl Network {
         wheel.insert_numbered(next, state.free_event, state.free_ns);
     }
 
+    /// Removes a packet that is lost here.
+    pub(crate) fn drop(&mut self, packets: &mut Packets, id: PacketId) {
+        let packet = &packets[id];
+        if self.part == Some(Domain::Middle) && packet.kind == Kind::Data {
+            self.out.lost.push(packet.cold.flow);
+        }
+        packets.remove(id);
+    }
+
+    /// A packet leaves for the other part. The edge keeps what only hosts need of it.
+    #[inline(never)]
+    fn depart(&mut self, packets: &mut Packets, id: PacketId, number: u64, at_ns: u64) {
+        let packet = &packets[id];
+        let place = match (self.part, packet.kind) {
+            (_, Kind::Learning | Kind::Invalidation) => NONE,
+            (Some(Domain::Middle), Kind::Data) => packet.cold.flow,
+            (_, Kind::Data) => id,
+        };
+        self.out.packets.push(Crossing::new(packet, place, number, at_ns));
+        if place == id && self.part == Some(Domain::Edge) {
+            packets.lend();
+        } else {
+            packets.remove(id);
+        }
+    }
+
     /// Begins the transmission of a packet.
     fn begin(&mut self, wheel: &mut Wheel, packets: &mut Packets, id: PacketId, now_ns: u64) {
         let packet = &mut packets[id];
@@ -241,8 +300,13 @@ impl Network {
         let state = &mut self.ports[port as usize];
         state.free_ns = now_ns + u64::from(timing.transmission_ns[usize::from(packet.bytes)]);
         state.free_event = wheel.number();
-        packet.at = state.to;
+        packet.at = state.to & NODE;
         packet.stage = Stage::Arrived;
-        wheel.insert(id, state.free_ns + timing.delay_ns);
+        let at_ns = state.free_ns + timing.delay_ns;
+        if state.to & AWAY != 0 {
+            self.depart(packets, id, wheel.number(), at_ns);
+            return;
+        }
+        wheel.insert(id, at_ns);
     }
 }

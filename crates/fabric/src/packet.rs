@@ -131,24 +131,31 @@ pub(crate) struct Packets {
     places: Vec<Packet>,
     free: PacketId,
     live: u64,
+    /// Places kept for packets that the other part has.
+    lent: u64,
 }
 
 impl Packets {
     pub(crate) fn new() -> Self {
-        Self { places: Vec::new(), free: NONE, live: 0 }
+        Self { places: Vec::new(), free: NONE, live: 0, lent: 0 }
     }
 
     /// A place for `packet`.
     pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
+        let id = self.place();
+        self[id] = packet;
+        id
+    }
+
+    /// A place that holds any packet.
+    pub(crate) fn place(&mut self) -> PacketId {
         self.live += 1;
         if self.free == NONE {
-            self.places.push(packet);
+            self.places.push(Packet::default());
             return (self.places.len() - 1) as PacketId;
         }
         let id = self.free;
-        let place = &mut self.places[id as usize];
-        self.free = place.next;
-        *place = packet;
+        self.free = self[id].next;
         id
     }
 
@@ -158,9 +165,33 @@ impl Packets {
         self.free = id;
     }
 
+    /// Keeps the place of a packet that the other part of a divided run has now.
+    pub(crate) fn lend(&mut self) {
+        self.live -= 1;
+        self.lent += 1;
+    }
+
+    /// A packet is back in its place.
+    pub(crate) fn back(&mut self, id: PacketId) -> PacketId {
+        self.live += 1;
+        self.lent -= 1;
+        id
+    }
+
+    /// A packet that was lent will not come back.
+    pub(crate) fn lost(&mut self, id: PacketId) {
+        self.back(id);
+        self.remove(id);
+    }
+
     /// Prefetches packets that are processed soon, so that their cache misses overlap.
-    pub(crate) fn fetch(&self, soon: &[(i32, PacketId)]) {
+    pub(crate) fn fetch(&self, soon: &[(u64, PacketId)]) {
         std::hint::black_box(soon.iter().fold(0, |read, (_, id)| read ^ self[*id].at));
+    }
+
+    /// Packets that the other part has.
+    pub(crate) fn lent(&self) -> u64 {
+        self.lent
     }
 
     /// Packets in use.

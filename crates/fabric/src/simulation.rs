@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::{
-    Config, Error, Metrics, Placement, Scheme,
+    Config, Error, Metrics, Placement, Scheme, Task,
     topology::Topology,
     workload::Flow,
     world::{Run, build, check},
@@ -65,7 +65,7 @@ impl Simulation {
     ///
     /// [`Error::Broken`]: an invariant of the simulation is violated, which is a bug.
     pub fn step(&mut self, events_max: u64) -> Result<Progress, Error> {
-        self.run.step(u64::MAX, events_max)
+        self.run.step(u64::MAX, events_max, None)
     }
 
     /// The same, but nothing after `until_ns`. When all until then is done, it returns with fewer
@@ -75,7 +75,22 @@ impl Simulation {
     ///
     /// As [`Simulation::step`].
     pub fn step_until(&mut self, until_ns: u64, events_max: u64) -> Result<Progress, Error> {
-        self.run.step(until_ns, events_max)
+        self.run.step(until_ns, events_max, None)
+    }
+
+    /// The same on several threads: `execute` is given one task for each of [`Config::threads`].
+    /// They wait for one another, so each needs a thread. A run of one thread has no task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Simulation::step`].
+    pub fn step_together(
+        &mut self,
+        until_ns: u64,
+        events_max: u64,
+        execute: &dyn Fn(Vec<Task<'_>>),
+    ) -> Result<Progress, Error> {
+        self.run.step(until_ns, events_max, Some(execute))
     }
 
     /// Replaces what the caches of a [`Scheme::Controller`] run hold; switches not named are

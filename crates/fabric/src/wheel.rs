@@ -7,9 +7,13 @@
 //!
 //! Decision: `docs/decisions/0040-fabric-event-queue.md`.
 
-use std::collections::VecDeque;
+use std::{cmp::Reverse, collections::VecDeque};
 
-use crate::packet::{NONE, PacketId};
+use crate::{
+    domain::Domain,
+    packet::{NONE, PacketId},
+    tcp::NEVER,
+};
 
 const EPOCH_BITS: u32 = 16;
 const SLOTS: usize = 1 << EPOCH_BITS;
@@ -33,24 +37,25 @@ pub(crate) struct Wheel {
     /// Empty lists for reuse.
     spare: Vec<Vec<(u64, PacketId)>>,
     pending: u64,
-    /// Events get ascending numbers when they are set; they wrap.
-    event: u32,
-    /// Event number from which the ages of due packets are counted.
-    born: u32,
+    /// Time and domain of the numbers that events get now, and the last count of this nanosecond.
+    prefix: u64,
+    count: u64,
     /// The number of the current event.
-    pub now_event: u32,
+    pub now_event: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Link {
+    event: u64,
     next: PacketId,
-    event: u32,
 }
 
-/// Whether event `a` was set before event `b`.
-pub(crate) fn earlier(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
-}
+/// The number of an event: the time at which it is set, the domain that sets it, a count.
+const COUNT_BITS: u32 = 20;
+const TIME_SHIFT: u32 = COUNT_BITS + 1;
+
+/// The last time that fits into a number.
+pub(crate) const END_NS_MAX: u64 = u64::MAX >> TIME_SHIFT;
 
 impl Wheel {
     pub(crate) fn new() -> Self {
@@ -63,16 +68,34 @@ impl Wheel {
             later: VecDeque::new(),
             spare: Vec::new(),
             pending: 0,
-            event: 0,
-            born: 0,
+            prefix: 0,
+            count: 0,
             now_event: 0,
         }
     }
 
+    /// The clock is at `at_ns`. `false`: more events have been set in the last nanosecond than can
+    /// be counted.
+    #[inline]
+    pub(crate) fn begin(&mut self, at_ns: u64) -> bool {
+        let counted = self.count >> COUNT_BITS == 0;
+        if self.prefix >> TIME_SHIFT != at_ns {
+            self.prefix = at_ns << TIME_SHIFT;
+            self.count = 0;
+        }
+        counted
+    }
+
+    /// From now on this domain sets events.
+    #[inline]
+    pub(crate) fn enter(&mut self, domain: Domain) {
+        self.prefix = self.prefix >> TIME_SHIFT << TIME_SHIFT | (domain as u64) << COUNT_BITS;
+    }
+
     /// A number for an event that is set now.
-    pub(crate) fn number(&mut self) -> u32 {
-        self.event = self.event.wrapping_add(1);
-        self.event
+    pub(crate) fn number(&mut self) -> u64 {
+        self.count += 1;
+        self.prefix + self.count
     }
 
     /// Makes this packet's event the current one.
@@ -83,7 +106,7 @@ impl Wheel {
     /// Sets the order of the current event from outside the wheel: before everything that waits, or
     /// after it.
     pub(crate) fn happen_outside(&mut self, before: bool) {
-        self.now_event = if before { self.event.wrapping_sub(1 << 30) } else { self.number() };
+        self.now_event = if before { 0 } else { self.number() };
     }
 
     /// Sets a packet's next event, at `at_ns`, which is not before the last time taken out.
@@ -93,8 +116,8 @@ impl Wheel {
     }
 
     /// The same, with a number given earlier.
-    pub(crate) fn insert_numbered(&mut self, id: PacketId, event: u32, at_ns: u64) {
-        let link = Link { next: NONE, event };
+    pub(crate) fn insert_numbered(&mut self, id: PacketId, event: u64, at_ns: u64) {
+        let link = Link { event, next: NONE };
         match self.links.get_mut(id as usize) {
             Some(place) => *place = link,
             None => self.links.resize(id as usize + 1, link),
@@ -144,6 +167,21 @@ impl Wheel {
         }
     }
 
+    /// A time before which nothing is due, from `from_ns` on; turns to no other epoch.
+    pub(crate) fn not_before(&self, from_ns: u64) -> u64 {
+        if self.pending == 0 {
+            return NEVER;
+        }
+        let from =
+            if from_ns >> EPOCH_BITS == self.epoch { (from_ns & SLOT_MASK) as usize } else { 0 };
+        if let Some(slot) = self.next_slot(from) {
+            return self.epoch << EPOCH_BITS | slot as u64;
+        }
+        let empty = self.later.iter().take_while(|due| due.is_empty()).count() as u64;
+        (self.epoch + 1 + empty) << EPOCH_BITS
+    }
+
+    #[inline]
     fn next_slot(&self, from: usize) -> Option<usize> {
         let word = from / 64;
         let rest = self.occupied[word] & (u64::MAX << (from % 64));
@@ -185,20 +223,22 @@ impl Wheel {
         }
     }
 
-    /// Takes everything due at `at_ns` (of the present epoch) into `due` with its age, the youngest
-    /// first; `due` may hold what was taken before of the same nanosecond and has not happened yet.
-    pub(crate) fn take(&mut self, at_ns: u64, due: &mut Vec<(i32, PacketId)>) {
+    /// Takes everything due at `at_ns` (of the present epoch) into `due` with its number, the
+    /// latest first; `due` may hold what was taken before of the same nanosecond and has not
+    /// happened yet.
+    #[inline]
+    pub(crate) fn take(&mut self, at_ns: u64, due: &mut Vec<(u64, PacketId)>) {
         let slot = (at_ns & SLOT_MASK) as usize;
-        if self.slots[slot] == NONE {
-            return;
+        if self.slots[slot] != NONE {
+            self.take_slot(slot, due);
         }
-        if due.is_empty() {
-            self.born = self.event;
-        }
+    }
+
+    fn take_slot(&mut self, slot: usize, due: &mut Vec<(u64, PacketId)>) {
         let mut id = std::mem::replace(&mut self.slots[slot], NONE);
         while id != NONE {
-            let Link { next, event } = self.links[id as usize];
-            due.push((self.born.wrapping_sub(event) as i32, id));
+            let Link { event, next } = self.links[id as usize];
+            due.push((event, id));
             self.pending -= 1;
             id = next;
         }
@@ -207,10 +247,10 @@ impl Wheel {
             self.words[slot / 4096] &= !(1 << (slot / 64 % 64));
         }
         // Nearly always in order already, except where hundreds are due in one nanosecond.
-        if !due.is_sorted() {
-            due.sort_unstable();
+        if !due.is_sorted_by(|a, b| a.0 > b.0) {
+            due.sort_unstable_by_key(|event| Reverse(event.0));
         }
-        debug_assert!(due.is_sorted_by(|a, b| a.0 < b.0), "two events of one number");
+        debug_assert!(due.is_sorted_by(|a, b| a.0 > b.0), "two events of one number");
     }
 }
 

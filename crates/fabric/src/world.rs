@@ -4,15 +4,19 @@ mod build;
 mod flows;
 mod follower;
 mod hosts;
+mod parts;
 mod switches;
 
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 pub(crate) use build::{build, check};
+pub use parts::Task;
 
 use crate::{
     Error, Metrics, Migration, Placement, Progress, SAMPLES_MAX, Sample,
+    crossing::Sent,
     directory::Directory,
+    domain::Domain,
     network::Network,
     packet::{PacketId, Packets, Segment, Stage},
     scheme::resolver::Resolver,
@@ -32,16 +36,18 @@ pub(crate) struct World<R> {
     now_ns: u64,
     seed: u64,
     wheel: Wheel,
-    packets: Packets,
-    network: Network,
+    pub(crate) packets: Packets,
+    pub(crate) network: Network,
     directory: Directory,
     resolver: R,
     metrics: Metrics,
     settings: Settings,
     turns: Turns,
     /// In the order they start.
-    flows: Vec<Flow>,
+    flows: Arc<[Flow]>,
     next_flow: usize,
+    /// Moves of machines are counted here.
+    is_edge: bool,
     /// Index of each flow in the results.
     result_of: Vec<u32>,
     /// Connection of each flow, if open.
@@ -54,7 +60,7 @@ pub(crate) struct World<R> {
     migrations: Vec<Migration>,
     remaps: Vec<(u64, u32)>,
     next_sample_ns: u64,
-    due: Vec<(i32, PacketId)>,
+    due: Vec<(u64, PacketId)>,
     segments: Vec<Segment>,
     control: Control,
     /// Control plane of each switch.
@@ -76,6 +82,8 @@ pub(crate) struct Settings {
     pub gateway_delay_ns: u64,
     pub sample_interval_ns: u64,
     pub end_ns: u64,
+    /// Nothing that happens at a node reaches another sooner.
+    pub window_ns: u64,
     /// For each switch, the header bytes that its counters exclude.
     pub uncounted_bytes: Vec<u16>,
 }
@@ -89,9 +97,17 @@ struct Control {
     lost: u64,
 }
 
+/// Executes tasks at the same time.
+pub(crate) type Together<'a> = &'a dyn Fn(Vec<Task<'_>>);
+
 /// The operations of a run, whatever its scheme.
 pub(crate) trait Run: Send {
-    fn step(&mut self, until_ns: u64, events_max: u64) -> Result<Progress, Error>;
+    fn step(
+        &mut self,
+        until_ns: u64,
+        events_max: u64,
+        execute: Option<Together<'_>>,
+    ) -> Result<Progress, Error>;
     fn metrics(&self) -> &Metrics;
     fn place(&mut self, placements: &[Placement]) -> Result<(), Error>;
     fn take_traffic(&mut self) -> Vec<(u32, u32, u32, u64)>;
@@ -99,28 +115,24 @@ pub(crate) trait Run: Send {
 }
 
 impl<R: Resolver + Send> Run for World<R> {
-    fn step(&mut self, until_ns: u64, events_max: u64) -> Result<Progress, Error> {
+    fn step(
+        &mut self,
+        until_ns: u64,
+        events_max: u64,
+        _execute: Option<Together<'_>>,
+    ) -> Result<Progress, Error> {
         let stop = self.metrics.events + events_max.min(SLICE_EVENTS_MAX);
         let until_ns = until_ns.min(self.settings.end_ns);
-        let mut finished = false;
-        while self.metrics.events < stop {
-            if !self.advance(until_ns)? {
-                finished = until_ns == self.settings.end_ns;
-                break;
-            }
-        }
+        let done = self.advance_to(until_ns, stop)?;
+        let finished = done && until_ns == self.settings.end_ns;
+        self.conserved(self.account())?;
+        self.metrics.in_flight = self.packets.live();
+        self.metrics.dropped = self.dropped();
         self.metrics.end_ns = self.now_ns;
-        self.check_conservation()?;
         if finished {
-            self.finish();
+            self.metrics.finish(self.settings.udp);
         }
-        Ok(Progress {
-            now_ns: self.now_ns,
-            events: self.metrics.events,
-            packets: self.metrics.sent,
-            flows_started: self.next_flow as u64,
-            finished,
-        })
+        Ok(Progress { finished, ..self.progress() })
     }
 
     fn metrics(&self) -> &Metrics {
@@ -142,9 +154,91 @@ impl<R: Resolver + Send> Run for World<R> {
     }
 }
 
+/// What a part of a divided run needs.
 impl<R: Resolver> World<R> {
+    /// Starts no flow and counts none.
+    pub(crate) fn stay_in_the_middle(&mut self) {
+        self.next_flow = self.flows.len();
+        self.metrics.per_flow = Vec::new();
+        self.connection_of = Vec::new();
+        self.is_edge = false;
+    }
+
+    /// Takes the packets that the other part has sent; nothing happens before `next_ns`.
+    pub(crate) fn take_over(&mut self, sent: &mut Sent, next_ns: u64) {
+        self.wheel.advance(next_ns);
+        let part = if self.is_edge { Domain::Edge } else { Domain::Middle };
+        sent.fetch();
+        for crossing in sent.packets.drain(..) {
+            let id = crossing.put(&mut self.packets, part);
+            self.wheel.insert_numbered(id, crossing.number, crossing.at_ns);
+        }
+        for place in sent.lost.drain(..) {
+            self.packets.lost(place);
+        }
+    }
+
+    /// A time before which nothing happens.
+    pub(crate) fn next_ns(&self) -> u64 {
+        let (before_ns, after_ns) = self.next_outside();
+        before_ns.min(after_ns).min(self.wheel.not_before(self.now_ns))
+    }
+
+    pub(crate) fn window_ns(&self) -> u64 {
+        self.settings.window_ns
+    }
+
+    pub(crate) fn end_ns(&self) -> u64 {
+        self.settings.end_ns
+    }
+
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        self.metrics.events
+    }
+
+    pub(crate) fn is_udp(&self) -> bool {
+        self.settings.udp
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            now_ns: self.now_ns,
+            events: self.metrics.events,
+            packets: self.metrics.sent,
+            flows_started: self.next_flow as u64,
+            finished: false,
+        }
+    }
+
+    pub(crate) fn results(&self) -> Metrics {
+        Metrics {
+            in_flight: self.packets.live(),
+            dropped: self.dropped(),
+            end_ns: self.now_ns,
+            ..self.metrics.clone()
+        }
+    }
+}
+
+impl<R: Resolver> World<R> {
+    /// Processes events until `until_ns`, or until there were `stop` of them in total. `true`: all
+    /// until `until_ns` are done.
+    pub(crate) fn advance_to(&mut self, until_ns: u64, stop: u64) -> Result<bool, Error> {
+        while self.metrics.events < stop {
+            if !self.advance(until_ns)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Processes all events of the next time that has any. `false`: there are none until
     /// `until_ns`.
+    #[inline]
     fn advance(&mut self, until_ns: u64) -> Result<bool, Error> {
         let (before_ns, after_ns) = self.next_outside();
         let outside_ns = before_ns.min(after_ns);
@@ -158,6 +252,7 @@ impl<R: Resolver> World<R> {
             _ if outside_ns <= until_ns => {
                 self.move_clock(outside_ns)?;
                 self.wheel.advance(outside_ns);
+                self.wheel.enter(Domain::Edge);
                 self.wheel.happen_outside(before_ns == outside_ns);
                 self.outside(outside_ns);
             }
@@ -166,12 +261,16 @@ impl<R: Resolver> World<R> {
         Ok(true)
     }
 
+    #[inline]
     fn move_clock(&mut self, at_ns: u64) -> Result<(), Error> {
         if at_ns < self.now_ns {
             return Err(self.broken("causality", format!("an event at {at_ns} ns")));
         }
         self.now_ns = at_ns;
-        Ok(())
+        if self.wheel.begin(at_ns) {
+            return Ok(());
+        }
+        Err(self.broken("order", "a million events were set in one nanosecond".to_owned()))
     }
 
     fn packets_due(&mut self, at_ns: u64) -> Result<(), Error> {
@@ -185,7 +284,9 @@ impl<R: Resolver> World<R> {
             self.wheel.happen(id);
             match self.packets[id].stage {
                 Stage::Arrived => {
-                    if self.packets[id].at < self.network.shape.switches {
+                    let at = self.packets[id].at;
+                    self.wheel.enter(self.network.border.domain(at));
+                    if at < self.network.shape.switches {
                         self.at_switch(id);
                     } else {
                         self.at_host(id)?;
@@ -195,17 +296,32 @@ impl<R: Resolver> World<R> {
                     self.network.port_free(&mut self.wheel, &mut self.packets, id, at_ns);
                 }
                 Stage::FromSwitch => {
+                    self.enter(id);
                     self.network.forward(&mut self.wheel, &mut self.packets, id, at_ns);
                 }
-                Stage::ControlPlane => self.in_control_plane(id),
-                Stage::FromHost => self.depart(id),
-                Stage::Later(later) => self.later(id, later),
+                Stage::ControlPlane => {
+                    self.enter(id);
+                    self.in_control_plane(id);
+                }
+                Stage::FromHost => {
+                    self.enter(id);
+                    self.depart(id);
+                }
+                Stage::Later(later) => {
+                    self.wheel.enter(Domain::Edge);
+                    self.later(id, later);
+                }
             }
             // An event scheduled for this same nanosecond may precede the rest of the batch.
             self.wheel.take(at_ns, &mut due);
         }
         self.due = due;
         Ok(())
+    }
+
+    /// What the packet's event sets, the domain of its node sets.
+    fn enter(&mut self, id: PacketId) {
+        self.wheel.enter(self.network.border.domain(self.packets[id].at));
     }
 
     /// Returns the times of the next events that are not packets: of those that precede packets of
@@ -231,7 +347,7 @@ impl<R: Resolver> World<R> {
             self.sample(now_ns);
             return;
         }
-        self.metrics.events += 1;
+        self.metrics.events += u64::from(self.is_edge);
         if let Some(migration) = self.migrations.pop_if(|migration| migration.at_ns <= now_ns) {
             self.migrate(migration);
         } else if let Some((_, vip)) = self.remaps.pop_if(|remap| remap.0 <= now_ns) {
@@ -270,29 +386,33 @@ impl<R: Resolver> World<R> {
         self.next_sample_ns = if over { NEVER } else { now_ns + self.settings.sample_interval_ns };
     }
 
-    /// Sent = delivered + dropped + in flight.
-    fn check_conservation(&mut self) -> Result<(), Error> {
-        let metrics = &mut self.metrics;
-        metrics.in_flight = self.packets.live();
-        metrics.dropped = self.network.dropped
-            + if self.settings.count_control_plane_losses { self.control.lost } else { 0 };
+    /// Packets put in and not taken out again, less those under way.
+    pub(crate) fn account(&self) -> i64 {
+        let metrics = &self.metrics;
         let put_in = metrics.sent + self.control.sent;
         let taken_out = metrics.received
             + metrics.repeated
             + self.network.dropped
             + self.control.lost
             + self.control.done;
-        if put_in == taken_out + metrics.in_flight {
-            return Ok(());
-        }
-        let detail = format!(
-            "{put_in} packets sent, {taken_out} accounted for, {} under way",
-            metrics.in_flight
-        );
-        Err(self.broken("conservation", detail))
+        put_in.wrapping_sub(taken_out + self.packets.live()).cast_signed()
     }
 
-    fn broken(&self, law: &'static str, detail: String) -> Error {
+    /// Sent = delivered + dropped + in flight.
+    pub(crate) fn conserved(&self, missing: i64) -> Result<(), Error> {
+        if missing == 0 {
+            return Ok(());
+        }
+        Err(self.broken("conservation", format!("{missing} packets sent are not accounted for")))
+    }
+
+    fn dropped(&self) -> u64 {
+        let counted = self.settings.count_control_plane_losses;
+        self.network.dropped + if counted { self.control.lost } else { 0 }
+    }
+
+    #[cold]
+    pub(crate) fn broken(&self, law: &'static str, detail: String) -> Error {
         Error::Broken {
             law,
             event: self.metrics.events,

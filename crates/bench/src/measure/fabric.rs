@@ -144,6 +144,26 @@ pub(super) fn two_cores(run: &Run) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![figure.note("eight runs of the same size; wall time, so a quiet machine".into())])
 }
 
+/// One run on two threads, and on one.
+pub(super) fn two_threads(run: &Run) -> anyhow::Result<Vec<Figure>> {
+    let shares = if run.short { [0.03, 0.02] } else { [0.2, 0.2] };
+    let cases = [("ft8-10k", "hadoop"), ("ft16-400k", "rpc")];
+    let compare = |((topology, workload), share)| {
+        let name = format!("run-two-threads-{topology}");
+        let trace = draw(run, workload, topology, share)?;
+        let rounds = run.interleave(&name, |side, _| {
+            let threads = if side == Side::Ours { "2" } else { "1" };
+            let options = ["--threads", threads];
+            let (result, ended) = simulate_with(run, "switchv2p", topology, &trace, &options)?;
+            Ok(Reading::new(result.packets_sent / ended.wall_s))
+        })?;
+        let (unit, goal) = ("packets per second", Goal::RatioMin(1.7));
+        let figure = Figure::compared(&name, rounds.medians(), unit, "one thread", goal);
+        Ok(figure.note("one run, SwitchV2P, its start included; a quiet machine".into()))
+    };
+    cases.into_iter().zip(shares).map(compare).collect()
+}
+
 /// Peak memory with 12,800 servers and 410,865 VMs.
 pub(super) fn ft16(run: &Run) -> anyhow::Result<Vec<Figure>> {
     let share = if run.short { 0.03 } else { 0.3 };
@@ -281,9 +301,19 @@ pub(super) fn simulate(
     topology: &str,
     trace: &Path,
 ) -> anyhow::Result<(Result, Ended)> {
+    simulate_with(run, scheme, topology, trace, &[])
+}
+
+fn simulate_with(
+    run: &Run,
+    scheme: &str,
+    topology: &str,
+    trace: &Path,
+    options: &[&str],
+) -> anyhow::Result<(Result, Ended)> {
     let mut command = run.servers.enroute();
     command.args(["fabric", "run", "--json", "--scheme", scheme, "--topology", topology]);
-    let ended = ended(run, command.arg("--trace").arg(trace))?;
+    let ended = ended(run, command.args(options).arg("--trace").arg(trace))?;
     let result = serde_json::from_str(&ended.output).context("what enroute said")?;
     Ok((result, ended))
 }
@@ -323,7 +353,7 @@ fn ended(run: &Run, command: &mut Command) -> anyhow::Result<Ended> {
         thread::sleep(LOOK);
     }
     let wall_s = began.elapsed().as_secs_f64();
-    // In nanoseconds, of the first thread; nothing measured here has another that works.
+    // In nanoseconds, of the first thread; what has a second one is measured by the wall.
     let times = fs::read_to_string(format!("/proc/{id}/schedstat"))?;
     let cpu_ns: f64 = times
         .split(' ')

@@ -77,24 +77,26 @@ impl Shape {
         self.host_ports + 2 * tors * self.spines_per_pod + 2 * spines * self.uplinks
     }
 
-    /// The node at the other end of each port.
-    pub(crate) fn far_ends(&self) -> Vec<u32> {
-        let mut ends = vec![0; self.ports() as usize];
-        let mut set = |(port, node): (u32, u32)| ends[port as usize] = node;
+    /// The node of each port, and that at its other end.
+    pub(crate) fn ends(&self) -> Vec<(u32, u32)> {
+        let mut ends = vec![(0, 0); self.ports() as usize];
+        let mut set = |from, (port, to): (u32, u32)| ends[port as usize] = (from, to);
         for host in self.switches..self.switches + self.hosts {
-            set((self.port_of_host(host), self.tor_of_host(host)));
-            set(self.down_to_host(host));
+            let tor = self.tor_of_host(host);
+            set(host, (self.port_of_host(host), tor));
+            set(tor, self.down_to_host(host));
         }
         for tor in self.first_tor..self.switches {
-            (0..self.spines_per_pod).for_each(|turn| set(self.up_from_tor(tor, turn)));
+            (0..self.spines_per_pod).for_each(|turn| set(tor, self.up_from_tor(tor, turn)));
         }
         for spine in self.first_spine..self.first_tor {
             let tors = self.first_tor + self.pod_of_spine(spine) * self.racks_per_pod;
-            (tors..tors + self.racks_per_pod).for_each(|tor| set(self.down_from_spine(spine, tor)));
-            (0..self.uplinks).for_each(|turn| set(self.up_from_spine(spine, turn)));
+            (tors..tors + self.racks_per_pod)
+                .for_each(|tor| set(spine, self.down_from_spine(spine, tor)));
+            (0..self.uplinks).for_each(|turn| set(spine, self.up_from_spine(spine, turn)));
         }
         for core in 0..self.first_spine {
-            (0..self.pods).for_each(|pod| set(self.down_from_core(core, pod)));
+            (0..self.pods).for_each(|pod| set(core, self.down_from_core(core, pod)));
         }
         ends
     }

@@ -5,6 +5,7 @@ mod lru;
 use std::collections::VecDeque;
 
 use super::resolver::{Passing, Resolver, Step};
+use crate::directory::Directory;
 use lru::Lru;
 
 /// Rate between data and control plane.
@@ -40,14 +41,14 @@ impl Bluebird {
     }
 
     /// The insertions that are due. Packets are resolved in no other order than inserted.
-    fn insert_due(&mut self, passing: &Passing<'_>) {
+    fn insert_due(&mut self, now_ns: u64, directory: &Directory) {
         while let Some((at_ns, switch, vip)) = self.insertions.front().copied() {
-            if at_ns > passing.now_ns {
+            if at_ns > now_ns {
                 return;
             }
             self.insertions.pop_front();
             if let Some(cache) = &mut self.caches[switch as usize] {
-                cache.put(vip, passing.directory.mapped(vip));
+                cache.put(vip, directory.mapped(vip));
             }
         }
     }
@@ -64,7 +65,7 @@ impl Resolver for Bluebird {
     }
 
     fn pass(&mut self, passing: Passing<'_>) -> Step {
-        self.insert_due(&passing);
+        self.insert_due(passing.now_ns, passing.directory);
         let Some(cache) = &mut self.caches[passing.switch as usize] else {
             return Step::default();
         };
@@ -79,6 +80,10 @@ impl Resolver for Bluebird {
         }
         header.destination_pip = passing.directory.mapped(header.destination_vip);
         Step { control_plane: true, ..Step::default() }
+    }
+
+    fn before_remap(&mut self, now_ns: u64, directory: &Directory) {
+        self.insert_due(now_ns.saturating_sub(1), directory);
     }
 
     fn control_plane_bytes(&self, packet_bytes: u16) -> (u64, u64) {
@@ -98,5 +103,38 @@ impl Resolver for Bluebird {
         let place = self.insertions.partition_point(|insertion| insertion.0 <= inserted_ns);
         self.insertions.insert(place, (inserted_ns, at, vip));
         (leaves_ns, sent_ns + GAP_NS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::v2p::Header;
+
+    use super::*;
+    use crate::{network::Shape, topology::Topology};
+
+    /// Whichever packet passes next, and wherever.
+    #[test]
+    fn what_was_due_before_a_remap_has_the_old_mapping() {
+        let topology = Topology::ft8_10k();
+        let mut directory = Directory::new(&topology, &Shape::new(&topology));
+        let (vip, tor) = (directory.vip(7), topology.switches() - 1);
+        let old = directory.mapped(vip);
+        let mut bluebird = Bluebird::new(&vec![8; tor as usize + 1], (0..=tor).map(|_| true));
+        let (leaves_ns, _) = bluebird.in_control_plane(tor, vip, 100, 0);
+        let due_ns = leaves_ns + INSERTION_NS;
+        directory.move_to(vip, old + 1);
+        bluebird.before_remap(due_ns + 1, &directory);
+        directory.remap(vip);
+        let mut header = Header { destination_vip: vip, ..Header::default() };
+        let step = bluebird.pass(Passing {
+            switch: tor,
+            header: &mut header,
+            first_switch: true,
+            directory: &directory,
+            now_ns: due_ns + 10,
+        });
+        assert!(step.hit);
+        assert_eq!(header.destination_pip, old);
     }
 }

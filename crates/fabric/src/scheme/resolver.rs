@@ -95,6 +95,10 @@ pub(crate) trait Resolver {
     /// A virtual machine is about to move.
     fn announce_move(&mut self, _vip: u32) {}
 
+    /// The mappings are about to change: what was due before must not depend on when the next
+    /// packet passes.
+    fn before_remap(&mut self, _now_ns: u64, _directory: &Directory) {}
+
     /// Returns the delay between a move and the update of the mappings.
     fn remap_delay_ns(&self) -> u64 {
         0

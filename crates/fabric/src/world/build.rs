@@ -1,6 +1,9 @@
 //! Builds a run, after checking its configuration.
 
-use std::collections::{BinaryHeap, HashMap};
+use std::{
+    collections::{BinaryHeap, HashMap},
+    sync::Arc,
+};
 
 use policy::v2p::Role;
 use rand::{Rng, SeedableRng};
@@ -10,6 +13,7 @@ use super::{
     Control, Run, Settings, World,
     flows::{CLOSED, Turns},
     follower::Follower,
+    parts::{PARTS, Parted},
     switches::ControlPlane,
 };
 use crate::{
@@ -30,7 +34,7 @@ use crate::{
     },
     tcp::{NEVER, Tuning},
     topology::Topology,
-    wheel::Wheel,
+    wheel::{END_NS_MAX, Wheel},
     workload::{DATAGRAM_BYTES_MAX, FLOW_BYTES_MAX, Flow},
 };
 
@@ -54,32 +58,34 @@ pub(crate) fn build(
     let parts = Parts { config, topology, seed };
     let shape = Shape::new(topology);
     Ok(match scheme {
-        Scheme::NoCache => parts.run(flows, NoCache, true),
-        Scheme::Direct => parts.run(flows, Direct, true),
+        Scheme::NoCache => parts.run(flows, || NoCache, true),
+        Scheme::Direct => parts.run(flows, || Direct, true),
         Scheme::OnDemand => {
             let on_demand =
-                OnDemand::new(model.on_demand_pays_once, model.on_demand_learns_on_receive);
+                || OnDemand::new(model.on_demand_pays_once, model.on_demand_learns_on_receive);
             parts.run(flows, on_demand, true)
         }
         Scheme::LocalLearning => {
-            let local = LocalLearning::new(&shape, &entries(&|_| true), seed);
+            let local = || LocalLearning::new(&shape, &entries(&|_| true), seed);
             parts.run(flows, local, true)
         }
         Scheme::GwCache => {
             let gateway_tor = |role: Role| role == Role::GatewayTor;
-            let cache =
-                GwCache::new(&entries(&gateway_tor), roles.iter().map(|role| gateway_tor(*role)));
+            let cache = || {
+                GwCache::new(&entries(&gateway_tor), roles.iter().map(|role| gateway_tor(*role)))
+            };
             parts.run(flows, cache, true)
         }
         Scheme::Bluebird => {
-            let bluebird = Bluebird::new(&entries(&is_tor), roles.iter().map(|role| is_tor(*role)));
+            let bluebird =
+                || Bluebird::new(&entries(&is_tor), roles.iter().map(|role| is_tor(*role)));
             parts.run(flows, bluebird, true)
         }
-        Scheme::Controller => parts.run(flows, Controller::new(&entries(&|_| true)), true),
+        Scheme::Controller => parts.run(flows, || Controller::new(&entries(&|_| true)), true),
         Scheme::SwitchV2P(variant) => {
             let rules = rules(model, variant, config.learn_probability);
-            let switches =
-                SwitchV2P::new(&shape, &entries(&|role| caches(variant, role)), rules, seed);
+            let entries = entries(&|role| caches(variant, role));
+            let switches = || SwitchV2P::new(&shape, &entries, rules, seed);
             parts.run(flows, switches, model.follow_me_in_switchv2p)
         }
     })
@@ -111,21 +117,21 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn run<R: Resolver + Send + 'static>(
         &self,
-        flows: Vec<Flow>,
-        resolver: R,
+        mut flows: Vec<Flow>,
+        resolver: impl Fn() -> R,
         follow_me: bool,
     ) -> Box<dyn Run> {
-        Box::new(self.world(flows, resolver, follow_me))
+        flows.sort_by_key(|flow| (flow.start_ns, flow.source));
+        let flows: Arc<[Flow]> = flows.into();
+        let world = || self.world(Arc::clone(&flows), resolver(), follow_me);
+        if self.config.threads == 1 {
+            return Box::new(world());
+        }
+        Box::new(Parted::new(world(), world()))
     }
 
-    fn world<R: Resolver>(
-        &self,
-        mut flows: Vec<Flow>,
-        mut resolver: R,
-        follow_me: bool,
-    ) -> World<R> {
+    fn world<R: Resolver>(&self, flows: Arc<[Flow]>, mut resolver: R, follow_me: bool) -> World<R> {
         let Self { config, topology, seed } = *self;
-        flows.sort_by_key(|flow| (flow.start_ns, flow.source));
         let model = &config.model;
         let seeds = if model.unseeded_ecmp {
             Vec::new()
@@ -133,7 +139,12 @@ impl Parts<'_> {
             let mut random = SplitMix64::seed_from_u64(seed);
             (0..topology.switches()).map(|_| random.next_u64() as u32).collect()
         };
-        let network = Network::new(topology, seeds, config.transport == Transport::Dctcp);
+        let network = Network::new(
+            topology,
+            seeds,
+            config.transport == Transport::Dctcp,
+            model.one_event_queue,
+        );
         let directory = Directory::new(topology, &network.shape);
         let udp = config.transport == Transport::Udp;
         let (result_of, per_flow) = results(&flows, udp);
@@ -161,6 +172,7 @@ impl Parts<'_> {
             settings,
             turns: Turns::new(topology, model.unseeded_ecmp),
             next_flow: 0,
+            is_edge: true,
             result_of,
             connection_of: if udp { Vec::new() } else { vec![CLOSED; flows.len()] },
             flows,
@@ -198,6 +210,7 @@ impl Parts<'_> {
             gateway_delay_ns: topology.gateway_delay_ns,
             sample_interval_ns: config.sample_interval_ns,
             end_ns: last_start_ns + config.drain_ns,
+            window_ns: topology.host_link.delay_ns.min(topology.fabric_link.delay_ns),
             uncounted_bytes: (0..topology.switches()).map(uncounted).collect(),
         }
     }
@@ -239,6 +252,7 @@ fn check_config(config: &Config, topology: &Topology) -> Result<(), Error> {
             config.learn_probability.to_string(),
         );
     }
+    check_threads(config, topology)?;
     for migration in &config.migrations {
         if migration.vm >= topology.vms() {
             return refuse(
@@ -253,6 +267,27 @@ fn check_config(config: &Config, topology: &Topology) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// What keeps a run on one thread.
+fn check_threads(config: &Config, topology: &Topology) -> Result<(), Error> {
+    let delay_ns = topology.host_link.delay_ns.min(topology.fabric_link.delay_ns);
+    let expected = if !(1..=PARTS).contains(&config.threads) {
+        format!("1 to {PARTS}")
+    } else if config.threads == 1 {
+        return Ok(());
+    } else if config.model.one_event_queue {
+        "1, because the quirk one-event-queue is on".to_owned()
+    } else if config.sample_interval_ns > 0 {
+        "1, because the run is sampled over time".to_owned()
+    } else if config.follow_every > 0 {
+        "1, because packets are followed".to_owned()
+    } else if delay_ns == 0 {
+        "1, because links have no delay".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::Config { what: "threads", expected, got: config.threads.to_string() })
 }
 
 fn check_flows(config: &Config, topology: &Topology, flows: &[Flow]) -> Result<(), Error> {
@@ -272,6 +307,10 @@ fn check_flows(config: &Config, topology: &Topology, flows: &[Flow]) -> Result<(
                 );
             }
         }
+        if flow.start_ns > END_NS_MAX.saturating_sub(config.drain_ns) {
+            let expected = format!("at most {END_NS_MAX} less drain_ns");
+            return refuse("start_ns", expected, flow.start_ns);
+        }
         if !free_size && !(1..=bytes_max).contains(&flow.bytes) {
             return refuse("bytes", format!("1 to {bytes_max}"), flow.bytes);
         }
@@ -289,8 +328,8 @@ mod tests {
         let topology = Topology::ft8_10k();
         let flow = Flow { source: 0, destination: 5_000, start_ns: 7, id: 1, bytes: 50_000 };
         let parts = Parts { config: &config, topology: &topology, seed: 42 };
-        let mut world = parts.world(vec![flow], NoCache, true);
-        world.step(u64::MAX, 50).expect("laws hold");
+        let mut world = parts.world(vec![flow].into(), NoCache, true);
+        world.step(u64::MAX, 50, None).expect("laws hold");
         world
     }
 
@@ -298,7 +337,7 @@ mod tests {
     fn a_packet_that_vanishes_ends_the_run_with_event_and_seed() {
         let mut world = begun();
         world.metrics.sent += 1;
-        let said = world.step(u64::MAX, 10).expect_err("a law broke").to_string();
+        let said = world.step(u64::MAX, 10, None).expect_err("a law broke").to_string();
         for part in ["conservation", "at event", "seed 42"] {
             assert!(said.contains(part), "{part}: {said}");
         }
@@ -309,7 +348,7 @@ mod tests {
         let mut world = begun();
         world.now_ns += 1_000_000_000;
         world.wheel.insert(0, world.now_ns - 999_999_999);
-        let said = world.step(u64::MAX, 10).expect_err("a law broke").to_string();
+        let said = world.step(u64::MAX, 10, None).expect_err("a law broke").to_string();
         assert!(said.contains("causality") && said.contains("seed 42"), "{said}");
     }
 }

@@ -342,22 +342,6 @@ impl<R: Resolver> World<R> {
         };
         self.settings.tunnel_bytes + INNER_IP_BYTES + transport + segment.payload
     }
-
-    /// Sums over flows, after the run.
-    pub(super) fn finish(&mut self) {
-        let metrics = &mut self.metrics;
-        let sent = metrics.per_flow.iter().filter(|flow| flow.first_sent_ns != NEVER);
-        let received = || sent.clone().filter_map(|flow| Some((flow, flow.completion_ns()?)));
-        metrics.flows = sent.clone().count() as u64;
-        metrics.flows_received = received().count() as u64;
-        metrics.flow_completion_ns = received().map(|(_, completion_ns)| completion_ns).sum();
-        metrics.first_packet_latency_ns =
-            received().map(|(flow, _)| flow.first_received_ns - flow.first_sent_ns).sum();
-        if self.settings.udp {
-            metrics.flows_completed = sent.clone().filter(|flow| flow.missing == 0).count() as u64;
-        }
-        metrics.packet_hops_simulated = metrics.switches.iter().map(|switch| switch.packets).sum();
-    }
 }
 
 /// A flow's gateway: CRC-32 of its id (§5, per-flow load balancing).

@@ -43,7 +43,14 @@ impl<R: Resolver> World<R> {
     }
 
     /// A packet is where it is now.
+    #[inline]
     pub(super) fn note(&mut self, id: PacketId) {
+        if self.follower.is_some() {
+            self.write_down(id);
+        }
+    }
+
+    fn write_down(&mut self, id: PacketId) {
         let Some(follower) = &mut self.follower else { return };
         let Some(&(index, flow, sent_ns)) = follower.ways.get(&id) else { return };
         let packet: &Packet = &self.packets[id];

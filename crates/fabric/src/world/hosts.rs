@@ -115,14 +115,8 @@ impl<R: Resolver> World<R> {
     }
 
     pub(super) fn remap(&mut self, vip: u32) {
+        self.resolver.before_remap(self.now_ns, &self.directory);
         self.directory.remap(vip);
         self.move_connections(vip);
-    }
-
-    /// The server a packet of this flow and direction was first sent from.
-    pub(super) fn origin(&self, flow: u32, reverse: bool) -> u32 {
-        let flow = &self.flows[flow as usize];
-        let vm = if reverse { flow.destination } else { flow.source };
-        self.directory.home(self.directory.vip(vm))
     }
 }

@@ -8,7 +8,6 @@ use super::World;
 use crate::{
     packet::{Cold, Kind, Packet, PacketId, Stage, flag},
     scheme::resolver::{Passing, Resolver},
-    wheel::earlier,
 };
 
 /// The queue of a switch's control plane; only its first element is in the calendar.
@@ -18,14 +17,14 @@ pub(super) struct ControlPlane {
     waiting_bytes: u64,
     /// Time and event of the end of its current work; 0: it never worked.
     free_ns: u64,
-    free_event: u32,
+    free_event: u64,
 }
 
 impl ControlPlane {
-    fn busy(&self, now_ns: u64, now_event: u32) -> bool {
+    fn busy(&self, now_ns: u64, now_event: u64) -> bool {
         !self.waiting.is_empty()
             || self.free_ns > now_ns
-            || (self.free_ns == now_ns && now_ns > 0 && !earlier(self.free_event, now_event))
+            || (self.free_ns == now_ns && now_ns > 0 && self.free_event >= now_event)
     }
 }
 
@@ -70,9 +69,8 @@ impl<R: Resolver> World<R> {
             };
         }
         if let Some(emit) = step.emit {
-            let (flow, reverse) =
-                (packet.cold.flow, packet.cold.segment.flags & flag::REVERSE != 0);
-            self.emit(switch, emit, flow, reverse);
+            let source = packet.header.source_vip;
+            self.emit(switch, emit, source);
         }
         self.note(id);
         if step.control_plane {
@@ -95,7 +93,7 @@ impl<R: Resolver> World<R> {
         let (room, bytes) = self.resolver.control_plane_bytes(packet.bytes);
         if plane.waiting_bytes + bytes > room {
             self.control.lost += 1;
-            self.packets.remove(id);
+            self.network.drop(&mut self.packets, id);
             return;
         }
         plane.waiting_bytes += bytes;
@@ -126,11 +124,11 @@ impl<R: Resolver> World<R> {
     }
 
     /// Sends a learning packet to the sender's ToR, or an invalidation packet to a switch.
-    fn emit(&mut self, switch: u32, emit: Emit, flow: u32, reverse: bool) {
+    fn emit(&mut self, switch: u32, emit: Emit, source: u32) {
         let (kind, mapping, to) = match emit {
             Emit::Learning(mapping) => {
                 self.metrics.learning_packets += 1;
-                let origin = self.origin(flow, reverse);
+                let origin = self.directory.home(source);
                 (Kind::Learning, mapping, self.network.shape.tor_of_host(origin))
             }
             Emit::Invalidation(stale, culprit) => {

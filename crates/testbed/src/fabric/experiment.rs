@@ -4,14 +4,16 @@ use std::{
     collections::BTreeMap,
     io::{self, Write},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
     },
+    thread,
     time::{Duration, Instant},
 };
 
 use ::fabric::{
-    Config, Metrics, Model, Progress, Scheme, Simulation, topology::Topology, workload::Workload,
+    Config, Metrics, Model, Progress, Scheme, Simulation, Task, topology::Topology,
+    workload::Workload,
 };
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -90,7 +92,7 @@ pub struct Outcome {
 /// Cost of a run.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct Cost {
-    /// Processor time of this thread in seconds, including the construction of the simulation.
+    /// Processor time of all threads in seconds, including the construction of the simulation.
     pub cpu_s: f64,
     /// Elapsed time in seconds.
     pub wall_s: f64,
@@ -147,6 +149,17 @@ impl Write for Digest {
 }
 
 impl Experiment {
+    /// Makes it a run of several threads.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not possible.
+    pub fn divide(&mut self, threads: usize) -> anyhow::Result<()> {
+        self.config.threads = threads;
+        let flows = &self.workload.flows;
+        Ok(Simulation::check(&self.config, &self.topology, flows, self.scheme)?)
+    }
+
     /// Runs it and reports progress to `watch`, until the end or until `stop` is set (`None`).
     ///
     /// # Errors
@@ -158,6 +171,8 @@ impl Experiment {
         mut watch: impl FnMut(&Progress),
     ) -> anyhow::Result<Option<Outcome>> {
         let (began, cpu_began) = (Instant::now(), processor_time());
+        let spent_elsewhere = Mutex::new(Duration::ZERO);
+        let at_once = |tasks: Vec<Task<'_>>| run_at_once(tasks, &spent_elsewhere);
         let flows = self.workload.flows.clone();
         let (config, topology) = (&self.config, self.topology.as_ref());
         let name = || format!("{} on {}", self.inputs.scheme, self.inputs.trace);
@@ -166,10 +181,14 @@ impl Experiment {
                 .with_context(name)?;
         let mut controller = (self.scheme == Scheme::Controller)
             .then(|| Controller::new(topology, config, self.inputs.controller_interval_us));
+        // Each step begins threads.
+        let events_per_step =
+            if config.threads == 1 { EVENTS_PER_STEP } else { 5 * EVENTS_PER_STEP };
         let mut events = 0;
         loop {
             let until_ns = controller.as_ref().map_or(u64::MAX, Controller::next_ns);
-            let progress = simulation.step_until(until_ns, EVENTS_PER_STEP).with_context(name)?;
+            let progress =
+                simulation.step_together(until_ns, events_per_step, &at_once).with_context(name)?;
             watch(&progress);
             if progress.finished {
                 break;
@@ -177,14 +196,15 @@ impl Experiment {
             if stop.load(Relaxed) {
                 return Ok(None);
             }
-            let done = progress.events - events < EVENTS_PER_STEP;
+            let done = progress.events - events < events_per_step;
             events = progress.events;
             if let Some(controller) = controller.as_mut().filter(|_| done) {
                 controller.step(&mut simulation, until_ns).with_context(name)?;
             }
         }
         let metrics = simulation.metrics().clone();
-        let cpu_s = (processor_time() - cpu_began).as_secs_f64();
+        let elsewhere = spent_elsewhere.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let cpu_s = (processor_time() - cpu_began + elsewhere).as_secs_f64();
         let cost = Cost {
             cpu_s,
             wall_s: began.elapsed().as_secs_f64(),
@@ -194,6 +214,23 @@ impl Experiment {
         let solves = controller.map(Controller::into_solves).unwrap_or_default();
         Ok(Some(Outcome { metrics, solves, cost }))
     }
+}
+
+/// Executes all tasks at the same time, the first in this thread. Adds the processor time of the
+/// others to `spent_elsewhere`.
+fn run_at_once(tasks: Vec<Task<'_>>, spent_elsewhere: &Mutex<Duration>) {
+    let mut tasks = tasks.into_iter();
+    let Some(first) = tasks.next() else { return };
+    thread::scope(|scope| {
+        for task in tasks {
+            scope.spawn(|| {
+                task();
+                let mut spent = spent_elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+                *spent += processor_time();
+            });
+        }
+        first();
+    });
 }
 
 /// A progress bar, the completed share, and the estimated remaining time.

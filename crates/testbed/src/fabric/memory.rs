@@ -29,14 +29,16 @@ pub struct TooLarge(String);
 #[must_use]
 pub fn estimate(experiment: &Experiment) -> u64 {
     let topology = &experiment.topology;
+    // Each thread has its own copy of what does not belong to flows.
+    let threads = experiment.config.threads as u64;
     let samples = if experiment.config.sample_interval_ns == 0 { 0 } else { SAMPLES_MAX as u64 };
     [
         (experiment.workload.flows.len() as u64, BYTES_PER_ROW),
-        (topology.vms().into(), BYTES_PER_VM),
-        (experiment.config.cache_entries, BYTES_PER_ENTRY),
-        (topology.servers().into(), BYTES_PER_SERVER),
+        (threads * u64::from(topology.vms()), BYTES_PER_VM),
+        (threads * experiment.config.cache_entries, BYTES_PER_ENTRY),
+        (threads * u64::from(topology.servers()), BYTES_PER_SERVER),
         (samples * u64::from(topology.switches()), BYTES_PER_SWITCH_SAMPLED),
-        (1, BYTES_BESIDE),
+        (threads, BYTES_BESIDE),
     ]
     .into_iter()
     .fold(0, |sum, (count, bytes): (u64, u64)| sum.saturating_add(count.saturating_mul(bytes)))
