@@ -9,7 +9,9 @@ changes.
 import argparse
 import csv
 import functools
+import math
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
@@ -52,8 +54,8 @@ def main(paper):
     stated, wanted = experiment.paper(), experiment.load(arguments.names, short)
     try:
         if not arguments.draw:
-            for each in wanted:
-                print(f"{each.name}: {each.title}", flush=True)
+            for each, progress in announced(wanted):
+                print(f"{progress} {each.name}: {each.title}", flush=True)
                 run(each, raw)
     except KeyboardInterrupt:
         print("\nstopped; finished runs are kept, run the same command again to continue")
@@ -73,6 +75,23 @@ def main(paper):
     print(plain(claims.summary(judged)))
     print(f"report: {repository.shown(directory / 'report.html')}")
     return 0
+
+
+# An experiment that took less had its results already.
+SKIPPED_S = 2
+
+
+def announced(wanted, clock=time.monotonic):
+    """Each experiment, with its number and the time that the rest will take if the others take as
+    long as those that were run by now."""
+    took, begun = [], clock()
+    for number, each in enumerate(wanted):
+        left = (len(wanted) - number) * sum(took) / len(took) if took else 0
+        about = f", about {math.ceil(left / 60)} min left" if left else ""
+        yield each, f"[{number + 1} of {len(wanted)}{about}]"
+        ended = clock()
+        took += [ended - begun] if ended - begun > SKIPPED_S else []
+        begun = ended
 
 
 def chosen(names, known):

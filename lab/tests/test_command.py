@@ -59,6 +59,14 @@ class Command(unittest.TestCase):
         files = [str(path.relative_to(self.directory)) for path in self.directory.rglob("*.json")]
         self.assertEqual(sorted(files), ["one/paper/raw/a.json", "two/paper/raw/a.json"])
 
+    def test_the_remaining_time_is_that_of_what_was_run(self):
+        clock = iter([0, 1, 301, 421, 422]).__next__
+        said = [progress for _, progress in command.announced("abcd", clock)]
+        # The first had its results; then 300 s and 120 s.
+        self.assertEqual(said, [
+            "[1 of 4]", "[2 of 4]", "[3 of 4, about 10 min left]", "[4 of 4, about 4 min left]",
+        ])
+
     def test_nothing_is_run_of_what_is_not_committed(self):
         with self.assertRaisesRegex(SystemExit, "lab: code not committed"):
             self.page("one", "a", uncommitted=["code"])
