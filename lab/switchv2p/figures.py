@@ -12,7 +12,7 @@ import numpy as np
 
 from lab.switchv2p import experiment as experiments
 from lab.switchv2p import tables
-from lab.library.style import STYLE, saved
+from lab.library.style import STYLE, named_once, saved
 
 COLOURS = {
     "nocache": "#767676", "locallearning": "#56B4E9", "gwcache": "#E69F00", "bluebird": "#0072B2",
@@ -67,8 +67,9 @@ def cache_sizes(experiment, records, paper):
         axis.set_xlabel("cache of all switches [% of addresses]")
         axis.set_title(title)
         axis.set_ylim(bottom=0)
-    handles, labels = axes[1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5)
+    if any(each["model"] == "paper" for each in records):
+        axes[1].plot([], [], color="black", label="rules of the text", **LINES["paper"])
+    figure.legend(*named_once(axes[1]), loc="outside lower center", ncols=5)
     return figure
 
 
@@ -84,7 +85,7 @@ def reference(axes, records, paper):
         for panel, axis in enumerate(axes):
             if panel or name not in ("bluebird", "direct", "ondemand"):
                 axis.plot(50, values[panel], "D", markerfacecolor="none", markersize=8,
-                          markeredgecolor=COLOURS[name])
+                          markeredgecolor=COLOURS[name], label="the authors' simulator")
 
 
 def series(records):
@@ -156,7 +157,11 @@ def over(records, key, name, title):
     for axis, what in zip(axes, ("FCT [µs]", "first packet latency [µs]"), strict=True):
         axis.set_xlabel(name)
         axis.set_title(what)
-        axis.set_ylim(bottom=0)
+        if title == "gateways":
+            # Schemes without enough gateways take a thousand times as long.
+            axis.set_yscale("log")
+        else:
+            axis.set_ylim(bottom=0)
         if title == "pods":
             axis.set_xscale("log", base=2)
     handles, labels = axes[0].get_legend_handles_labels()
