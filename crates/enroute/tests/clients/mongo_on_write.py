@@ -28,6 +28,7 @@ def joined(*documents):
 
 def main():
     through, direct = (client(int(port)).shop.items for port in sys.argv[1:3])
+    direct.drop()
     compared = 0
 
     def same(key, is_hit=True):
