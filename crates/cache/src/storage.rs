@@ -158,6 +158,12 @@ impl MemoryStorage {
         self.clear();
     }
 
+    /// Whether [`Self::close`] has not ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Ends [`Self::close`]. What was read until now is not stored: no lease was given.
     pub fn open(&mut self) {
         self.closed = false;

@@ -84,9 +84,14 @@ impl Successor {
         let mut said = [0];
         match self.channel.read(&mut said) {
             Ok(1) if said[0] == expected => Ok(()),
-            Ok(_) => {
+            Ok(0) => {
                 let status = self.process.wait()?;
                 bail!("the new process ended ({status}); its error is above")
+            }
+            Ok(_) => {
+                self.process.kill()?;
+                self.process.wait()?;
+                bail!("the new process speaks another version of the hand-over and was ended")
             }
             Err(error) => {
                 self.process.kill()?;

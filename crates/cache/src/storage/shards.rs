@@ -184,6 +184,11 @@ impl Shards {
         self.shards.iter().for_each(|shard| shard.lock().close());
     }
 
+    /// Whether nothing is stored until [`Self::open`].
+    pub fn is_closed(&self) -> bool {
+        self.shards.iter().any(|shard| shard.lock().is_closed())
+    }
+
     /// Ends [`Self::close`].
     pub fn open(&self) {
         self.shards.iter().for_each(|shard| shard.lock().open());

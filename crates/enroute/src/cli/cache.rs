@@ -222,29 +222,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         predecessor.await_turn()?;
     }
     let mut runtime = Runtime::start(setup)?;
-    for listener in &runtime.shared().listeners {
-        let tls = if listener.origin.tls().is_some() { " (TLS)" } else { "" };
-        eprintln!("{} -> {}{tls}", listener.url(), listener.origin);
-        if runtime.shared().shards.observer().is_some() {
-            eprintln!("{}: reads are only observed: nothing is stored", listener.url());
-            continue;
-        }
-        let bound = listener.staleness_bound();
-        let why = match (&listener.feed, &listener.protocol) {
-            (Some(_), Protocol::DynamoDb(_)) => {
-                "feed, and the delay of its streams, which DynamoDB does not state; while it is down, \
-                 nothing is cached"
-            }
-            (Some(_), _) => "feed; while it is down, nothing is cached",
-            (None, Protocol::Memcache(_)) => "no feed: the bound is `ttl`; UDP is not served",
-            (None, Protocol::DynamoDb(settings)) => settings.bound_by(),
-            (None, _) => "no feed: the bound is `ttl`",
-        };
-        eprintln!(
-            "{}: a write that bypasses the cache is visible after at most {bound:?} ({why})",
-            listener.url()
-        );
-    }
+    announce(runtime.shared());
     let shared = Arc::clone(runtime.shared());
     let mut observed = admin::Cache { shared: Arc::clone(&shared), reload: None };
     if arguments.config.is_some() || shared.uses_tls() || arguments.credentials_file.is_some() {
@@ -284,6 +262,33 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         successor.end_clean();
     }
     Ok(())
+}
+
+/// Prints each listener, its origin and its staleness bound.
+fn announce(shared: &Shared) {
+    for listener in &shared.listeners {
+        let tls = if listener.origin.tls().is_some() { " (TLS)" } else { "" };
+        eprintln!("{} -> {}{tls}", listener.url(), listener.origin);
+        if shared.shards.observer().is_some() {
+            eprintln!("{}: reads are only observed: nothing is stored", listener.url());
+            continue;
+        }
+        let bound = listener.staleness_bound();
+        let why = match (&listener.feed, &listener.protocol) {
+            (Some(_), Protocol::DynamoDb(_)) => {
+                "feed, and the delay of its streams, which DynamoDB does not state; while it is down, \
+                 nothing is cached"
+            }
+            (Some(_), _) => "feed; while it is down, nothing is cached",
+            (None, Protocol::Memcache(_)) => "no feed: the bound is `ttl`; UDP is not served",
+            (None, Protocol::DynamoDb(settings)) => settings.bound_by(),
+            (None, _) => "no feed: the bound is `ttl`",
+        };
+        eprintln!(
+            "{}: a write that bypasses the cache is visible after at most {bound:?} ({why})",
+            listener.url()
+        );
+    }
 }
 
 /// One line: hits, misses by reason, stored items; then the forecast, if reads are only observed.

@@ -58,7 +58,7 @@ fn until_hits(cache: &Cache, client: &mut Raw) {
 #[test]
 fn no_process_answers_what_a_write_through_the_other_has_changed() {
     let Some(redis) = Redis::start() else { return };
-    // Nobody waits that long after an end without anything under way.
+    // It is not waited for after an end without anything under way.
     let options = "drain_timeout = \"60s\"\n[storage]\nquarantine = \"10min\"\n";
     let cache = Cache::start("redis", redis.address(), options);
     let mut old = Raw::connect(cache.address());
@@ -77,6 +77,9 @@ fn no_process_answers_what_a_write_through_the_other_has_changed() {
         writer.ask(&format!("SET key {round}"), "+OK\r\n");
         reader.ask("GET key", &format!("$1\r\n{round}\r\n"));
     }
+    // Of three processes, two would not know of the writes through the first.
+    kill_process(successor.0, Signal::USR2).expect("it runs");
+    cache.log_line("no upgrade, the previous one has not ended");
     for client in [&mut old, &mut new] {
         client.ask("GET greeting", "$5\r\nhello\r\n");
         client.ask("GET greeting", "$5\r\nhello\r\n");
@@ -87,7 +90,7 @@ fn no_process_answers_what_a_write_through_the_other_has_changed() {
     drop(old);
     let stat = format!("/proc/{}/stat", cache.process().id());
     until("the old process has ended", || {
-        fs::read_to_string(&stat).expect("nobody has waited for it").contains(") Z")
+        fs::read_to_string(&stat).expect("it is not reaped").contains(") Z")
     });
     until_hits(&cache, &mut new);
     drop(successor);

@@ -143,14 +143,7 @@ impl Setting {
         } else {
             ("0".to_owned(), 0)
         };
-        let transport = match (source.workload.protocol, self.transport.as_str()) {
-            (Protocol::Udp, _) => Transport::Udp,
-            (Protocol::Tcp, "cubic") => Transport::Cubic,
-            (Protocol::Tcp, "dctcp") => Transport::Dctcp,
-            (Protocol::Tcp, other) => {
-                bail!(Mistake::new("transport", "cubic or dctcp", other));
-            }
-        };
+        let transport = self.transport(source.workload.protocol)?;
         let migrations = self
             .migrations
             .iter()
@@ -210,6 +203,15 @@ impl Setting {
         };
         let (topology, workload) = (Arc::clone(topology), Arc::clone(&source.workload));
         Ok(Experiment { inputs, config, scheme, topology, workload })
+    }
+
+    fn transport(&self, protocol: Protocol) -> anyhow::Result<Transport> {
+        Ok(match (protocol, self.transport.as_str()) {
+            (Protocol::Udp, _) => Transport::Udp,
+            (Protocol::Tcp, "cubic") => Transport::Cubic,
+            (Protocol::Tcp, "dctcp") => Transport::Dctcp,
+            (Protocol::Tcp, other) => bail!(Mistake::new("transport", "cubic or dctcp", other)),
+        })
     }
 }
 

@@ -35,6 +35,11 @@ impl Sockets {
 
     /// Starts the successor. On an error this process goes on.
     pub(super) fn hand_over(&self, shared: &Arc<Shared>) -> Option<Successor> {
+        if shared.shards.is_closed() {
+            // Of three processes, one would store while the first still writes.
+            error!("SIGUSR2: no upgrade, the previous one has not ended; send SIGUSR2 again later");
+            return None;
+        }
         info!("SIGUSR2: starting the program again, on the same ports");
         let mut successor = Successor::start(&self.0)
             .inspect_err(|error| error!("SIGUSR2: no upgrade, nothing changed: {error:#}"))
