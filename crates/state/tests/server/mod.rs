@@ -3,18 +3,18 @@
 
 use std::{
     env, fs,
-    io::{Read, Write},
+    io::{BufRead, BufReader, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering::Relaxed},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use wire::resp::{Limits, Pipeline, Reply};
 
-/// Longest wait for a server to start, or to answer.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// redis-server, if it is on PATH.
@@ -68,24 +68,21 @@ impl Server {
             fs::write(directory.join(name), text).expect("a file");
         }
         let [port, bus] = free_ports().map(|port| port.to_string());
-        let process = Command::new(program)
+        let mut process = Command::new(program)
             .args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--cluster-port", &bus])
             .args(options)
             .arg("--dir")
             .arg(&directory)
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .expect("the program runs");
+        let mut log = BufReader::new(process.stdout.take().expect("a pipe")).lines();
         let address = (Ipv4Addr::LOCALHOST, port.parse().expect("a port")).into();
-        let mut server = Self { process, address, directory };
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect(address).is_err() {
-            let ended = server.process.try_wait().expect("a child").is_some();
-            if ended || Instant::now() > until {
-                return None;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
+        let server = Self { process, address, directory };
+        // A connection would not prove that this server listens: another process may have the port.
+        let ready = |line: &str| line.contains("Ready to accept connections");
+        log.by_ref().map_while(Result::ok).find(|line| ready(line))?;
+        thread::spawn(move || log.for_each(drop)); // The server never waits for a full pipe.
         Some(server)
     }
 
