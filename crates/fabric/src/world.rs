@@ -352,11 +352,11 @@ impl<R: Resolver> World<R> {
             self.migrate(migration);
         } else if let Some((_, vip)) = self.remaps.pop_if(|remap| remap.0 <= now_ns) {
             self.remap(vip);
-        } else if let Some(Reverse((_, connection, generation, client))) =
+        } else if let Some(Reverse((due_ns, connection, generation, client))) =
             self.timers.peek().copied().filter(|Reverse(timer)| timer.0 <= now_ns)
         {
             self.timers.pop();
-            self.wake(connection, generation, client);
+            self.wake(due_ns, connection, generation, client);
         } else if let Some(flow) = self.flows.get(self.next_flow).copied() {
             self.next_flow += 1;
             self.start_flow(self.next_flow - 1, &flow);
