@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use acl::OUTPUT_BYTES_BEFORE_LOGIN_MAX;
 use smallvec::SmallVec;
 use store::elastic::{Position, Sync};
 use wire::resp::{
@@ -29,8 +30,6 @@ use crate::{
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Minimum of the output limit of each client, for any number of clients.
 pub const OUTPUT_BYTES_MIN: usize = 16 << 10;
-/// The limit for a client that is not logged in: a few errors.
-const OUTPUT_BYTES_BEFORE_LOGIN_MAX: usize = 4 << 10;
 /// Smaller amounts are not counted as waiting data of clients.
 const COUNTED_BYTES_MIN: usize = 8 << 10;
 /// Number of requests decoded before the first is executed, so that their cache misses overlap.

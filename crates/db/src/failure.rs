@@ -37,6 +37,12 @@ impl Failure {
     }
 }
 
+impl From<acl::Error> for Failure {
+    fn from(error: acl::Error) -> Self {
+        Self::new(format!("ERR {error}"))
+    }
+}
+
 const fn fixed(text: &'static str) -> Failure {
     Failure(Cow::Borrowed(text))
 }
@@ -54,9 +60,7 @@ pub(crate) const TOO_MUCH_AT_ONCE: Failure = fixed(
 );
 pub(crate) const OFFSET_RANGE: Failure = fixed("ERR offset is out of range");
 pub(crate) const DATABASE_RANGE: Failure = fixed("ERR DB index is out of range");
-pub(crate) const NO_AUTH: Failure = fixed("NOAUTH Authentication required.");
-pub(crate) const WRONG_PASSWORD: Failure =
-    fixed("WRONGPASS invalid username-password pair or user is disabled.");
+pub(crate) const NO_AUTH: Failure = fixed(acl::NO_AUTH);
 pub(crate) const NO_CLIENT: Failure = fixed("ERR No such client");
 pub(crate) const NOT_IN_TRANSACTION: Failure =
     fixed("ERR Command not allowed inside a transaction");

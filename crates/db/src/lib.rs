@@ -12,7 +12,6 @@
 //! Read first: [`Session::execute`], then `command/mod.rs`.
 #![forbid(unsafe_code)]
 
-pub mod acl;
 pub mod backups;
 pub mod batch;
 pub mod budget;

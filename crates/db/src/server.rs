@@ -6,13 +6,13 @@ use std::{
     time::Duration,
 };
 
+use acl::Acl;
 use rand_xoshiro::{
     SplitMix64,
     rand_core::{Rng, SeedableRng},
 };
 
 use crate::{
-    acl::Acl,
     clients::Clients,
     parameters::Parameters,
     row::{Row, Rows},
@@ -119,7 +119,7 @@ impl Server {
         let run_id = (0..3).map(|part| format!("{:016x}", mix(seed ^ part))).collect::<String>();
         Self {
             rows: Rows::new(rows),
-            acl: Acl::new(rows),
+            acl: Acl::new(rows.iter().map(|row| &row.spec)),
             clients: Clients::default(),
             parameters,
             stats: Stats::default(),

@@ -27,6 +27,7 @@ mod keyserver;
 mod reload;
 mod state;
 mod switch;
+mod tls;
 mod top;
 
 use platform::signal::{self, EndSignal};

@@ -20,6 +20,7 @@
 //! | [`state`] | the agents and the placer of the state layer over a Redis Cluster |
 //! | [`switch`] | the controller of the kernel's data plane, and the agent of a server |
 //! | `sync` | locks and atomics, replaced by a thread model in tests |
+//! | `users` | users files of the database and of state agents |
 //! | `logging` | where log lines go and how detailed they are |
 
 #![forbid(unsafe_code)]
@@ -35,6 +36,7 @@ pub mod runtime;
 pub mod state;
 pub mod switch;
 mod sync;
+mod users;
 
 /// Most threads that one option of a service may ask for.
 pub(crate) const THREADS_MAX: usize = 1_024;

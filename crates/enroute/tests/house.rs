@@ -18,6 +18,8 @@ const FUNCTION_LINES_MAX: usize = 76;
 
 /// Product code of each crate: lines without tests.
 const CRATE_LINES_MAX: &[(&str, usize)] = &[
+    // It was a part of `db`.
+    ("acl", 640),
     // The last measure how long writes around the cache stay invisible (`measure/staleness.rs`),
     // and hits of DynamoDB and memcached clients.
     ("bench", 7_600),
@@ -30,12 +32,13 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("cache", 21_760),
     ("content", 3_100),
     // The last are RDB files: codec, export and import (`rdb`).
-    ("db", 10_260),
+    ("db", 9_700),
     ("edge-tls", 900),
     // The last serves clients of HTTP/2 by a service of HTTP/1.1 (`streams.rs`).
     ("endpoint", 1_090),
-    // Help texts are a part of it; `WIRING_LINES_MAX` limits the code.
-    ("enroute", 18_130),
+    // Help texts are a part of it; `WIRING_LINES_MAX` limits the code. The last are clients of
+    // agents with TLS (`state/seat.rs`).
+    ("enroute", 18_430),
     // The last simulates a run on two threads (`world/parts`).
     ("fabric", 7_450),
     ("fabric-python", 350),
@@ -46,12 +49,12 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     // The terminal that `enroute top` draws in; files of secrets are replaced durably. The last are
     // listening sockets, which systemd may hand over, and what services ask of the machine: its
     // memory, room for open files; and which protocol a client offers first (`tls/hello.rs`).
-    ("platform", 3_280),
+    ("platform", 3_310),
     ("policy", 1_300),
     ("reactor", 1_300),
     ("resp-client", 200),
     ("shards", 600),
-    ("state", 8_880),
+    ("state", 9_070),
     // The last are huge pages (`mapping.rs`), and a hit ratio without steps (`replacement/hull`).
     ("store", 14_740),
     ("switch", 5_400),

@@ -12,10 +12,11 @@ const TABLE: &[(&str, &[&str])] = &[
     ("store", &[]),
     ("notation", &[]),
     ("cache", &["notation", "policy", "store", "wire"]),
-    ("db", &["notation", "store", "wire"]),
+    ("acl", &["notation", "wire"]),
+    ("db", &["acl", "notation", "store", "wire"]),
     ("fabric", &["policy"]),
     ("switch", &["policy", "wire"]),
-    ("state", &["policy", "wire"]),
+    ("state", &["acl", "policy", "wire"]),
     ("keyserver", &["wire"]),
     ("content", &["store"]),
     ("edge-tls", &[]),
@@ -35,6 +36,7 @@ const TABLE: &[(&str, &[&str])] = &[
     (
         "enroute",
         &[
+            "acl",
             "cache",
             "content",
             "db",

@@ -5,7 +5,7 @@
 //!
 //! Read first: [`Server`] for connections of clients, [`Client`] for connections to servers.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, anyhow, bail};
 use rustls::{
@@ -27,6 +27,15 @@ mod server;
 
 pub use client::{Client, Expected};
 pub use server::{Files, Server};
+
+/// Timeout of a client's handshake, from accepting it.
+pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Clients of one listener whose handshakes are not complete; further ones wait to be accepted.
+pub const HANDSHAKES_MAX: usize = 1_024;
+/// Time that a thread spends on handshakes in one round of its loop.
+pub const HANDSHAKES_ROUND_MAX: Duration = Duration::from_millis(1);
+/// Memory of an encrypted connection, at most; `docs/guide/configuration.md` states it.
+pub const SESSION_BYTES: usize = 16 << 10;
 
 /// The name of HTTP/2 in handshakes (ALPN).
 const HTTP2: &[u8] = b"h2";

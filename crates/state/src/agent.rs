@@ -35,6 +35,7 @@ mod monitor;
 mod nodes;
 mod output;
 mod reporter;
+mod rights;
 mod route;
 mod scan;
 #[cfg(test)]
@@ -51,6 +52,7 @@ use copies::Copies;
 use flight::{Asked, Link, Purpose};
 use map::Map;
 use monitor::Monitor;
+use rights::Rights;
 use route::{Route, route};
 
 /// Time for which a request is retried before its client gets an error.
@@ -70,6 +72,7 @@ pub struct Login {
 pub struct Agent {
     limits: Limits,
     login: Option<Login>,
+    rights: Rights,
     map: Map,
     copies: Copies,
     clients: Slab<Client>,
@@ -113,6 +116,7 @@ impl Agent {
         now: Duration,
     ) -> Self {
         let mut agent = Self {
+            rights: Rights::new(&limits),
             limits,
             login,
             map: Map::new(seeds),
@@ -148,7 +152,7 @@ impl Agent {
     /// A client has connected to `address`; returns its seat.
     pub fn open(&mut self, address: SocketAddr) -> usize {
         self.clients_ever += 1;
-        let mut client = Client::new(self.clients_ever, address);
+        let mut client = Client::new(self.clients_ever, address, &self.rights);
         client.map_version = self.map.version();
         self.clients.insert(client)
     }
@@ -267,7 +271,8 @@ impl Agent {
                 client.map_version = self.map.version();
             }
             let rest = bytes.get(taken..).unwrap_or_default();
-            match client.decoder.decode(rest, &self.limits) {
+            let limits = self.rights.limits(client).unwrap_or(&self.limits);
+            match client.decoder.decode(rest, limits) {
                 Ok(None) => return Ok(taken),
                 Ok(Some((request, count))) => {
                     let route = route(&request);
@@ -298,6 +303,9 @@ impl Agent {
         now: Duration,
     ) {
         let Some(client) = self.clients.get_mut(at) else { return };
+        if let Err(why) = self.rights.permit(&client.identity, request) {
+            return client.refuse(&why);
+        }
         if client.transaction.is_some() && route.is_of_several_nodes() {
             return client.refuse(route::CROSS_SLOT);
         }
@@ -315,14 +323,14 @@ impl Agent {
                 return client.refuse(&format!("ERR {name} inside MULTI is not for the agent"));
             }
             Route::Here(name) => {
-                let answer = here::answer(client, name, request);
+                let answer = here::answer(client, name, request, self.rights.users());
                 return client.tell(&answer);
             }
             Route::Refused(why) => return client.refuse(&why),
             Route::Split(command, merge) => return self.split(at, command, merge, request, now),
             Route::All(command, merge) => return self.ask_all(at, command, merge, request, now),
             Route::Scan => return self.scan(at, request, now),
-            Route::Multi => return client.begin_transaction(),
+            Route::Multi => return client.begin_transaction(self.rights.users().generation()),
             Route::Discard => return client.discard_transaction(),
             Route::Exec => return self.execute_transaction(at, now),
         };
@@ -385,7 +393,10 @@ impl Agent {
         let Some(transaction) = client.transaction.take() else {
             return client.refuse("ERR EXEC without MULTI");
         };
-        let Transaction { commands, count, slot, write, failed } = transaction;
+        let Transaction { commands, count, slot, write, failed, users } = transaction;
+        if users != self.rights.users().generation() {
+            return client.refuse("EXECABORT the users have changed since MULTI; not executed");
+        }
         if failed {
             return client.refuse("EXECABORT Transaction discarded because of previous errors.");
         }

@@ -4,19 +4,15 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use acl::{Acl, Identity, User};
 use wire::resp::Version;
 
-use crate::{
-    acl::{Acl, User},
-    clients::Client,
-};
+use crate::clients::Client;
 
-mod identity;
 mod progress;
 mod tracking;
 mod transaction;
 
-pub(crate) use identity::Identity;
 pub(crate) use progress::{Cursor, Names, Progress, Walk};
 pub(crate) use tracking::{Mode, Tracking};
 pub(crate) use transaction::{Queue, Queued, Transaction, Watched};

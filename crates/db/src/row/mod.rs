@@ -4,11 +4,13 @@
 pub(crate) use wire::resp::command::Flags;
 use wire::resp::command::{Command as Spec, Keys as Positions, named};
 
+mod access;
 mod group;
 mod rows;
 mod touch;
 mod written;
 
+pub(crate) use access::Access;
 pub(crate) use group::Group;
 pub(crate) use rows::Rows;
 pub(crate) use touch::{Touch, Touches};

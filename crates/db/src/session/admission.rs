@@ -4,10 +4,9 @@ use wire::resp::Version;
 
 use super::Session;
 use crate::{
-    acl::Access,
     connection::Connection,
     failure::{Failure, NO_AUTH, NOT_IN_TRANSACTION},
-    row::{Flags, Row, Rows},
+    row::{Access, Flags, Row, Rows},
     server::Server,
 };
 
@@ -59,7 +58,7 @@ impl Session {
     /// Checks again, when EXEC executes a queued command, whether it is permitted: the connection's
     /// user or its rights may have changed since it was queued.
     pub(super) fn permit_queued(&self, row: &'static Row, args: &[&[u8]]) -> Result<(), Failure> {
-        let reason = match self.connection.identity.access(row, args) {
+        let reason = match row.access(self.connection.identity.rules(), args) {
             Access::Allowed => return Ok(()),
             Access::NoCommand => "no permission to execute the command or subcommand",
             Access::NoKey(_) => "no permission to touch the specified keys",
@@ -85,7 +84,7 @@ impl Session {
 
 /// Checks whether the connection's user may execute the command.
 fn permit(connection: &Connection, row: &'static Row, args: &[&[u8]]) -> Result<(), Failure> {
-    match connection.identity.access(row, args) {
+    match row.access(connection.identity.rules(), args) {
         Access::Allowed => Ok(()),
         Access::NoCommand => Err(Failure::new(format!(
             "NOPERM this user has no permissions to run the '{}' command",

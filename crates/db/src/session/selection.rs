@@ -5,13 +5,13 @@
 //! known, unless a command before it changes the rights: other connections cannot change them
 //! between the commands of a transaction, see [`changes_rights`].
 
+use acl::Identity;
 use smallvec::{SmallVec, smallvec};
 
 use crate::{
-    acl::Access,
     command,
-    connection::{Connection, Identity, Queued},
-    row::{Row, Scope},
+    connection::{Connection, Queued},
+    row::{Access, Row, Scope},
 };
 
 pub(super) struct Selection<'c> {
@@ -43,7 +43,7 @@ impl<'c> Selection<'c> {
 
     fn select(&mut self, queued: &Queued, database: u8) {
         if !self.rights_change {
-            let access = queued.with_args(|args| self.identity.access(queued.row, args));
+            let access = queued.with_args(|args| queued.row.access(self.identity.rules(), args));
             if !matches!(access, Access::Allowed) {
                 return;
             }

@@ -20,11 +20,12 @@ mod backup;
 mod orchestrator;
 mod snapshot;
 
-use platform::{listening, memory, private_file, tls};
+use platform::{listening, memory, private_file};
 
 use super::{
     admin::Admin,
     signal::{EndSignal, on_hangup},
+    tls::TlsFiles,
 };
 use crate::{
     config::{AdminDocument, Bytes},
@@ -154,18 +155,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDRESS", requires = "netcache")]
     switch: Option<IpAddr>,
 
-    /// Certificate chain, PEM; all connections are then encrypted [default: no TLS]
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-
-    /// Private key of --tls-cert, PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
-
-    /// Authority that must have signed the client's certificate, PEM [default: no client
-    /// certificate is required]
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_ca: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsFiles,
 }
 
 #[derive(Debug, Clone, Subcommand)]
@@ -259,15 +250,7 @@ impl Arguments {
 
     fn setup(&self) -> anyhow::Result<Setup> {
         let Live { memory_bytes, sync, goal } = self.live()?;
-        let tls = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => {
-                let (certificate, key) = (certificate.clone(), key.clone());
-                let authority = self.tls_ca.clone();
-                let files = tls::Files { certificate, key, authority, names: Vec::new() };
-                Some(Arc::new(tls::Server::new(files)?))
-            }
-            _ => None,
-        };
+        let tls = self.tls.server()?;
         let password = match &self.password_file {
             Some(path) => Some(private_file::read_password(path)?),
             None => self.password.clone().map(Zeroizing::new),
@@ -329,7 +312,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         database.serve_netcache(listen, switch)?;
         eprintln!("netcache: udp {listen}, switch {switch}");
     }
-    let scheme = if arguments.tls_cert.is_some() { "rediss" } else { "redis" };
+    let scheme = if arguments.tls.are_given() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} stores its data in {}", database.address(), arguments.dir.display());
     let shared = Arc::clone(database.shared());
     let _admin = admin.map(|admin| admin.serve(shared)).transpose()?;

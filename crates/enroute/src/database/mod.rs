@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Context;
+use acl::Acl;
 use db::{Server, goal::Goal, lookups::Lookups, parameters::Parameters};
 use endpoint::Told;
 use reactor::Post;
@@ -56,7 +56,7 @@ use platform::{
 };
 use worker::{Note, Worker};
 
-use crate::sync;
+use crate::{sync, users};
 
 /// Parameters of [`Database::start`].
 pub struct Setup {
@@ -205,7 +205,11 @@ impl Database {
         let seed = u64::from_ne_bytes(random::bytes());
         let server = Server::new(&db::ROWS, Box::new(host), parameters, seed, now());
         server.parameters.set_goal(setup.goal);
-        prepare_users(&server, users.as_deref(), setup.password.as_deref().map(String::as_str))?;
+        prepare_users(
+            &server.acl,
+            users.as_deref(),
+            setup.password.as_deref().map(String::as_str),
+        )?;
         let knows_clients = setup.tls.as_ref().is_some_and(|tls| tls.knows_clients());
         if !address.ip().is_loopback() && server.acl.is_open() && !knows_clients {
             tracing::warn!(
@@ -321,31 +325,12 @@ fn join(threads: Vec<JoinHandle<()>>) {
     }
 }
 
-fn prepare_users(
-    server: &Server,
-    file: Option<&Path>,
-    password: Option<&str>,
-) -> anyhow::Result<()> {
-    let shown = || format!("users file {}", file.unwrap_or(Path::new("")).display());
-    let read = server.host.read_users().with_context(|| {
-        format!(
-            "cannot read the {}; create it if there are no users yet: (umask 077; touch FILE)",
-            shown()
-        )
-    })?;
-    if let Some(text) = read {
-        server
-            .acl
-            .load(&text)
-            .map_err(|failure| anyhow::anyhow!("{}", failure.0))
-            .with_context(shown)?;
+fn prepare_users(acl: &Acl, file: Option<&Path>, password: Option<&str>) -> anyhow::Result<()> {
+    if let Some(file) = file {
+        users::load(acl, file)?;
     }
     if let Some(password) = password {
-        let rules = ["resetpass", &format!(">{password}")];
-        server
-            .acl
-            .set(db::acl::DEFAULT, &rules)
-            .map_err(|failure| anyhow::anyhow!("{}", failure.0))?;
+        acl.set(acl::DEFAULT, &["resetpass", &format!(">{password}")])?;
     }
     Ok(())
 }

@@ -8,17 +8,13 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use cache::stats::WhyNot;
 use endpoint::seldom;
+use platform::tls::HANDSHAKE_MAX;
 use platform::tls::hello::{First, HELLO_BYTES_MAX, begins_with, first, refuse_name};
 use tokio::{io::copy_bidirectional, net::TcpStream, sync::mpsc, task::spawn_local, time::timeout};
 use tracing::debug;
 use wire::dynamodb::request::PREFACE;
 
-use super::{
-    Listener, Shared,
-    listener::admit,
-    streams::Streams,
-    tls::{HANDSHAKE_MAX, Shaking},
-};
+use super::{Listener, Shared, listener::admit, streams::Streams, tls::Shaking};
 
 /// Time for a client to show that it uses HTTP/2, which it does at once. After it, a client is one
 /// of HTTP/1.1.

@@ -11,6 +11,7 @@ use std::{
 
 use endpoint::streams::{self, Limits};
 use hyper_util::rt::TokioIo;
+use platform::tls::HANDSHAKE_MAX;
 use tokio::{
     net::TcpStream,
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
@@ -24,7 +25,7 @@ use super::{
     behind::Behind,
     connector::block_on,
     listener::{LOOK_PAUSE, admit, hand_over},
-    tls::{HANDSHAKE_MAX, Shaking},
+    tls::Shaking,
     worker::Accepted,
 };
 

@@ -6,20 +6,13 @@ use std::{
     time::Duration,
 };
 
-use platform::certificate::Life;
+use platform::{
+    certificate::Life,
+    tls::{HANDSHAKE_MAX, HANDSHAKES_MAX, SESSION_BYTES},
+};
 use reactor::{Channel, Socket};
 
 use super::{Listener, Protocol, Shared};
-
-/// Timeout of a handshake, from accepting the client.
-pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Clients of one listener whose handshakes are not complete; further ones wait to be accepted.
-const SHAKING_MAX: usize = 1_024;
-/// Time that a worker spends on handshakes in one round.
-pub(super) const ROUND_MAX: Duration = Duration::from_millis(1);
-
-/// Memory of an encrypted connection, at most; `docs/guide/configuration.md` states it.
-const SESSION_BYTES: usize = 16 << 10;
 
 /// A place among the incomplete handshakes of a listener, and the clients it looks at first.
 pub(super) struct Shaking(Arc<Listener>);
@@ -66,7 +59,7 @@ pub(super) fn begin(
 impl Listener {
     /// Whether its clients wait until other handshakes are complete.
     pub(super) fn has_enough_handshakes(&self) -> bool {
-        self.shaking.load(Relaxed) >= SHAKING_MAX
+        self.shaking.load(Relaxed) >= HANDSHAKES_MAX
     }
 
     /// The address for clients, and the server names if they are limited.

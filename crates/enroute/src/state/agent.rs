@@ -6,7 +6,8 @@
 use std::{
     cell::Cell,
     io,
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpListener},
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -14,23 +15,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-use endpoint::{Told, seldom};
+use acl::Acl;
+use endpoint::Told;
 use platform::{
-    memory::{Budget, CLIENTS_BYTES, COUNTED_BYTES, Clients, Stored, heap, process_bytes},
-    wall_clock,
+    memory::{Budget, CLIENTS_BYTES, Clients, Stored, heap, process_bytes},
+    tls, wall_clock,
 };
-use reactor::{Acceptor, BusyPolling, Drain, Events, Possible, Reactor, Seldom, Socket};
+use reactor::{Acceptor, BusyPolling, Drain, Events, Reactor, Seldom};
 use state::agent::{Agent, Reporter, limits};
 use tracing::{info, warn};
-use wire::resp::response;
 
-use super::{cluster::Access, links::Links};
+use super::{
+    cluster::Access,
+    links::Links,
+    seat::{Seat, Shaking},
+};
+use crate::users;
+
+mod clients;
 
 /// Settings of an agent.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// The cluster.
     pub cluster: Access,
+    /// Users file: which clients may do what. Without it every client may do everything.
+    pub users: Option<PathBuf>,
+    /// Encryption of connections of clients.
+    pub tls: Option<Arc<tls::Server>>,
     /// Clients served at once; further ones are turned away.
     pub clients_max: usize,
     /// Bytes that copies may take.
@@ -59,14 +71,6 @@ const SLOTLESS_PAUSE: Duration = Duration::from_secs(10);
 
 const LISTENER: u64 = u64::MAX;
 
-/// A client's connection, by its place in [`Agent`].
-struct Seat {
-    socket: Socket,
-    peer: SocketAddr,
-    /// The client is served in this round.
-    called: bool,
-}
-
 /// The loop.
 pub struct Service {
     setup: Setup,
@@ -80,6 +84,10 @@ pub struct Service {
     agent: Agent,
     seats: Vec<Option<Seat>>,
     clients: usize,
+    /// Clients whose handshakes are not complete.
+    shaking: usize,
+    /// Bytes that TLS keeps for all clients.
+    tls_bytes: usize,
     budget: Budget,
     measure_due: Duration,
     /// Waiting data of all clients.
@@ -101,8 +109,8 @@ impl Service {
     /// An agent for the clients of `listener`.
     ///
     /// # Errors
-    /// The sockets could not be set up.
-    pub fn new(listener: TcpListener, setup: Setup) -> io::Result<Self> {
+    /// The sockets could not be set up, or the users not be read.
+    pub fn new(listener: TcpListener, setup: Setup) -> anyhow::Result<Self> {
         heap::share(1);
         let address = listener.local_addr()?;
         let reactor = Reactor::new()?;
@@ -110,6 +118,9 @@ impl Service {
         let Access { seeds, login } = &setup.cluster;
         let mut agent = Agent::new(seeds, login.clone(), limits(), setup.seed, Duration::ZERO);
         agent.grant(setup.memory);
+        if let Some(file) = &setup.users {
+            users::load(agent.users(), file)?;
+        }
         let kept = Clients::new(CLIENTS_BYTES);
         let since = wall_clock::now();
         let (name, period, sequence) =
@@ -126,6 +137,8 @@ impl Service {
             agent,
             seats: Vec::new(),
             clients: 0,
+            shaking: 0,
+            tls_bytes: 0,
             budget: Budget::new(&kept),
             measure_due: Duration::ZERO,
             kept,
@@ -146,6 +159,12 @@ impl Service {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Users of its clients.
+    #[must_use]
+    pub fn users(&self) -> &Arc<Acl> {
+        self.agent.users()
     }
 
     /// Serves until `end` is set and all outstanding replies are written.
@@ -178,6 +197,7 @@ impl Service {
                 );
             }
             self.links.give_up_late(&mut self.agent, now);
+            self.end_late_handshakes(now);
             self.links.connect(&mut self.agent, &self.reactor, now);
             let wrote = self.links.write(&mut self.agent, now);
             // With many clients the next event comes soon, so polling would waste processor time.
@@ -204,44 +224,9 @@ impl Service {
         let wanted = self.setup.memory as u64;
         let held = self.agent.copied_bytes() as u64;
         let copies = Copies { wanted, held, granted: Cell::new(wanted) };
-        self.budget.keep(&copies, &self.kept, process_bytes(wanted));
+        let sessions = self.setup.tls.as_ref().map_or(0, |_| self.clients * tls::SESSION_BYTES);
+        self.budget.keep(&copies, &self.kept, process_bytes(wanted) + sessions as u64);
         self.agent.grant(copies.granted.get() as usize);
-    }
-
-    /// Sets the buffer limit of clients, and closes those that use the most while it is zero.
-    fn make_room(&mut self) {
-        loop {
-            self.kept.count(self.kept.bytes(), self.agent.held_bytes());
-            self.agent.set_room(self.kept.room());
-            if self.kept.room() > 0 {
-                break;
-            }
-            self.held_back = true;
-            let held = |(client, seat): (usize, &Option<Seat>)| {
-                seat.as_ref().map(|seat| (self.agent.held_by(client), client, seat.peer))
-            };
-            let most = self.seats.iter().enumerate().filter_map(held).max();
-            let greedy = most.filter(|(bytes, ..)| *bytes >= COUNTED_BYTES);
-            // Waits for requests on their way to nodes, and for their answers.
-            let Some((bytes, client, peer)) = greedy else { return };
-            self.kept.tell(peer, bytes);
-            self.close(client);
-        }
-        if std::mem::take(&mut self.held_back) {
-            self.read_again();
-        }
-    }
-
-    /// Resumes clients whose requests were not read or executed.
-    fn read_again(&mut self) {
-        let now = self.now();
-        for client in 0..self.seats.len() {
-            let Some(Some(seat)) = self.seats.get_mut(client) else { continue };
-            if let Err(error) = self.agent.heard(client, now) {
-                self.told.tell(self.address, seat.peer, &error);
-            }
-            call(seat, client, &mut self.called);
-        }
     }
 
     fn now(&self) -> Duration {
@@ -273,7 +258,7 @@ impl Service {
                 }
                 (_, client) => {
                     if let Some(Some(seat)) = self.seats.get_mut(client) {
-                        notice(seat, client, possible, &mut self.called);
+                        seat.notice(client, possible, &mut self.called);
                     }
                 }
             }
@@ -282,8 +267,9 @@ impl Service {
             self.accept();
         }
         let mut called = std::mem::take(&mut self.called);
+        let mut shaking = Shaking::default();
         for client in called.drain(..) {
-            self.read_client(client);
+            self.read_client(client, &mut shaking);
         }
         // Connections scheduled in the meantime are served in the next round; the allocation is
         // kept.
@@ -301,35 +287,6 @@ impl Service {
         self.called_links = links;
     }
 
-    fn read_client(&mut self, client: usize) {
-        let Some(Some(seat)) = self.seats.get_mut(client) else { return };
-        seat.called = false;
-        // Always passed on, so that every writable client is written to.
-        self.spoken.push(client);
-        if !self.agent.listens_to(client) {
-            return;
-        }
-        match seat.socket.read(&mut self.buffer) {
-            Ok(None) => {}
-            Ok(Some(0)) => self.close(client),
-            Ok(Some(count)) => {
-                let peer = seat.peer;
-                if seat.socket.is_readable() {
-                    call(seat, client, &mut self.called);
-                }
-                let bytes = self.buffer.get(..count).unwrap_or_default();
-                if let Err(error) = self.agent.receive(client, bytes, self.start.elapsed()) {
-                    self.told.tell(self.address, peer, &error);
-                }
-                self.make_room();
-            }
-            Err(error) => {
-                tracing::debug!(peer = %seat.peer, "client connection failed: {error}");
-                self.close(client);
-            }
-        }
-    }
-
     /// Writes waiting output.
     fn write(&mut self) {
         let mut spoken = std::mem::take(&mut self.spoken);
@@ -338,71 +295,6 @@ impl Service {
             self.write_client(client);
         }
         self.spoken = spoken;
-    }
-
-    fn write_client(&mut self, client: usize) {
-        let now = self.now();
-        let Some(Some(seat)) = self.seats.get_mut(client) else { return };
-        let Some(output) = self.agent.output(client) else { return };
-        if !output.is_empty() {
-            match write(&mut seat.socket, output) {
-                Ok(()) => {
-                    if let Err(error) = self.agent.heard(client, now) {
-                        self.told.tell(self.address, seat.peer, &error);
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(peer = %seat.peer, "client connection failed: {error}");
-                    return self.close(client);
-                }
-            }
-        }
-        if self.agent.is_over(client) {
-            self.close(client);
-        } else if seat.socket.is_readable() && self.agent.listens_to(client) {
-            call(seat, client, &mut self.called);
-        }
-    }
-
-    fn accept(&mut self) {
-        while let Some((stream, peer)) = self.acceptor.accept() {
-            if self.clients >= self.setup.clients_max {
-                seldom!(self.told, Full => warn, %peer, limit = self.setup.clients_max,
-                    "connection rejected: --clients-max is reached");
-                let _ = io::Write::write(&mut &stream, response::CLIENTS_MAX_REACHED);
-            } else if let Err(error) = self.seat(stream, peer) {
-                seldom!(self.told, Socket => warn, %peer,
-                    "connection closed: cannot set up its socket: {error}");
-            }
-        }
-    }
-
-    fn seat(&mut self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let address = stream.local_addr()?;
-        let client = self.agent.open(address);
-        let socket = Socket::new(stream, &self.reactor, client as u64 * 2)
-            .inspect_err(|_| self.agent.close(client))?;
-        if self.seats.len() <= client {
-            self.seats.resize_with(client + 1, || None);
-        }
-        self.seats[client] = Some(Seat { socket, peer, called: false });
-        self.clients += 1;
-        Ok(())
-    }
-
-    fn close(&mut self, client: usize) {
-        if self.seats.get_mut(client).and_then(Option::take).is_some() {
-            self.agent.close(client);
-            self.clients -= 1;
-        }
-    }
-
-    fn close_idle(&mut self) {
-        for client in 0..self.seats.len() {
-            if self.agent.is_idle(client) {
-                self.close(client);
-            }
-        }
     }
 }
 
@@ -425,26 +317,4 @@ impl Stored for Copies {
     fn grant(&self, bytes: u64) {
         self.granted.set(bytes);
     }
-}
-
-fn notice(seat: &mut Seat, client: usize, possible: Possible, called: &mut Vec<usize>) {
-    seat.socket.notice(possible);
-    call(seat, client, called);
-}
-
-fn call(seat: &mut Seat, client: usize, called: &mut Vec<usize>) {
-    if !std::mem::replace(&mut seat.called, true) {
-        called.push(client);
-    }
-}
-
-/// Writes as much as the socket accepts.
-pub(super) fn write(socket: &mut Socket, output: &mut state::agent::Output) -> io::Result<()> {
-    while !output.is_empty() {
-        match socket.write(output.bytes())? {
-            0 => break,
-            count => output.advance(count),
-        }
-    }
-    Ok(())
 }

@@ -9,10 +9,8 @@ use std::{
 
 use reactor::{Possible, Reactor, Socket};
 use socket2::{Domain, Protocol, Type};
-use state::agent::Agent;
+use state::agent::{Agent, Output};
 use tracing::{debug, warn};
-
-use super::agent::write;
 
 /// Timeout of connecting.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -131,7 +129,7 @@ impl Links {
             let Some(Some(link)) = self.links.get_mut(at) else { continue };
             let Some(output) = agent.link_output(at) else { continue };
             wrote |= !output.is_empty();
-            if let Err(error) = write(&mut link.socket, output) {
+            if let Err(error) = write(output, |bytes| link.socket.write(bytes)) {
                 // Unread replies are not awaited: the outcome of its requests is unknown.
                 self.lose(at, &error.to_string(), agent, now);
             }
@@ -186,6 +184,20 @@ impl Links {
             agent.lost(at, why, now);
         }
     }
+}
+
+/// Writes as much as is accepted.
+pub(super) fn write(
+    output: &mut Output,
+    mut write: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> io::Result<()> {
+    while !output.is_empty() {
+        match write(output.bytes())? {
+            0 => break,
+            count => output.advance(count),
+        }
+    }
+    Ok(())
 }
 
 fn begin(address: SocketAddr) -> io::Result<TcpStream> {

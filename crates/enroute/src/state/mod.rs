@@ -22,6 +22,7 @@ mod lease;
 mod links;
 mod mover;
 pub mod placer;
+mod seat;
 mod step;
 mod wave;
 

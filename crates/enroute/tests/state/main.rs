@@ -10,6 +10,7 @@ mod state_a_placer_of_before_is_fenced_off;
 mod state_a_refused_slot_comes_back_whole;
 mod state_a_slot_always_has_an_owner;
 mod state_a_slot_left_open_moves_on_first;
+mod state_agent_keeps_strangers_out;
 mod state_agent_memory_stays_bounded_whatever_clients_do;
 mod state_agent_warns_where_strangers_reach_it;
 mod state_clients_see_no_redirection;

@@ -1,17 +1,21 @@
-//! The agent authenticates to the cluster on behalf of its clients and does not authenticate them:
-//! it logs a warning at startup if other machines can reach it.
+//! The agent authenticates to the cluster on behalf of its clients: without users of its own, it
+//! logs a warning at startup if other machines can reach it.
 
-use crate::support::{origins::Redis, process::Process, state::by_hand};
+use crate::support::{
+    directory::TemporaryDirectory, origins::Redis, process::Process, state::by_hand,
+};
 
 #[test]
 fn an_agent_that_other_machines_reach_warns() {
     // There is no node; the agent starts nevertheless.
     let nodes = ["127.0.0.1:1".parse().expect("an address")];
-    let started = |listen: &str| {
-        let process = Process::start(&mut by_hand(&nodes, &["agent", "--listen", listen]));
+    let started_with = |listen: &str, options: &[&str]| {
+        let words = [&["agent", "--listen", listen], options].concat();
+        let process = Process::start(&mut by_hand(&nodes, &words));
         assert!(process.stderr_line(" -> ").is_some(), "{}", process.stderr());
         process.terminate().stderr
     };
+    let started = |listen: &str| started_with(listen, &[]);
     let told = started("0.0.0.0:0");
     assert!(
         told.contains("does not authenticate its clients") && told.contains("127.0.0.1"),
@@ -19,6 +23,16 @@ fn an_agent_that_other_machines_reach_warns() {
     );
     assert_eq!(told.matches("does not authenticate").count(), 1, "once is enough: {told}");
     assert!(!started("127.0.0.1:0").contains("does not authenticate"));
+    let directory = TemporaryDirectory::create();
+    let path = directory.path().join("users");
+    let users = ["--users", path.to_str().expect("a plain path")];
+    let with = |text: &str| {
+        std::fs::write(&path, text).expect("a file");
+        started_with("0.0.0.0:0", &users)
+    };
+    assert!(!with("user default on >secret ~* &* +@all\n").contains("does not authenticate"));
+    // The default user needs no password.
+    assert!(with("user app on >secret ~* +@all\n").contains("does not authenticate"));
 }
 
 #[test]

@@ -34,6 +34,16 @@ impl Files {
     }
 }
 
+impl Files {
+    /// What a client must present, for the log.
+    pub fn expectation(&self) -> String {
+        self.authority.as_ref().map_or_else(
+            || "TLS 1.2 or 1.3".to_owned(),
+            |path| format!("a certificate signed by an authority in {}", path.display()),
+        )
+    }
+}
+
 /// The TLS configuration of new handshakes.
 #[derive(Debug)]
 pub struct Server {

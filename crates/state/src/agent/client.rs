@@ -2,9 +2,10 @@
 
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
+use acl::{Identity, OUTPUT_BYTES_BEFORE_LOGIN_MAX};
 use wire::resp::{Request, Version, request::Decoder, response};
 
-use super::{Output, gather::Gather, map::Map, route::CROSS_SLOT};
+use super::{Output, gather::Gather, map::Map, rights::Rights, route::CROSS_SLOT};
 use crate::slot::Slot;
 
 /// Maximum number of unanswered requests of one client; more are not read.
@@ -35,6 +36,8 @@ pub(super) struct Transaction {
     pub(super) write: bool,
     /// A command was refused, so EXEC will be refused.
     pub(super) failed: bool,
+    /// Number of changes to users before MULTI.
+    pub(super) users: u64,
 }
 
 #[derive(Debug)]
@@ -47,6 +50,7 @@ pub(super) struct Client {
     pub(super) decoder: Decoder,
     pub(super) output: Output,
     pub(super) version: Version,
+    pub(super) identity: Identity,
     pub(super) name: Vec<u8>,
     pub(super) transaction: Option<Transaction>,
     /// The request that several nodes execute; it is the only one that is not answered.
@@ -72,7 +76,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(id: u64, address: SocketAddr) -> Self {
+    pub(super) fn new(id: u64, address: SocketAddr, rights: &Rights) -> Self {
         Self {
             id,
             address,
@@ -80,6 +84,7 @@ impl Client {
             decoder: Decoder::default(),
             output: Output::new(ROOM_BYTES),
             version: Version::default(),
+            identity: Identity::new(rights.users()),
             name: Vec::new(),
             transaction: None,
             gather: None,
@@ -103,9 +108,13 @@ impl Client {
 
     /// Whether one more request may be handled, with `room` bytes of waiting data per client.
     pub(super) fn may_ask(&self, room: usize) -> bool {
+        let unread_max = match self.identity.is_let_in() {
+            true => UNREAD_BYTES_MAX,
+            false => OUTPUT_BYTES_BEFORE_LOGIN_MAX,
+        };
         !self.closing
             && self.places.len() < PIPELINE_MAX
-            && self.output.bytes().len() < UNREAD_BYTES_MAX.min(room)
+            && self.output.bytes().len() < unread_max.min(room)
     }
 
     /// Memory that its closing frees.
@@ -178,11 +187,11 @@ impl Client {
         self.tell(&answer);
     }
 
-    pub(super) fn begin_transaction(&mut self) {
+    pub(super) fn begin_transaction(&mut self, users: u64) {
         if self.transaction.is_some() {
             return self.refuse("ERR MULTI calls can not be nested");
         }
-        self.transaction = Some(Transaction::default());
+        self.transaction = Some(Transaction { users, ..Transaction::default() });
         self.tell(b"+OK\r\n");
     }
 
@@ -221,7 +230,8 @@ mod tests {
 
     #[test]
     fn answers_leave_in_the_order_of_their_requests() {
-        let mut client = Client::new(1, SocketAddr::from(([127, 0, 0, 1], 1)));
+        let rights = Rights::new(&wire::resp::Limits::default());
+        let mut client = Client::new(1, SocketAddr::from(([127, 0, 0, 1], 1)), &rights);
         client.tell(b"a");
         let (second, third) = (client.expect(), client.expect());
         client.tell(b"d");

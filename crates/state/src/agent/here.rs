@@ -1,5 +1,6 @@
 //! Commands that the agent answers: everything about the client's connection.
 
+use acl::{Acl, HELLO_NO_AUTH, Identity};
 use wire::resp::{Request, Version, response};
 
 use super::client::Client;
@@ -10,23 +11,35 @@ const SERVER_VERSION: &str = "7.0.0";
 const NAME_BYTES_MAX: usize = 256;
 
 /// The answer to a command of [`super::route::Route::Here`].
-pub(super) fn answer(client: &mut Client, command: &str, request: &Request<'_>) -> Vec<u8> {
+pub(super) fn answer(
+    client: &mut Client,
+    command: &str,
+    request: &Request<'_>,
+    users: &Acl,
+) -> Vec<u8> {
     let mut out = Vec::new();
     let argument = |at: usize| request.argument(at).unwrap_or_default();
     match command {
         "ping" if request.len() <= 1 => response::write_simple(&mut out, b"PONG"),
         "ping" | "echo" if request.len() == 2 => response::write_bulk(&mut out, argument(1)),
-        "hello" => hello(client, request, &mut out),
+        "hello" => hello(client, request, users, &mut out),
         "select" if argument(1) == b"0" => response::write_simple(&mut out, b"OK"),
         "select" => error(&mut out, "ERR SELECT: expected database 0, the only one of a cluster"),
-        "auth" => error(&mut out, "ERR the agent has no password: connect without one"),
+        "auth" => {
+            let arguments: Vec<&[u8]> = request.arguments().skip(1).collect();
+            match log_in(client, &arguments, users) {
+                Ok(()) => response::write_simple(&mut out, b"OK"),
+                Err(why) => error(&mut out, why),
+            }
+        }
+        "acl|whoami" => response::write_bulk(&mut out, client.identity.user.as_bytes()),
         "quit" => {
             client.closing = true;
             response::write_simple(&mut out, b"OK");
         }
         "reset" => {
             (client.version, client.transaction) = (Version::Resp2, None);
-            client.name.clear();
+            (client.identity, client.name) = (Identity::new(users), Vec::new());
             response::write_simple(&mut out, b"RESET");
         }
         // Replicas are not used, so there is nothing to switch; nothing is watched.
@@ -71,7 +84,13 @@ fn error(out: &mut Vec<u8>, text: &str) {
     response::write_error(out, text.as_bytes());
 }
 
-fn hello(client: &mut Client, request: &Request<'_>, out: &mut Vec<u8>) {
+fn log_in(client: &mut Client, arguments: &[&[u8]], users: &Acl) -> Result<(), &'static str> {
+    let (name, user) = users.log_in(arguments)?;
+    client.identity.become_user(&name, user);
+    Ok(())
+}
+
+fn hello(client: &mut Client, request: &Request<'_>, users: &Acl, out: &mut Vec<u8>) {
     let version = match request.argument(1) {
         None => client.version,
         Some(b"2") => Version::Resp2,
@@ -84,11 +103,18 @@ fn hello(client: &mut Client, request: &Request<'_>, out: &mut Vec<u8>) {
             && let Some(name) = options.next().filter(|name| name.len() <= NAME_BYTES_MAX)
         {
             client.name = name.to_vec();
-        } else if option.eq_ignore_ascii_case(b"AUTH") {
-            return error(out, "ERR the agent has no password: connect without one");
+        } else if option.eq_ignore_ascii_case(b"AUTH")
+            && let (Some(name), Some(password)) = (options.next(), options.next())
+        {
+            if let Err(why) = log_in(client, &[name, password], users) {
+                return error(out, why);
+            }
         } else {
             return error(out, "ERR Syntax error in HELLO");
         }
+    }
+    if !client.identity.is_let_in() {
+        return error(out, HELLO_NO_AUTH);
     }
     client.version = version;
     response::write_map_header(out, 7, version);

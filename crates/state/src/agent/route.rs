@@ -68,6 +68,7 @@ const ANYWHERE: &[&str] = &[
 
 /// Containers and commands that concern the connection to the agent, not that to a node.
 const HERE: &[&str] = &[
+    "acl|whoami",
     "auth",
     "client",
     "cluster",
@@ -88,7 +89,7 @@ pub(super) fn route(request: &Request<'_>) -> Route {
     let name = command.name;
     let base = name.split('|').next().unwrap_or(name);
     match command.effect {
-        _ if HERE.contains(&base) => Route::Here(name),
+        _ if HERE.contains(&base) || HERE.contains(&name) => Route::Here(name),
         Effect::Transaction => match name {
             "multi" => Route::Multi,
             "exec" => Route::Exec,

@@ -1,5 +1,6 @@
 //! HELLO.
 
+use acl::HELLO_NO_AUTH;
 use wire::resp::Version;
 
 use super::{auth::log_in, client::rename};
@@ -23,7 +24,7 @@ pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
         options = match options {
             [] => break,
             [word, user, password, rest @ ..] if word.eq_ignore_ascii_case(b"AUTH") => {
-                log_in(call, user, password)?;
+                log_in(call, &[user, password])?;
                 rest
             }
             [word, name, rest @ ..] if word.eq_ignore_ascii_case(b"SETNAME") => {
@@ -37,12 +38,7 @@ pub(crate) fn hello(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
         };
     }
     if !call.connection.identity.authenticated {
-        return Err(Failure(
-            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO AUTH <user> <pass> option can be used to authenticate the client and select the \
-             RESP protocol version at the same time"
-                .into(),
-        ));
+        return Err(Failure(HELLO_NO_AUTH.into()));
     }
     if let Some(version) = version {
         call.connection.version = version;

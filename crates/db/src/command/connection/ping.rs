@@ -1,9 +1,10 @@
 //! PING, ECHO, SELECT, QUIT, RESET.
 
+use acl::DEFAULT;
 use wire::resp::Version;
 
 use super::super::generic::database;
-use crate::{acl::DEFAULT, call::Call, connection::ReplyMode, failure::Failure, outcome::Outcome};
+use crate::{call::Call, connection::ReplyMode, failure::Failure, outcome::Outcome};
 
 pub(crate) fn ping(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let text = match call.args {

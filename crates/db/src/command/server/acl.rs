@@ -2,15 +2,15 @@
 
 use std::str;
 
+use acl::DEFAULT;
 use wire::resp::command::Categories;
 
 use crate::{
-    acl::{Access, DEFAULT},
     call::Call,
     failure::{Failure, SYNTAX},
     number::integer,
     outcome::Outcome,
-    row::Row,
+    row::{Access, Row},
 };
 
 fn text(bytes: &[u8]) -> String {
@@ -131,7 +131,7 @@ pub(crate) fn dryrun(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     if !row.spec.accepts(args.len()) {
         return Err(row.wrong_count());
     }
-    let answer = match user.rules.access(row, args) {
+    let answer = match row.access(&user.rules, args) {
         Access::Allowed => {
             call.reply.ok();
             return Ok(Outcome::Done);

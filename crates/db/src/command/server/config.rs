@@ -2,12 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use acl::DEFAULT;
 use notation::glob;
 
-use crate::{
-    acl::DEFAULT, call::Call, failure::Failure, outcome::Outcome, parameters::Change,
-    shard::Counters,
-};
+use crate::{call::Call, failure::Failure, outcome::Outcome, parameters::Change, shard::Counters};
 
 pub(crate) fn get(call: &mut Call<'_, '_>) -> Result<Outcome, Failure> {
     let all = call.server.parameters.all("");

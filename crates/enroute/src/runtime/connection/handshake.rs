@@ -4,19 +4,18 @@ use std::io;
 
 use cache::filter::Filter;
 use endpoint::seldom;
+use platform::tls::{HANDSHAKE_MAX, HANDSHAKES_ROUND_MAX};
 use wire::detect::{self, Protocol};
 
 use super::{Connection, Link};
-use crate::runtime::{
-    tls::{HANDSHAKE_MAX, ROUND_MAX},
-    worker::Worker,
-};
+use crate::runtime::worker::Worker;
 
 impl<F: Filter> Connection<F> {
     /// Continues the handshake, and reads the data after it. Signatures take up to milliseconds: a
-    /// worker that has spent [`ROUND_MAX`] on handshakes leaves the rest to the next round.
+    /// worker that has spent [`HANDSHAKES_ROUND_MAX`] on handshakes leaves the rest to the next
+    /// round.
     pub(super) fn shake_hands(&mut self, worker: &mut Worker) -> io::Result<Option<usize>> {
-        if worker.shaking >= ROUND_MAX {
+        if worker.shaking >= HANDSHAKES_ROUND_MAX {
             return Ok(None);
         }
         let begun = worker.now();
@@ -67,11 +66,8 @@ impl<F: Filter> Connection<F> {
             }
             return;
         }
-        let authority = self.listener.tls.as_ref().and_then(|tls| tls.files().authority.as_ref());
-        let expected = authority.map_or_else(
-            || "TLS 1.2 or 1.3".to_owned(),
-            |path| format!("a certificate signed by an authority in {}", path.display()),
-        );
+        let Some(tls) = &self.listener.tls else { return };
+        let expected = tls.files().expectation();
         seldom!(told, Handshake => warn, %peer, %listen,
             "closing: TLS handshake failed: expected {expected}, found: {found}");
     }

@@ -29,8 +29,9 @@ fn is_refused(command: &Command) -> bool {
     match route(&request) {
         Route::Refused(_) => true,
         Route::Here(name) => {
-            let mut client = Client::new(1, address(0));
-            let answer = here::answer(&mut client, name, &request);
+            let rights = Rights::new(&Limits::default());
+            let mut client = Client::new(1, address(0), &rights);
+            let answer = here::answer(&mut client, name, &request, rights.users());
             answer.starts_with(b"-ERR the agent does not support")
         }
         _ => false,

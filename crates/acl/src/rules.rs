@@ -6,37 +6,36 @@ use notation::glob;
 use sha2::{Digest, Sha256};
 use wire::resp::command::Categories;
 
-use crate::{
-    failure::Failure,
-    row::{Flags, Row, Touch},
-};
+use crate::{Commands, Error};
 
 /// Rights of one user.
 #[derive(Debug, Clone)]
 pub struct Rules {
-    pub(crate) enabled: bool,
-    pub(crate) without_password: bool,
+    /// The user can log in.
+    pub enabled: bool,
+    /// Every password is accepted.
+    pub without_password: bool,
     /// SHA-256, in hexadecimal digits; in the order they were added.
-    pub(crate) passwords: Vec<String>,
+    pub passwords: Vec<String>,
     /// Every key, regardless of the patterns.
     all_keys: bool,
     keys: Vec<KeyPattern>,
     /// The `sanitize-payload` setting, if given. It has no effect.
-    pub(crate) payload: Option<&'static str>,
-    pub(crate) channels: Vec<String>,
-    /// Every command.
-    rows: &'static [Row],
+    pub payload: Option<&'static str>,
+    /// Patterns of the channels it may use.
+    pub channels: Vec<String>,
+    known: Commands,
     /// Whether each of them is allowed.
     allowed: Vec<bool>,
     /// The rules about commands since the last that named all.
-    pub(crate) commands: Vec<String>,
+    commands: Vec<String>,
     /// Everything is allowed, so no lookup is needed.
-    pub(crate) unrestricted: bool,
+    unrestricted: bool,
 }
 
 /// Keys a user may touch, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KeyPattern {
+struct KeyPattern {
     read: bool,
     write: bool,
     pattern: String,
@@ -52,17 +51,6 @@ impl fmt::Display for KeyPattern {
     }
 }
 
-/// The first right that a user was found to lack, if any.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
-    Allowed,
-    NoCommand,
-    /// The key at this argument.
-    NoKey(usize),
-    /// The channel at this argument.
-    NoChannel(usize),
-}
-
 /// A password as it is kept.
 fn hash(password: &[u8]) -> String {
     Sha256::digest(password).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -70,8 +58,8 @@ fn hash(password: &[u8]) -> String {
 
 impl Rules {
     /// Everything, without a password.
-    pub(crate) fn everything(rows: &'static [Row]) -> Self {
-        let mut rules = Self::nothing(rows);
+    pub(crate) fn everything(known: &Commands) -> Self {
+        let mut rules = Self::nothing(known);
         for rule in ["on", "nopass", "~*", "&*", "+@all"] {
             rules.apply(rule).expect("a rule");
         }
@@ -79,7 +67,7 @@ impl Rules {
     }
 
     /// Rights of a new user: none.
-    pub(crate) fn nothing(rows: &'static [Row]) -> Self {
+    pub(crate) fn nothing(known: &Commands) -> Self {
         Self {
             enabled: false,
             without_password: false,
@@ -88,15 +76,15 @@ impl Rules {
             keys: Vec::new(),
             payload: None,
             channels: Vec::new(),
-            rows,
-            allowed: vec![false; rows.len()],
+            known: Commands::clone(known),
+            allowed: vec![false; known.len()],
             commands: vec!["-@all".to_owned()],
             unrestricted: false,
         }
     }
 
     /// Whether clients become this user without a login.
-    pub(crate) fn needs_no_password(&self) -> bool {
+    pub fn needs_no_password(&self) -> bool {
         self.enabled && self.without_password
     }
 
@@ -105,47 +93,43 @@ impl Rules {
         self.enabled && (self.without_password || self.passwords.contains(&hash(password)))
     }
 
-    /// Returns whether the user may execute `command` with these arguments.
-    pub(crate) fn access(&self, command: &'static Row, args: &[&[u8]]) -> Access {
-        if self.unrestricted {
-            return Access::Allowed;
-        }
-        if !command.is(Flags::NO_AUTH) && !self.allowed[usize::from(command.place)] {
-            return Access::NoCommand;
-        }
-        for (at, touch) in command.touched(args) {
-            if !self.may_touch(args[at], touch) {
-                return Access::NoKey(at);
-            }
-        }
-        if command.name() == "subscribe"
-            && let Some(at) = (1..args.len()).find(|&at| !self.may_hear(args[at]))
-        {
-            return Access::NoChannel(at);
-        }
-        Access::Allowed
+    /// Whether the user may execute every command, with every key and channel.
+    #[inline]
+    pub fn is_unrestricted(&self) -> bool {
+        self.unrestricted
     }
 
+    /// Whether the user may execute the command at this place.
+    pub fn may_execute(&self, place: usize) -> bool {
+        self.allowed.get(place).is_some_and(|&allowed| allowed)
+    }
+
+    /// Whether every key is allowed.
+    pub fn has_all_keys(&self) -> bool {
+        self.all_keys
+    }
+
+    /// Whether the user may use a key in this way.
+    ///
     /// A single pattern must allow all of it, as in Redis: read access by one and write access by
     /// another do not combine.
-    fn may_touch(&self, key: &[u8], touch: Touch) -> bool {
+    pub fn may_touch(&self, key: &[u8], reads: bool, writes: bool) -> bool {
         self.all_keys
             || self.keys.iter().any(|pattern| {
-                (pattern.read || !touch.reads())
-                    && (pattern.write || !touch.writes())
+                (pattern.read || !reads)
+                    && (pattern.write || !writes)
                     && glob::matches(pattern.pattern.as_bytes(), key)
             })
     }
 
-    fn may_hear(&self, channel: &[u8]) -> bool {
+    /// Whether the user may use the channel.
+    pub fn may_hear(&self, channel: &[u8]) -> bool {
         self.channels.iter().any(|pattern| glob::matches(pattern.as_bytes(), channel))
     }
 
     /// Applies one rule.
-    pub(crate) fn apply(&mut self, rule: &str) -> Result<(), Failure> {
-        self.change(rule).map_err(|why| {
-            Failure::new(format!("ERR Error in ACL SETUSER modifier '{rule}': {why}"))
-        })?;
+    pub(crate) fn apply(&mut self, rule: &str) -> Result<(), Error> {
+        self.change(rule).map_err(|why| Error::Rule { rule: rule.to_owned(), why })?;
         let all_channels = self.channels.iter().any(|channel| channel == "*");
         self.unrestricted =
             self.all_keys && all_channels && self.allowed.iter().all(|&allowed| allowed);
@@ -177,7 +161,7 @@ impl Rules {
             "resetchannels" => self.channels.clear(),
             "allcommands" => self.change("+@all")?,
             "nocommands" => self.change("-@all")?,
-            "reset" => *self = Self { payload: Some(SANITIZE), ..Self::nothing(self.rows) },
+            "reset" => *self = Self { payload: Some(SANITIZE), ..Self::nothing(&self.known) },
             SANITIZE => self.payload = Some(SANITIZE),
             SKIP_SANITIZE => self.payload = Some(SKIP_SANITIZE),
             _ => self.change_by_sign(rule)?,
@@ -272,16 +256,16 @@ impl Rules {
             Some(category) => {
                 let within = Categories::named(category).ok_or(UNKNOWN)?;
                 found = true;
-                for (allowed, row) in self.allowed.iter_mut().zip(self.rows) {
-                    if row.spec.categories().contains(within) {
+                for (allowed, row) in self.allowed.iter_mut().zip(&*self.known) {
+                    if row.categories().contains(within) {
                         *allowed = allow;
                     }
                 }
             }
             None => {
                 let container = format!("{what}|");
-                for (allowed, row) in self.allowed.iter_mut().zip(self.rows) {
-                    if row.name() == what || row.name().starts_with(&container) {
+                for (allowed, row) in self.allowed.iter_mut().zip(&*self.known) {
+                    if row.name == what || row.name.starts_with(&container) {
                         *allowed = allow;
                         found = true;
                     }
@@ -335,13 +319,13 @@ impl fmt::Display for Rules {
 
 impl Rules {
     /// The rules about keys.
-    pub(crate) fn key_rules(&self) -> Vec<String> {
+    pub fn key_rules(&self) -> Vec<String> {
         let all = self.all_keys.then(|| "~*".to_owned());
         all.into_iter().chain(self.keys.iter().map(ToString::to_string)).collect()
     }
 
     /// The rules about commands in one line.
-    pub(crate) fn command_rules(&self) -> String {
+    pub fn command_rules(&self) -> String {
         let begins = self.commands.first().is_some_and(|rule| rule.ends_with("@all"));
         let rules = self.commands.join(" ");
         if begins { rules } else { format!("-@all {rules}") }

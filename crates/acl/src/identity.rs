@@ -1,16 +1,15 @@
 //! As which user a connection acts, and with what rights.
 
-use crate::{
-    acl::{Access, Acl, DEFAULT, User},
-    row::Row,
-};
+use crate::{Acl, DEFAULT, Rules, User};
 
 /// User of a connection, and its rights.
-pub(crate) struct Identity {
-    pub(crate) user: String,
+#[derive(Debug)]
+pub struct Identity {
+    /// Name of the user.
+    pub user: String,
     /// The client has logged in, or connected when the default user needed no password. Holds until
     /// it logs in as another user, resets or is closed.
-    pub(crate) authenticated: bool,
+    pub authenticated: bool,
     /// The default user needs no password now.
     is_open: bool,
     rights: User,
@@ -20,14 +19,15 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// The default user, logged in if that needs no password.
-    pub(super) fn new(acl: &Acl) -> Self {
+    pub fn new(acl: &Acl) -> Self {
         let generation = acl.generation();
         let rights = acl.find(DEFAULT).unwrap_or_else(|| acl.user_without_rights());
         let is_open = rights.rules.needs_no_password();
         Self { user: DEFAULT.to_owned(), authenticated: is_open, is_open, rights, generation }
     }
 
-    pub(super) fn become_user(&mut self, name: &str, user: User) {
+    /// Makes this its user, logged in.
+    pub fn become_user(&mut self, name: &str, user: User) {
         self.user = name.to_owned();
         self.rights = user;
         self.authenticated = true;
@@ -35,20 +35,20 @@ impl Identity {
 
     /// Whether it may execute commands that need a login.
     #[inline]
-    pub(crate) fn is_let_in(&self) -> bool {
+    pub fn is_let_in(&self) -> bool {
         self.authenticated || self.is_open
     }
 
-    /// Returns whether it may execute this command with these arguments.
+    /// The rights of its user.
     #[inline]
-    pub(crate) fn access(&self, row: &'static Row, args: &[&[u8]]) -> Access {
-        self.rights.rules.access(row, args)
+    pub fn rules(&self) -> &Rules {
+        &self.rights.rules
     }
 
     /// Looks up the user's rights again if any user has changed; false if the user no longer
     /// exists.
     #[inline]
-    pub(super) fn refresh(&mut self, acl: &Acl) -> bool {
+    pub fn refresh(&mut self, acl: &Acl) -> bool {
         let generation = acl.generation();
         self.generation == generation || self.look_up(acl, generation)
     }
