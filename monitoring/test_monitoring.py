@@ -1,7 +1,7 @@
 """Checks the alerts for Prometheus and the dashboard for Grafana.
 
-promtool checks the rules and runs their unit tests. A real Prometheus scrapes a cache, a database
-and an edge, and answers each query of the dashboard.
+promtool checks the rules and runs their unit tests. A real Prometheus scrapes every service with an
+admin endpoint, and answers each query of the dashboard.
 """
 
 import contextlib
@@ -54,6 +54,12 @@ CERTIFICATE = """
 umask 077
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 10 \
     -keyout shop.key -out shop.pem -subj /CN=shop.example -addext subjectAltName=DNS:shop.example
+"""
+
+POLICY = """
+[[edge]]
+name = "shop.example"
+allow = [{ keys = ["*"], methods = ["CertificateVerify"] }]
 """
 
 # The data source that is chosen in the dashboard.
@@ -113,7 +119,8 @@ class Metrics(unittest.TestCase):
     def test_prometheus_answers_every_query_of_the_dashboard(self):
         with Prometheus(self.directory, self.services) as prometheus:
             # A rate needs two samples.
-            scraped = "min(up) == 1 and count(rate(up[1m])) == 3"
+            count = len(self.services)
+            scraped = f"min(up) == 1 and count(rate(up[1m])) == {count}"
             prometheus.wait_for(lambda: prometheus.query(scraped))
             groups = prometheus.get("rules")["groups"]
             rules = [rule for group in groups for rule in group["rules"]]
@@ -182,19 +189,33 @@ def targets():
 
 
 def services(stack, directory):
-    """Starts a cache, a database and an edge; the addresses of their admin endpoints."""
+    """Starts every service; the addresses of their admin endpoints. The cluster of the state layer
+    is down."""
     subprocess.run(["sh", "-euc", CERTIFICATE], cwd=directory, check=True, capture_output=True)
     paths = {}
     for service, config in (("cache", CACHE), ("edge", EDGE)):
         paths[service] = directory / f"{service}.toml"
         text = config.format(directory=directory, closed=processes.free_port())
         paths[service].write_text(text)
-    database = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+    for name, text in (("policy.toml", POLICY), ("kek", "11" * 32 + "\n")):
+        (directory / name).write_text(text)
+        (directory / name).chmod(0o600)
+    port = processes.free_port()
+    here = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+    cluster = ["--cluster", f"127.0.0.1:{processes.free_port()}"]
+    files = {
+        "certificate": "shop.pem", "key": "shop.key", "edge-authorities": "shop.pem",
+        "policy": "policy.toml", "kek-file": "kek", "audit": "audit.log",
+    }
+    keys = [word for name, file in files.items() for word in (f"--{name}", directory / file)]
     addresses = []
     for command in (
         ["cache", "--config", paths["cache"]],
         ["edge", "--config", paths["edge"]],
-        ["db", "--dir", directory / "data", *database],
+        ["db", "--dir", directory / "data", *here[2:], "--listen", f"127.0.0.1:{port}"],
+        ["keyserver", "serve", "--database", f"redis://127.0.0.1:{port}", *keys, *here],
+        ["state", "agent", *cluster, *here],
+        ["state", "placer", *cluster, *here[2:]],
     ):
         program = stack.enter_context(processes.running(processes.need(ENROUTE), *command))
         admin = program.line(re.compile(r"admin: (\S+)/").search, processes.START_S)

@@ -1,36 +1,14 @@
 //! Counters of events.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use telemetry::{Counter, Latencies};
 
 use crate::key::Scope;
 
 pub mod busiest;
-pub mod latency;
 mod line;
 
 use busiest::Busiest;
-use latency::Latencies;
 pub use line::line;
-
-/// A counter with one writer and any number of readers.
-///
-/// Because of the single writer a plain load and store are sufficient; it costs no more than `+=
-/// 1`.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds `n`. Only the owner of the counter may call it.
-    pub fn add(&self, n: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
-    }
-
-    /// The value now.
-    #[must_use]
-    pub fn value(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
 
 /// Reasons why a read was not answered from storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -19,6 +19,7 @@ use wire::resp::{
 use crate::{
     batch::Batch,
     keyspace::Shards,
+    latency::CommandLatencies,
     lookups::Lookups,
     output::Output,
     server::Server,
@@ -93,6 +94,8 @@ pub struct Turn<'t, S> {
     pub is_alone: bool,
     /// Latency of lookups that waited for the disk.
     pub lookups: &'t Lookups,
+    /// Latency of commands of the thread.
+    pub latencies: &'t CommandLatencies,
     /// Limits of the client.
     pub bounds: &'t Bounds,
     /// Set for shards that have something for the disk.
@@ -103,6 +106,8 @@ pub struct Turn<'t, S> {
     pub at_once: &'t mut u64,
     /// Reads a clock that only advances.
     pub clock: &'t dyn Fn() -> Duration,
+    /// What it read before the input was.
+    pub began: Duration,
     /// Time since the Unix epoch: what expiries are in.
     pub now: Duration,
 }
@@ -114,8 +119,10 @@ pub struct Conversation {
     decoder: request::Decoder,
     input: Vec<u8>,
     output: Output,
-    /// Time since which its lookup has waited for the disk.
-    waits_since: Option<Duration>,
+    /// Time of the first attempt of the command that waits, and the first reason.
+    waits_since: Option<(Duration, Parked)>,
+    /// Commands executed at once since [`Self::take_prompt`], and when the first was read.
+    prompt: (u64, Duration),
     /// The client sent invalid protocol data.
     refused: bool,
     /// Longest output that waits, in bytes.
@@ -135,6 +142,7 @@ impl Conversation {
             input: Vec::new(),
             output: Output::default(),
             waits_since: None,
+            prompt: (0, Duration::ZERO),
             refused: false,
             output_bytes_max: OUTPUT_BYTES_MAX,
             counted: 0,
@@ -353,13 +361,13 @@ impl Conversation {
                 self.output.hold(start, shard, position);
             }
         }
-        if self.session.has_looked_up() {
-            self.time_lookup(step, turn);
-        }
-        *turn.done += u64::from(matches!(step, Step::Done | Step::Sleep(_)));
         self.parked = match step {
-            Step::Done => return true,
+            Step::Done => {
+                self.executed(turn);
+                return true;
+            }
             Step::Sleep(pause) => {
+                self.executed(turn);
                 self.parked = Parked::Until((turn.clock)() + pause);
                 return true;
             }
@@ -370,19 +378,41 @@ impl Conversation {
             Step::Again => Parked::Turn,
             Step::Busy => Parked::Busy,
         };
+        if self.waits_since.is_none() {
+            self.waits_since = Some(((turn.clock)(), self.parked));
+        }
         false
     }
 
-    fn time_lookup<T>(&mut self, step: Step, turn: &mut Turn<'_, T>) {
-        match (step, self.waits_since) {
-            (Step::Done, None) => *turn.at_once += 1,
-            (Step::Done, Some(since)) => {
-                turn.lookups.note_waited((turn.clock)() - since);
-                self.waits_since = None;
+    /// Counts a command that was executed, and its time if it had to wait.
+    fn executed<T>(&mut self, turn: &mut Turn<'_, T>) {
+        *turn.done += 1;
+        let looked_up = self.session.has_looked_up();
+        let Some((since, reason)) = self.waits_since.take() else {
+            *turn.at_once += u64::from(looked_up);
+            if self.prompt.0 == 0 {
+                self.prompt.1 = turn.began;
             }
-            (_, None) => self.waits_since = Some((turn.clock)()),
-            (_, Some(_)) => {}
+            self.prompt.0 += 1;
+            return;
+        };
+        let latency = (turn.clock)() - since;
+        if looked_up {
+            turn.lookups.note_waited(latency);
         }
+        match reason {
+            Parked::Turn => turn.latencies.parts.record(latency, 1),
+            _ => turn.latencies.disk.record(latency, 1),
+        }
+    }
+
+    /// Number of commands executed since the last call without waiting, and when the first was
+    /// read; `None` if there are none, or an answer still waits. Call it after writing the output:
+    /// that is when these commands end.
+    #[inline]
+    pub fn take_prompt(&mut self) -> Option<(u64, Duration)> {
+        let ended = self.prompt.0 > 0 && !self.has_output();
+        ended.then(|| std::mem::take(&mut self.prompt))
     }
 
     /// Whether output is waiting for the client.

@@ -23,6 +23,7 @@ pub mod conversation;
 pub mod failure;
 pub mod goal;
 pub mod keyspace;
+pub mod latency;
 pub mod lookups;
 pub mod memory;
 pub mod netcache;

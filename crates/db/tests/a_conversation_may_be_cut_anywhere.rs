@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use db::{
     conversation::{Bounds, Conversation, OUTPUT_BYTES_MIN, Turn},
+    latency::CommandLatencies,
     lookups::Lookups,
 };
 use machine::{Machine, Setup};
@@ -37,11 +38,13 @@ impl Client {
             shards: &machine.shards,
             is_alone: true,
             lookups: &Lookups::default(),
+            latencies: &CommandLatencies::default(),
             bounds,
             touched: &mut [false; 3],
             done,
             at_once: &mut 0,
             clock: &|| Duration::ZERO,
+            began: Duration::from_secs(7),
             now: machine.now,
         };
         match bytes {
@@ -108,4 +111,14 @@ fn what_is_no_request_ends_the_conversation_after_the_replies_before_it() {
     let expected = b"+PONG\r\n-ERR Protocol error: invalid multibulk length\r\n";
     assert_eq!(replies.escape_ascii().to_string(), expected.escape_ascii().to_string());
     assert!(client.conversation.is_ending());
+}
+
+#[test]
+fn commands_end_when_their_answers_are_written() {
+    let mut client = Client::new();
+    client.say(b"PING\r\nSET a 1\r\nGET a\r\nGE").expect("requests");
+    assert_eq!(client.conversation.take_prompt(), None);
+    client.hear();
+    assert_eq!(client.conversation.take_prompt(), Some((3, Duration::from_secs(7))));
+    assert_eq!(client.conversation.take_prompt(), None);
 }

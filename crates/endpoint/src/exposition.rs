@@ -1,13 +1,24 @@
-//! Metrics for Prometheus, in its text format, which crate `prometheus-client` writes.
+//! Metrics for Prometheus, in its text format or in that of OpenMetrics, which crate
+//! `prometheus-client` writes; and latencies, in metrics and in JSON.
 
 use std::fmt;
 
+use hyper::header::{ACCEPT, HeaderMap};
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text},
+    encoding::{self, DescriptorEncoder, MetricEncoder, NoLabelSet, prometheus_text},
     metrics::MetricType,
     registry::Registry,
 };
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use telemetry::Spread;
+
+use crate::{Answer, text};
+
+/// Media type of OpenMetrics, without its parameters.
+const OPEN_METRICS: &str = "application/openmetrics-text";
+/// Content type of OpenMetrics as it is written here.
+const OPEN_METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Metrics read at one time. All names begin with one prefix.
 #[derive(Debug)]
@@ -58,6 +69,40 @@ impl From<f64> for Value {
     }
 }
 
+/// What a service has counted.
+#[derive(Debug)]
+pub struct Report {
+    /// Content of `/stats`.
+    pub statistics: serde_json::Value,
+    /// Content of `/metrics`.
+    pub exposition: Exposition,
+}
+
+/// Latencies since the start, in seconds: a histogram in metrics; in JSON `count`, `sum`, `p50`,
+/// `p99` (absent, `null`, without requests) and `buckets`, pairs of an upper bound and a number of
+/// requests.
+#[derive(Debug, Clone, Default)]
+pub struct Latency(pub Spread);
+
+impl From<&Latency> for Value {
+    fn from(Latency(spread): &Latency) -> Self {
+        Self::Spread { sum: spread.seconds, buckets: spread.coarse_buckets() }
+    }
+}
+
+impl Serialize for Latency {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let [p50, p99] = self.0.percentiles();
+        let mut map = to.serialize_map(Some(5))?;
+        map.serialize_entry("count", &self.0.count())?;
+        map.serialize_entry("sum", &self.0.seconds)?;
+        map.serialize_entry("p50", &p50)?;
+        map.serialize_entry("p99", &p99)?;
+        map.serialize_entry("buckets", &self.0.buckets())?;
+        map.end()
+    }
+}
+
 impl Exposition {
     /// No metrics yet; their names begin with `prefix` and an underscore.
     #[must_use]
@@ -77,17 +122,25 @@ impl Exposition {
     }
 
     /// Counts by size. What exceeds the last bucket is counted in it, as `+Inf`.
-    pub fn histogram(&mut self, name: &str, help: &str, sum: f64, buckets: Vec<(f64, u64)>) {
-        self.begin(name, help, MetricType::Histogram).value(Value::Spread { sum, buckets });
+    pub fn histogram(&mut self, name: &str, help: &str) -> Samples<'_> {
+        debug_assert!(name.ends_with("_seconds"), "{name}: the unit is missing");
+        self.begin(name, help, MetricType::Histogram)
     }
 
-    /// The text, of content type [`METRICS_TYPE`](crate::METRICS_TYPE).
+    /// The answer to a client with these headers: OpenMetrics if it accepts that.
     #[must_use]
-    pub fn finish(self) -> String {
-        let (mut registry, mut text) = (Registry::with_prefix(self.prefix), String::new());
+    pub fn answer(self, headers: &HeaderMap) -> Answer {
+        let mut metrics = String::new();
+        let mut registry = Registry::with_prefix(self.prefix);
         registry.register_collector(Box::new(self));
-        prometheus_text::encode(&mut text, &registry).expect("a string takes everything");
-        text
+        let (kind, written) = match accepts_open_metrics(headers) {
+            true => (OPEN_METRICS_TYPE, encoding::text::encode(&mut metrics, &registry)),
+            false => {
+                (prometheus_text::CONTENT_TYPE, prometheus_text::encode(&mut metrics, &registry))
+            }
+        };
+        written.expect("a string takes everything");
+        text(kind, metrics)
     }
 
     fn begin(&mut self, name: &str, help: &str, kind: MetricType) -> Samples<'_> {
@@ -117,6 +170,21 @@ impl Samples<'_> {
             self.labelled(&[(label, name)], count);
         }
     }
+}
+
+fn accepts_open_metrics(headers: &HeaderMap) -> bool {
+    let ranges = headers.get_all(ACCEPT).into_iter().filter_map(|line| line.to_str().ok());
+    ranges.flat_map(|line| line.split(',')).any(|range| {
+        let mut words = range.split(';').map(str::trim);
+        let is_named = words.next().is_some_and(|name| name.eq_ignore_ascii_case(OPEN_METRICS));
+        // An earlier version is another format; a weight of 0 excludes it.
+        is_named
+            && words.all(|word| match word.split_once('=') {
+                Some(("version", version)) => version == "1.0.0",
+                Some(("q", weight)) => weight.parse().is_ok_and(|weight: f32| weight > 0.0),
+                _ => true,
+            })
+    })
 }
 
 impl Collector for Exposition {
@@ -155,7 +223,23 @@ impl Value {
 
 #[cfg(test)]
 mod tests {
-    use super::Exposition;
+    use std::time::Duration;
+
+    use http_body_util::BodyExt;
+    use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+    use telemetry::{Counter, Latencies};
+
+    use super::{Exposition, Latency, Value, accepts_open_metrics};
+
+    /// Content type and text for a client that accepts this.
+    fn answer(metrics: Exposition, accepts: &str) -> (String, String) {
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accepts).unwrap())]);
+        let answer = metrics.answer(&headers);
+        let kind = answer.headers()[CONTENT_TYPE].to_str().expect("text").to_owned();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let body = runtime.block_on(answer.into_body().collect()).expect("a body").to_bytes();
+        (kind, String::from_utf8(body.to_vec()).expect("text"))
+    }
 
     #[test]
     fn metrics_have_help_type_and_samples() {
@@ -164,8 +248,10 @@ mod tests {
         metrics.gauge("items_limit", "Items at most.").value(f64::INFINITY);
         metrics.counter("misses", "By reason.").each("reason", &[("absent", 1), ("hot", 2)]);
         metrics.gauge("certificate", "Names.").labelled(&[("of", "a\"b\\c\nd"), ("is", "e")], 1.5);
-        let buckets = vec![(0.5, 1), (1.0, 0), (2.0, 2)];
-        metrics.histogram("seconds", "Latency.", 9.5, buckets);
+        let mut latencies = metrics.histogram("latency_seconds", "Latency.");
+        for (by, buckets) in [("a", vec![(0.5, 1), (1.0, 0), (2.0, 2)]), ("b", vec![(1.0, 4)])] {
+            latencies.labelled(&[("by", by)], Value::Spread { sum: 9.5, buckets });
+        }
         let expected = r##"# HELP enroute_hits_total Reads answered.
 # TYPE enroute_hits_total counter
 enroute_hits_total 3
@@ -179,14 +265,50 @@ enroute_misses_total{reason="hot"} 2
 # HELP enroute_certificate Names.
 # TYPE enroute_certificate gauge
 enroute_certificate{of="a\"b\\c\nd",is="e"} 1.5
-# HELP enroute_seconds Latency.
-# TYPE enroute_seconds histogram
-enroute_seconds_bucket{le="0.5"} 1
-enroute_seconds_bucket{le="1"} 1
-enroute_seconds_bucket{le="+Inf"} 3
-enroute_seconds_sum 9.5
-enroute_seconds_count 3
+# HELP enroute_latency_seconds Latency.
+# TYPE enroute_latency_seconds histogram
+enroute_latency_seconds_bucket{by="a",le="0.5"} 1
+enroute_latency_seconds_bucket{by="a",le="1"} 1
+enroute_latency_seconds_bucket{by="a",le="+Inf"} 3
+enroute_latency_seconds_sum{by="a"} 9.5
+enroute_latency_seconds_count{by="a"} 3
+enroute_latency_seconds_bucket{by="b",le="+Inf"} 4
+enroute_latency_seconds_sum{by="b"} 9.5
+enroute_latency_seconds_count{by="b"} 4
 "##;
-        assert_eq!(metrics.finish(), expected);
+        let (kind, text) = answer(metrics, "*/*");
+        assert_eq!((&*kind, &*text), ("text/plain; version=0.0.4; charset=utf-8", expected));
+    }
+
+    #[test]
+    fn a_client_that_accepts_open_metrics_gets_it() {
+        let mut metrics = Exposition::new("enroute");
+        metrics.counter("hits", "Reads answered").value(3_u64);
+        let latencies = Latencies::<Counter>::default();
+        latencies.record(Duration::from_millis(3), 2);
+        metrics.histogram("latency_seconds", "Latency").value(&Latency(latencies.spread()));
+        // As Prometheus asks.
+        let accepts = "application/openmetrics-text;version=1.0.0,\
+                       application/openmetrics-text;version=0.0.1;q=0.75,text/plain;q=0.5";
+        let (kind, text) = answer(metrics, accepts);
+        assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+        assert!(text.contains("# TYPE enroute_hits counter\nenroute_hits_total 3\n"), "{text}");
+        assert!(text.contains("enroute_latency_seconds_bucket{le=\"+Inf\"} 2\n"), "{text}");
+        assert!(text.ends_with("\n# EOF\n"), "{text}");
+    }
+
+    #[test]
+    fn only_the_version_that_is_written_is_accepted() {
+        for (accepts, expected) in [
+            ("application/openmetrics-text", true),
+            ("text/html, Application/OpenMetrics-Text ; charset=utf-8; q=0.1", true),
+            ("application/openmetrics-text; version=0.0.1", false),
+            ("application/openmetrics-text; q=0", false),
+            ("*/*", false),
+        ] {
+            let header = HeaderValue::from_str(accepts).expect("a header");
+            let headers = HeaderMap::from_iter([(ACCEPT, header)]);
+            assert_eq!(accepts_open_metrics(&headers), expected, "{accepts}");
+        }
     }
 }

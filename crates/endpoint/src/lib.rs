@@ -55,9 +55,7 @@ pub mod streams;
 mod told;
 
 pub use client::{get, post};
-pub use exposition::{Exposition, Samples, Value};
-/// Content type of an [`Exposition`].
-pub use prometheus_client::encoding::prometheus_text::CONTENT_TYPE as METRICS_TYPE;
+pub use exposition::{Exposition, Latency, Report, Samples, Value};
 pub use told::{Cause, Told};
 
 use names::Names;

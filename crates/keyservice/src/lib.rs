@@ -15,6 +15,7 @@ pub mod audit;
 pub mod client;
 pub mod database;
 pub mod policy;
+mod report;
 pub mod server;
 pub mod service;
 pub mod tls;

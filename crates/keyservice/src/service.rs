@@ -1,7 +1,11 @@
 //! One request from its bytes to the bytes of its answer: parsed, authorized, executed, logged.
 //! Every failure is a refusal.
 
-use std::{fmt, sync::Arc, time::Instant};
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use endpoint::{Told, seldom};
 use keyserver::{
@@ -21,7 +25,7 @@ use wire::{
 };
 use zeroize::Zeroizing;
 
-use super::{audit::Log, database::Database};
+use super::{audit::Log, database::Database, report::Times};
 
 /// Records longer than this hold RSA keys, which take long to parse.
 const QUICK_RECORD_BYTES_MAX: usize = 640;
@@ -53,6 +57,7 @@ pub struct Service {
     lane: Lane,
     log: Log,
     told: Told,
+    times: Times,
 }
 
 /// Settings that may change while serving.
@@ -92,6 +97,7 @@ impl Service {
             lane,
             log,
             told: Told::default(),
+            times: Times::default(),
         }
     }
 
@@ -113,6 +119,16 @@ impl Service {
         &self.log
     }
 
+    /// Time since it was made.
+    pub(super) fn uptime(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Latencies of requests.
+    pub(super) fn times(&self) -> &Times {
+        &self.times
+    }
+
     /// Counters of the cache of parsed keys, and its number of keys.
     pub fn cache_stats(&self) -> (cache::Stats, usize) {
         let cache = self.cache.lock();
@@ -121,6 +137,7 @@ impl Service {
 
     /// Answers the body of a request of `edge`.
     pub async fn answer(&self, edge: &str, body: &[u8], worker: &Worker) -> Vec<u8> {
+        let began = Instant::now();
         let request = ski::request::decode(body);
         let allowed = match &request {
             Ok(request) => {
@@ -154,6 +171,8 @@ impl Service {
             }
         };
         drop(turn);
+        let done = request.ok().filter(|_| outcome.is_ok());
+        self.times.note(done.map(|request| request.operation.method()), began);
         ski::response::encode(outcome)
     }
 

@@ -16,7 +16,7 @@
 //!
 //! **Read first:** [`Agent::receive`], then `nodes.rs`.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use slab::Slab;
 use wire::resp::{Limits, Request, Version, request};
@@ -38,6 +38,7 @@ mod reporter;
 mod rights;
 mod route;
 mod scan;
+mod stats;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +47,7 @@ pub use held::limits;
 pub use monitor::Report;
 pub use output::Output;
 pub use reporter::Reporter;
+pub use stats::Stats;
 
 use client::{ASKED_BYTES_MAX, Client, Transaction};
 use copies::Copies;
@@ -94,6 +96,7 @@ pub struct Agent {
     /// The node to ping next.
     pings: usize,
     monitor: Monitor,
+    stats: Arc<Stats>,
     /// Clients and links with something new to be written, some of them more than once.
     spoken_to: Vec<usize>,
     links_spoken: Vec<usize>,
@@ -134,6 +137,7 @@ impl Agent {
             pings_due: now,
             pings: 0,
             monitor: Monitor::new(seed, now),
+            stats: Arc::default(),
             spoken_to: Vec::new(),
             links_spoken: Vec::new(),
             wishes: Vec::new(),
@@ -149,12 +153,25 @@ impl Agent {
         self.copies.choose(slots);
     }
 
+    /// Latencies since the start.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<Stats> {
+        &self.stats
+    }
+
     /// A client has connected to `address`; returns its seat.
     pub fn open(&mut self, address: SocketAddr) -> usize {
         self.clients_ever += 1;
         let mut client = Client::new(self.clients_ever, address, &self.rights);
         client.map_version = self.map.version();
         self.clients.insert(client)
+    }
+
+    /// The client is the agent's own: its requests are not counted.
+    fn reports(&mut self, client: usize) {
+        if let Some(client) = self.clients.get_mut(client) {
+            client.reports = true;
+        }
     }
 
     /// A client has disconnected. Its requests are executed; their replies are dropped.
@@ -213,13 +230,18 @@ impl Agent {
         self.clients.get_mut(client).map(|client| &mut client.output)
     }
 
-    /// A client has taken some of its output.
+    /// A client has taken some of its output by `now`.
     ///
     /// # Errors
     /// As for [`Self::receive`], which may go on.
     pub fn heard(&mut self, at: usize, now: Duration) -> wire::Result<()> {
         let Some(client) = self.clients.get_mut(at) else { return Ok(()) };
         client.output.forget_written();
+        let (count, since) = client.copied;
+        if count > 0 && client.output.is_empty() {
+            client.copied.0 = 0;
+            self.stats.copies.record(now.saturating_sub(since), count);
+        }
         let proceeded = self.proceed(at, now);
         self.count(at);
         proceeded
@@ -375,6 +397,10 @@ impl Agent {
         {
             self.monitor.copied(slot);
             client.tell(answer);
+            if client.copied.0 == 0 {
+                client.copied.1 = now;
+            }
+            client.copied.0 += 1;
             return true;
         }
         let (number, id, version) = (client.expect(), client.id, client.version);

@@ -1,7 +1,7 @@
 //! Two readings of the statistics of a service, and what happened in between.
 
-use cache::stats::latency::quantile;
 use serde_json::Value;
+use telemetry::quantile;
 
 /// The change of the statistics over an interval.
 pub(super) struct Change<'a> {

@@ -14,6 +14,9 @@ pub(super) fn lines(address: &str, change: &Change<'_>) -> Option<Vec<String>> {
         () if has("reads") => ("cache", cache(change)),
         () if has("commands") => ("db", database(change)),
         () if has("edge") => ("edge", edge(change)),
+        () if has("operations") => ("keyserver", keyserver(change)),
+        () if has("agent") => ("agent", agent(change)),
+        () if has("placer") => ("placer", placer(change)),
         () => return None,
     };
     let version = change.now["version"].as_str()?;
@@ -28,10 +31,8 @@ type Rows = Vec<(&'static str, String)>;
 fn cache(change: &Change<'_>) -> Rows {
     let (hits, misses) = ("/reads/hits", "/reads/misses");
     let ratio = |of: &dyn Fn(&str) -> f64| percent(of(hits) / (of(hits) + of(misses)));
-    let latency = |path: &str, reads: f64| {
-        let [p50, p99] = [0.5, 0.99].map(|share| seconds(change.latency(path, share)));
-        format!("{:>10}/s   p50 {p50:>8}   p99 {p99:>8}", count(reads))
-    };
+    let latency =
+        |path: &str, reads: f64| format!("{:>10}/s   {}", count(reads), percentiles(change, path));
     let writes = ["key", "collection", "database", "everything"]
         .map(|scope| change.rate(&format!("/writes/{scope}")));
     let mut rows = vec![
@@ -113,6 +114,52 @@ fn hot_keys(stats: &Value) -> impl Iterator<Item = (&str, f64)> {
         .filter_map(|key| Some((key["key"].as_str()?, key["share"].as_f64()?)))
 }
 
+fn percentiles(change: &Change<'_>, path: &str) -> String {
+    let [p50, p99] = [0.5, 0.99].map(|share| seconds(change.latency(path, share)));
+    format!("p50 {p50:>8}   p99 {p99:>8}")
+}
+
+/// The number of requests per second in the latency at `path`, and its percentiles.
+fn timed(change: &Change<'_>, path: &str) -> String {
+    let rate = change.rate(&format!("{path}/count"));
+    format!("{:>10}/s   {}", count(rate), percentiles(change, path))
+}
+
+fn keyserver(change: &Change<'_>) -> Rows {
+    let operation = |method: &str| timed(change, &format!("/operations/{method}"));
+    vec![
+        ("TLS 1.3", operation("CertificateVerify")),
+        ("TLS 1.2", operation("ECDHE")),
+        ("decrypted", operation("RSA")),
+        ("refused", operation("refused")),
+        (
+            "keys",
+            format!(
+                "{} in memory, {} fetched/s",
+                count(change.value("/keys/parsed")),
+                count(change.rate("/keys/misses")),
+            ),
+        ),
+    ]
+}
+
+fn agent(change: &Change<'_>) -> Rows {
+    vec![
+        ("copies", timed(change, "/agent/command_latency/copy")),
+        ("nodes", timed(change, "/agent/command_latency/node")),
+        ("clients", count(change.value("/agent/clients"))),
+    ]
+}
+
+fn placer(change: &Change<'_>) -> Rows {
+    let leads = change.now.pointer("/placer/leads").and_then(Value::as_bool);
+    vec![
+        ("leads", if leads == Some(true) { "yes" } else { "no" }.to_owned()),
+        ("moved", timed(change, "/placer/move_duration/moved")),
+        ("not moved", timed(change, "/placer/move_duration/not_moved")),
+    ]
+}
+
 fn database(change: &Change<'_>) -> Rows {
     let (commands, waits) = ("/commands", "/disk_waits");
     let in_memory = |of: &dyn Fn(&str) -> f64| percent(1.0 - of(waits) / of(commands));
@@ -126,7 +173,8 @@ fn database(change: &Change<'_>) -> Rows {
                 in_memory(&|path| change.value(path)),
             ),
         ),
-        ("disk", format!("{:>10} waits/s", count(change.rate(waits)))),
+        ("prompt", timed(change, "/command_latency/nothing")),
+        ("disk", timed(change, "/command_latency/disk")),
         (
             "entries",
             format!(
@@ -168,6 +216,9 @@ fn edge(change: &Change<'_>) -> Rows {
                 hits(&|path| change.value(path)),
             ),
         ),
+        ("hits", timed(change, "/edge/hit_latency")),
+        ("origins", timed(change, "/edge/origin_latency")),
+        ("keys", timed(change, "/edge/key_server_latency")),
         ("why not", rates(&["misses", "revalidations", "passed", "coalesced", "origin_failures"])),
         ("TLS", rates(&["handshakes_full", "handshakes_resumed", "handshakes_failed"])),
         (

@@ -99,7 +99,7 @@ impl Service {
         let lines = frame::lines(address, &Change::new(&self.stats, &now, since));
         let Some(lines) = lines else {
             bail!(
-                "{address} is no admin endpoint of `enroute cache`, `db` or `edge`: expected their \
+                "{address} is no admin endpoint of `enroute cache` or another service: expected its \
                  statistics from GET /stats, got status {status}; give the address of --admin"
             );
         };

@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use telemetry::Counter;
 
-use super::Counter;
 use crate::key::{Key, Shown};
 
 /// One read in this number is sampled, on average.

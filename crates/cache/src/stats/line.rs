@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Counter, NotFilled, Stats, WhyNot};
+use telemetry::Counter;
+
+use super::{NotFilled, Stats, WhyNot};
 
 /// The counters of all workers as `name=value`, those of reasons only if they are not zero; `more`
 /// words of the same form follow the reasons for misses.

@@ -11,13 +11,11 @@
 use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
+use telemetry::Spread;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Config, Given, Grant, Question};
-use crate::{
-    principal::Principal,
-    stats::{NotFilled, latency::Spread},
-};
+use crate::{principal::Principal, stats::NotFilled};
 
 mod forecast;
 mod groups;

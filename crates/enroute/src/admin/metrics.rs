@@ -11,7 +11,7 @@ use super::{
 
 /// Everything in `statistics` as metrics.
 #[must_use]
-pub fn exposition(statistics: &Statistics) -> String {
+pub fn exposition(statistics: &Statistics) -> Exposition {
     let mut text = Exposition::new("enroute");
     text.gauge("build_info", "Always 1; the version is its label.")
         .labelled(&[("version", statistics.version)], 1_u64);
@@ -31,7 +31,7 @@ pub fn exposition(statistics: &Statistics) -> String {
     if let Some(bytes) = statistics.process.resident_bytes {
         text.gauge("resident_memory_bytes", "Resident memory of the process.").value(bytes);
     }
-    text.finish()
+    text
 }
 
 fn reads(text: &mut Exposition, reads: &Reads, fills: &Fills) {
@@ -56,7 +56,7 @@ fn reads(text: &mut Exposition, reads: &Reads, fills: &Fills) {
             &reads.miss_latency,
         ),
     ] {
-        text.histogram(name, help, latency.sum, latency.coarse_buckets.clone());
+        text.histogram(name, help).value(latency);
     }
     text.counter("fills", "Replies of missed reads that were stored.").value(fills.filled);
     text.counter("not_filled", "Replies of missed reads that were not stored, by reason.")

@@ -15,7 +15,7 @@ mod service;
 mod statistics;
 
 pub use metrics::exposition;
-pub use observed::{Backup, BackupWanted, Cache, Observed, Read, Reloaded, Room};
+pub use observed::{Backup, BackupWanted, Cache, Counted, Observed, Read, Reloaded, Room};
 pub use statistics::Statistics;
 
 /// Connections served at once; further ones wait to be accepted.

@@ -6,6 +6,7 @@ use std::{
 };
 
 use cache::explain::Asked;
+use endpoint::{Exposition, Report};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,15 +21,20 @@ pub trait Observed: Send + Sync + 'static {
     fn is_draining(&self) -> bool;
     /// `GET /stats`.
     fn statistics(&self) -> Value;
-    /// `GET /metrics`: text of type [`endpoint::METRICS_TYPE`].
-    fn exposition(&self) -> String;
-    /// `POST /flush`: drops all stored entries; false where the stored data exist nowhere else.
-    fn flush(&self) -> bool;
+    /// `GET /metrics`.
+    fn exposition(&self) -> Exposition;
+    /// `POST /flush`: drops all stored entries; false where the stored data exist nowhere else, or
+    /// nothing is stored.
+    fn flush(&self) -> bool {
+        false
+    }
     /// `POST /storage`: absent fields stay unchanged; returns the new limits.
     ///
     /// # Errors
     /// What is expected instead; nothing has changed.
-    fn resize(&self, wanted: Room) -> Result<Room, String>;
+    fn resize(&self, _: Room) -> Result<Room, String> {
+        Err("expected `enroute cache`, `db` or `edge`: other services have no storage".to_owned())
+    }
     /// `POST /explain`: why a read is a hit or not, in lines, or what is expected instead; `None`
     /// where this is not known.
     fn explain(&self, _: &Read) -> Option<Result<String, String>> {
@@ -53,6 +59,27 @@ pub struct Reloaded {
     pub changed: Vec<String>,
     /// Those that take effect after a restart.
     pub needs_restart: Vec<String>,
+}
+
+/// A service of which only statistics can be read: returns what it has counted.
+pub struct Counted<F>(pub F);
+
+impl<F: Fn() -> Report + Send + Sync + 'static> Observed for Counted<F> {
+    fn page(&self) -> &'static str {
+        "<!doctype html><title>enroute</title><p><a href=/stats>/stats</a>, <a href=/metrics>/metrics</a>"
+    }
+
+    fn is_draining(&self) -> bool {
+        false
+    }
+
+    fn statistics(&self) -> Value {
+        self.0().statistics
+    }
+
+    fn exposition(&self) -> Exposition {
+        self.0().exposition
+    }
 }
 
 /// A cache, and how its configuration is read again.
@@ -133,7 +160,7 @@ impl Observed for Cache {
         serde_json::to_value(statistics).expect("plain values become JSON")
     }
 
-    fn exposition(&self) -> String {
+    fn exposition(&self) -> Exposition {
         exposition(&Statistics::collect(&self.shared))
     }
 

@@ -1,6 +1,6 @@
 //! The paths of the endpoint, their responses and errors.
 
-use endpoint::{Answer, METRICS_TYPE, json, refuse, text};
+use endpoint::{Answer, json, refuse, text};
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     Method, Request, StatusCode,
@@ -15,7 +15,7 @@ use crate::config;
 
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4 << 10;
-const NOT_FLUSHED: &str = "data cannot be dropped over HTTP; use the command FLUSHALL";
+const NOT_FLUSHED: &str = "nothing can be dropped over HTTP; a database has the command FLUSHALL";
 const NOT_RELOADED: &str =
     "only `enroute cache --config FILE` is reloaded over HTTP; other services by SIGHUP";
 const READ_EXAMPLE: &str = r#"{"listen": "127.0.0.1:6380", "request": ["GET", "user:42"]}"#;
@@ -47,7 +47,7 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &impl Observed) -
     match path {
         "/" => text("text/html; charset=utf-8", shared.page()),
         "/healthz" => health(shared),
-        "/metrics" => text(METRICS_TYPE, shared.exposition()),
+        "/metrics" => shared.exposition().answer(request.headers()),
         "/stats" => json(&shared.statistics()),
         "/flush" => {
             if !shared.flush() {

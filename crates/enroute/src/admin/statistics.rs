@@ -3,17 +3,14 @@
 
 use cache::{
     key::Shown,
-    stats::{
-        self, Counter, NotFilled, WhyNot,
-        busiest::most_read,
-        latency::{Latencies, Spread},
-    },
+    stats::{self, NotFilled, WhyNot, busiest::most_read},
     storage::{observe::Forecast, shards},
 };
-use endpoint::losses::Cause;
+use endpoint::{Latency, losses::Cause};
 use platform::memory::resident_bytes;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Value, json};
+use telemetry::{Counter, Latencies, Spread};
 
 use crate::runtime::{Shards, Shared, StorageLimits};
 
@@ -66,24 +63,6 @@ pub struct Reads {
     pub miss_latency: Latency,
     /// The keys that are read most, at most ten, most first.
     pub hot_keys: Vec<HotKey>,
-}
-
-/// Latencies since the start, in seconds.
-#[derive(Debug, Clone, Serialize)]
-pub struct Latency {
-    /// Number of requests.
-    pub count: u64,
-    /// Sum of their latencies.
-    pub sum: f64,
-    /// Half of the requests took up to this; absent (`null`) without requests.
-    pub p50: Option<f64>,
-    /// 99 of 100 requests took up to this.
-    pub p99: Option<f64>,
-    /// Upper bound and number of requests of each bucket that is not empty.
-    pub buckets: Vec<(f64, u64)>,
-    /// The same as a histogram of metrics.
-    #[serde(skip)]
-    pub coarse_buckets: Vec<(f64, u64)>,
 }
 
 /// A key that is read often.
@@ -345,14 +324,6 @@ impl From<&Cause> for QuarantineCause {
     }
 }
 
-impl From<Spread> for Latency {
-    fn from(spread: Spread) -> Self {
-        let [p50, p99] = spread.percentiles();
-        let (count, sum, buckets) = (spread.count(), spread.seconds, spread.buckets());
-        Self { count, sum, p50, p99, coarse_buckets: spread.coarse_buckets(), buckets }
-    }
-}
-
 /// The workers' counters, added up.
 struct Sum<'a>(&'a Shared);
 
@@ -364,7 +335,7 @@ impl Sum<'_> {
     fn latency(&self, latencies: impl Fn(&stats::Stats) -> &Latencies) -> Latency {
         let mut sum = Spread::default();
         self.0.stats.iter().for_each(|stats| latencies(stats).add_to(&mut sum));
-        sum.into()
+        Latency(sum)
     }
 }
 
@@ -389,7 +360,7 @@ fn forecast<S: Serializer>(of: &Option<Forecast>, to: S) -> Result<S::Ok, S::Err
         "keys_sampled": forecast.keys_sampled, "bytes": forecast.bytes,
         "hit_ratio": forecast.configured().hit_ratio,
         "enough_memory_bytes": forecast.curve().enough_bytes(),
-        "latency": Latency::from(forecast.latency.clone()),
+        "latency": Latency(forecast.latency.clone()),
         "sizes": sizes.collect::<Value>(), "groups": groups.collect::<Value>(),
     })
     .serialize(to)

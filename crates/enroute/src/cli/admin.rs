@@ -1,6 +1,9 @@
 //! The admin endpoint of a command.
 
-use std::{net::TcpListener, sync::Arc};
+use std::{
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+};
 
 use anyhow::{Context, bail};
 use endpoint::Endpoint;
@@ -24,6 +27,12 @@ impl Admin {
         let Some(AdminDocument { listen, names }) = document else { return Ok(None) };
         let socket = listening::bind_aside(*listen).context("the admin endpoint")?;
         Ok(Some(Self { socket, names: names.clone() }))
+    }
+
+    /// Listens at `address`, if there is one.
+    pub(super) fn at(address: Option<SocketAddr>) -> anyhow::Result<Option<Self>> {
+        let document = address.map(|listen| AdminDocument { listen, names: Vec::new() });
+        Self::listen(document.as_ref())
     }
 
     /// Its socket, for another process.

@@ -28,7 +28,7 @@ use super::{
     tls::TlsFiles,
 };
 use crate::{
-    config::{AdminDocument, Bytes},
+    config::Bytes,
     database::{Database, Setup, Shared, orchestrator::Place},
 };
 
@@ -305,8 +305,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let end = EndSignal::listen()?;
     platform::open_files::raise();
-    let document = arguments.admin.map(|listen| AdminDocument { listen, names: Vec::new() });
-    let admin = Admin::listen(document.as_ref())?;
+    let admin = Admin::at(arguments.admin)?;
     let mut database = Database::start(arguments.setup()?)?;
     if let (Some(listen), Some(switch)) = (arguments.netcache, arguments.switch) {
         database.serve_netcache(listen, switch)?;

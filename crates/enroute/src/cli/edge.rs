@@ -82,7 +82,7 @@ fn serve(arguments: &Arguments, document: &Document, edge: &EdgeDocument) -> any
             bail!("{}: expected [edge], found none", config.display())
         };
         let (next, waiting) = served.with_sites_of(written);
-        shared.replace(next.sites()?)?;
+        shared.replace(next.sites(&shared.key_latency)?)?;
         info!("SIGHUP: sites, certificates and keys reloaded");
         // These are all changes in `[edge]`.
         read.edge.clone_from(&started.edge);

@@ -16,14 +16,14 @@ EXAMPLES:
     enroute top --once --interval 10s
 
 Of a cache: hit ratio, reads per second, latency of hits and misses, why reads were no hits, the
-keys read most, the staleness bound. Of a database and an edge: what their /stats has. The first
-frame shows the time since the start, later ones the last interval. It reads GET /stats of the
+keys read most, the staleness bound. Of a database, an edge, a key server, a state agent and a
+placer: what their /stats has. The first frame shows the time since the start, later ones the last interval. It reads GET /stats of the
 admin endpoint, and changes nothing.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// Addresses of the admin endpoints of `enroute cache`, `db` or `edge`
+    /// Addresses of the admin endpoints of the services
     #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1:9900")]
     services: Vec<String>,
 

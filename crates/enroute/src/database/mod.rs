@@ -20,7 +20,7 @@ use std::{
 };
 
 use acl::Acl;
-use db::{Server, goal::Goal, lookups::Lookups, parameters::Parameters};
+use db::{Server, goal::Goal, latency::CommandLatencies, lookups::Lookups, parameters::Parameters};
 use endpoint::Told;
 use reactor::Post;
 use shards::{Locks, directory};
@@ -100,6 +100,8 @@ pub struct Shared {
     /// The keys.
     pub locks: Arc<Locks>,
     lookups: Lookups,
+    /// Of each worker.
+    latencies: Box<[CommandLatencies]>,
     overhead: Arc<Overhead>,
     /// Waiting bytes of all clients: incomplete requests, queued commands, answers.
     clients_bytes: AtomicUsize,
@@ -224,6 +226,7 @@ impl Database {
             server,
             locks,
             lookups: Lookups::default(),
+            latencies: (0..workers).map(|_| CommandLatencies::default()).collect(),
             overhead,
             clients_bytes: AtomicUsize::new(0),
             disk,

@@ -2,10 +2,11 @@
 
 use std::{path::Path, sync::atomic::Ordering::Relaxed};
 
-use db::memory::MEMORY_BYTES_MIN;
-use endpoint::Exposition;
+use db::{latency::CommandLatencies, memory::MEMORY_BYTES_MIN};
+use endpoint::{Exposition, Latency};
 use serde::Serialize;
 use serde_json::Value;
+use telemetry::Latencies;
 
 use super::Shared;
 use crate::admin::{Backup, Observed, Room};
@@ -26,6 +27,37 @@ struct State {
     disk_waits: u64,
     damages: u64,
     scan_passed_over: u64,
+    command_latency: CommandLatency,
+}
+
+/// Latency of commands by what they waited for.
+#[derive(Debug, Default, Serialize)]
+struct CommandLatency {
+    nothing: Latency,
+    disk: Latency,
+    parts: Latency,
+}
+
+impl CommandLatency {
+    fn collect(shared: &Shared) -> Self {
+        let sum = |of: fn(&CommandLatencies) -> &Latencies| {
+            let mut sum = Latency::default();
+            shared.latencies.iter().for_each(|thread| of(thread).add_to(&mut sum.0));
+            sum
+        };
+        Self { nothing: sum(|of| &of.prompt), disk: sum(|of| &of.disk), parts: sum(|of| &of.parts) }
+    }
+
+    fn expose(&self, text: &mut Exposition) {
+        let help = "From reading a command until its answer was written; of commands that waited, \
+                    from the first attempt until execution.";
+        let mut latencies = text.histogram("command_latency_seconds", help);
+        for (reason, latency) in
+            [("nothing", &self.nothing), ("disk", &self.disk), ("parts", &self.parts)]
+        {
+            latencies.labelled(&[("waited_for", reason)], latency);
+        }
+    }
 }
 
 /// Counters of `GET /metrics` from [`State`], with their help texts.
@@ -59,6 +91,7 @@ impl State {
             resident_bytes: server.host.resident_bytes(),
             disk_waits: server.stats.waits.load(Relaxed),
             scan_passed_over: server.stats.passed_over.load(Relaxed),
+            command_latency: CommandLatency::collect(shared),
             ..Self::default()
         };
         for index in 0..shared.locks.len() {
@@ -87,14 +120,16 @@ impl Observed for Shared {
         serde_json::to_value(State::collect(self)).expect("plain values become JSON")
     }
 
-    fn exposition(&self) -> String {
-        let (statistics, mut text) = (self.statistics(), Exposition::new("enroute_db"));
+    fn exposition(&self) -> Exposition {
+        let (state, mut text) = (State::collect(self), Exposition::new("enroute_db"));
+        let statistics = serde_json::to_value(&state).expect("plain values become JSON");
         let number = |name| statistics[name].as_u64().unwrap_or_default();
         text.gauge("uptime_seconds", "Time since the database started serving.")
-            .value(statistics["uptime_seconds"].as_f64().unwrap_or_default());
+            .value(state.uptime_seconds);
         COUNTERS.iter().for_each(|(name, help)| text.counter(name, help).value(number(name)));
         GAUGES.iter().for_each(|(name, help)| text.gauge(name, help).value(number(name)));
-        text.finish()
+        state.command_latency.expose(&mut text);
+        text
     }
 
     fn flush(&self) -> bool {

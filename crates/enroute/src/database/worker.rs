@@ -28,6 +28,8 @@ use super::{
 const READ_BYTES: usize = 64 << 10;
 /// Events taken in one round.
 const EVENTS_MAX: usize = 512;
+/// Clients whose answers are written between two readings of the clock.
+const WRITTEN_MAX: usize = 8;
 /// Retry interval of a connection that waits for the disk to catch up.
 const BUSY_PAUSE: Duration = Duration::from_millis(1);
 /// Maximum interval of checks for idle clients and the end.
@@ -67,6 +69,10 @@ pub(super) struct Worker {
     /// Commands done in this round, and lookups answered at once.
     done: u64,
     at_once: u64,
+    /// When this round began.
+    round: Duration,
+    /// Commands whose answers were just written, and when the first of each client was read.
+    written: Vec<(u64, Duration)>,
     /// The ring for disk reads, if the system allows one.
     ring: Option<Ring<Begun>>,
     ended: Vec<Ended>,
@@ -113,6 +119,8 @@ impl Worker {
             touched,
             done: 0,
             at_once: 0,
+            round: Duration::ZERO,
+            written: Vec::with_capacity(WRITTEN_MAX),
             ring,
             ended: Vec::new(),
             next: 0,
@@ -132,6 +140,7 @@ impl Worker {
                 );
                 return;
             }
+            self.round = self.began.elapsed();
             self.take_reads();
             self.inbox.take(&mut notes);
             for note in notes.drain(..) {
@@ -252,11 +261,13 @@ impl Worker {
             shards: &*shared.locks,
             is_alone: shared.post.len() == 1,
             lookups: &shared.lookups,
+            latencies: &shared.latencies[self.index],
             bounds: &self.bounds,
             touched: &mut self.touched,
             done: &mut self.done,
             at_once: &mut self.at_once,
             clock: &|| self.began.elapsed(),
+            began: self.round,
             now: shared.now(),
         };
         if !act(connection, &mut self.buffer, shared, &mut turn) {
@@ -334,14 +345,32 @@ impl Worker {
         self.shared.disk.durable.hold(self.index, holding);
         for &token in &called {
             self.send_to(token);
+            if self.written.len() == WRITTEN_MAX {
+                self.time_written();
+            }
         }
+        self.time_written();
         self.seats.end_round(called);
+    }
+
+    /// Notes the latency of the commands whose answers were just written: one reading of the clock
+    /// for all.
+    fn time_written(&mut self) {
+        if self.written.is_empty() {
+            return;
+        }
+        let now = self.began.elapsed();
+        for (count, since) in self.written.drain(..) {
+            self.shared.latencies[self.index].prompt.record(now.saturating_sub(since), count);
+        }
     }
 
     fn send_to(&mut self, token: Token) {
         let Some(connection) = self.seats.end_turn(token) else { return };
         let full = !connection.conversation.may_execute();
-        match connection.send(&self.shared) {
+        let sent = connection.send(&self.shared);
+        self.written.extend(connection.conversation.take_prompt());
+        match sent {
             Err(error) => {
                 tracing::debug!("client connection failed: {error}");
                 self.close(token);

@@ -16,6 +16,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
+    time::Instant,
 };
 
 use content::{
@@ -41,6 +42,7 @@ use super::{
     now,
     origin::Failure,
     room::PASSING_BYTES,
+    stats::time,
     taking::Taking,
 };
 
@@ -70,8 +72,9 @@ pub(super) async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     connection.shared.stats.requests.count();
     connection.begun.fetch_add(1, Relaxed);
+    let began = Instant::now();
     let is_head = request.method() == Method::HEAD;
-    let mut response = connection.answer(request).await.unwrap_or_else(|refusal| *refusal);
+    let mut response = connection.answer(request, began).await.unwrap_or_else(|refusal| *refusal);
     if is_head {
         // Its headers describe a body that is not sent.
         *response.body_mut() = full(Bytes::new());
@@ -87,7 +90,7 @@ pub(super) async fn answer(
 type Answer = Result<Response<Body>, Box<Response<Body>>>;
 
 impl Connection {
-    async fn answer(&self, request: Request<RequestBody>) -> Answer {
+    async fn answer(&self, request: Request<RequestBody>, began: Instant) -> Answer {
         let (head, body) = request.into_parts();
         let (of_head, of_body) = (kept_of_head(&head), kept_of_body(&body));
         let _charged = self.account.charge(of_head + of_body);
@@ -118,7 +121,9 @@ impl Connection {
         let (receiver, _room) = (Receiver::new(headers), Arc::new(room));
         let wanted = Wanted { target: target.uri.clone(), receiver, key, variant: None, _room };
         match head.method {
-            Method::GET | Method::HEAD if !has_body => self.cached(&head.method, wanted).await,
+            Method::GET | Method::HEAD if !has_body => {
+                self.cached(&head.method, wanted, began).await
+            }
             method => {
                 let body = passing(Limited::new(body, limit));
                 self.changing(method, &target, &wanted, body).await
@@ -201,7 +206,7 @@ impl Connection {
         Ok(target)
     }
 
-    async fn cached(&self, method: &Method, mut wanted: Wanted) -> Answer {
+    async fn cached(&self, method: &Method, mut wanted: Wanted, began: Instant) -> Answer {
         let stats = &self.shared.stats;
         let Ok(stored) = self.stored(&mut wanted).await else {
             stats.uncopied.count();
@@ -210,6 +215,7 @@ impl Connection {
         match stored.as_ref().map(|entry| entry.release(&wanted.receiver, Ground::Stored, now())) {
             Some(Ok(released)) => {
                 stats.hits.count();
+                time(&stats.hit_latency, began);
                 if !released.refresh {
                     return Ok(respond(released, "hit"));
                 }
@@ -331,7 +337,7 @@ impl Connection {
         *request.method_mut() = method;
         *request.uri_mut() = wanted.target.clone();
         *request.headers_mut() = wanted.receiver.headers().clone();
-        match self.site.origin.ask(request, &self.shared.room).await {
+        match self.shared.ask(&self.site.origin, request).await {
             Ok(response) => {
                 let response = response.map(passing);
                 Ok(finish(response, &format!("fwd={reason}")))

@@ -121,7 +121,7 @@ impl Fetch {
         *request.method_mut() = Method::GET;
         *request.headers_mut() = for_the_origin(&self.wanted.receiver, validated);
         *request.uri_mut() = self.wanted.target.clone();
-        self.site.origin.ask(request, &self.shared.room).await
+        self.shared.ask(&self.site.origin, request).await
     }
 
     fn confirmed(&self, entry: Entry, headers: &HeaderMap, stored: bool) -> (Own, Outcome) {

@@ -1,19 +1,24 @@
 //! The key server as the source of private keys.
 
+use std::{sync::Arc, time::Instant};
+
 use edge_tls::{KeyFailure, KeyFuture, Premaster, PrivateKeySource, SignatureAlgorithm, Signed};
 use keyservice::Client;
 use wire::ski::{KeyId, Operation, Params, Request, Scheme, TranscriptHash, request::Signature};
+
+use super::stats::{SharedLatencies, time};
 
 /// One private key, kept at a key server.
 pub struct KeyServer {
     client: Client,
     key: KeyId,
+    latency: Arc<SharedLatencies>,
 }
 
 impl KeyServer {
     /// Creates the key whose public key has this SHA-256.
-    pub fn new(client: Client, spki_sha256: [u8; 32]) -> Self {
-        Self { client, key: KeyId(spki_sha256) }
+    pub fn new(client: Client, spki_sha256: [u8; 32], latency: Arc<SharedLatencies>) -> Self {
+        Self { client, key: KeyId(spki_sha256), latency }
     }
 
     /// Asks for the name that the TLS client requested: a key for `*.example` serves each of its
@@ -21,9 +26,12 @@ impl KeyServer {
     fn ask(&self, server_name: Option<&str>, operation: Operation) -> KeyFuture<Vec<u8>> {
         let server_name = server_name.map(str::to_owned);
         let request = Request { key: self.key, server_name, operation };
-        let client = self.client.clone();
+        let (client, latency) = (self.client.clone(), Arc::clone(&self.latency));
         Box::pin(async move {
-            client.ask(&request).await.map_err(|error| KeyFailure(error.to_string()))
+            let began = Instant::now();
+            let answer = client.ask(&request).await;
+            time(&latency, began);
+            answer.map_err(|error| KeyFailure(error.to_string()))
         })
     }
 }

@@ -20,11 +20,12 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ::content::Marks;
 use endpoint::Told;
+use hyper::{Request, Response};
 use parking_lot::RwLock;
 use platform::{
     certificate::{Life, Watch},
@@ -53,7 +54,11 @@ pub use content::Content;
 pub use database::Database;
 pub use keys::KeyServer;
 pub use origin::Origin;
-pub use stats::Stats;
+pub use stats::{SharedLatencies, Stats};
+
+use body::{Body, FromOrigin};
+use origin::Failure;
+use stats::time;
 
 /// Limits for one client, one origin and the whole edge.
 #[derive(Debug, Clone, Copy)]
@@ -123,6 +128,8 @@ pub struct Setup {
     pub content: Content,
     /// Settings that may change while it serves.
     pub sites: Sites,
+    /// Latency of key servers.
+    pub key_latency: Arc<SharedLatencies>,
 }
 
 /// The domains, their certificates and keys: read at the start and again while the edge serves.
@@ -148,6 +155,8 @@ pub struct Shared {
     pub limits: Limits,
     /// Counted since the start.
     pub stats: Stats,
+    /// From asking a key server until its answer or a failure.
+    pub key_latency: Arc<SharedLatencies>,
     /// Storage of content.
     pub content: Content,
     certificates: Watch,
@@ -195,6 +204,18 @@ impl Shared {
         host == site.domain || below && !self.sites.read().contains_key(host)
     }
 
+    /// Asks an origin.
+    async fn ask(
+        &self,
+        origin: &Origin,
+        request: Request<Body>,
+    ) -> Result<Response<FromOrigin>, Failure> {
+        let began = Instant::now();
+        let answer = origin.ask(request, &self.room).await;
+        time(&self.stats.origin_latency, began);
+        answer
+    }
+
     fn is_ending(&self) -> bool {
         *self.ending.borrow()
     }
@@ -213,7 +234,7 @@ impl Edge {
     /// # Errors
     /// A certificate or key is wrong, or threads and sockets cannot be had.
     pub fn start(setup: Setup) -> anyhow::Result<Self> {
-        let Setup { socket, workers, limits, content, sites } = setup;
+        let Setup { socket, workers, limits, content, sites, key_latency } = setup;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         memory::heap::share(i32::try_from(workers).unwrap_or(HEAPS_MAX).clamp(2, HEAPS_MAX));
@@ -223,6 +244,7 @@ impl Edge {
             content,
             certificates: Watch::start(sites.lives)?,
             stats: Stats::default(),
+            key_latency,
             acceptor: edge_tls::Acceptor::new(&sites.tls)?,
             sites: RwLock::new(by_domain(sites.served)),
             flights: flights::Flights::default(),

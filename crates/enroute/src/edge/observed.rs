@@ -1,11 +1,36 @@
 //! Statistics and settings of the edge at the admin endpoint.
 
-use endpoint::Exposition;
+use endpoint::{Exposition, Latency};
 use platform::certificate::Life;
 use serde_json::{Map, Value, json};
 
 use super::Shared;
 use crate::admin::{Observed, Room};
+
+impl Shared {
+    /// Name, meaning and value of each latency.
+    fn latencies(&self) -> [(&'static str, &'static str, Latency); 3] {
+        let Self { stats, key_latency, .. } = self;
+        [
+            (
+                "hit_latency",
+                "From receiving the head of a request until its answer was found in storage.",
+                &stats.hit_latency,
+            ),
+            (
+                "origin_latency",
+                "From asking an origin, its queue included, until the head of its answer or a failure.",
+                &stats.origin_latency,
+            ),
+            (
+                "key_server_latency",
+                "From asking a key server for an operation until its answer or a failure.",
+                key_latency,
+            ),
+        ]
+        .map(|(name, help, latencies)| (name, help, Latency(latencies.spread())))
+    }
+}
 
 impl Observed for Shared {
     fn page(&self) -> &'static str {
@@ -25,6 +50,9 @@ impl Observed for Shared {
             .into_iter()
             .map(|(name, _, count)| (name.into(), count.into()))
             .collect();
+        for (name, _, latency) in self.latencies() {
+            counters.insert(name.into(), json!(latency));
+        }
         counters.insert("connections".into(), self.connections().into());
         counters.insert("ended_for_room".into(), self.room.ended().into());
         counters.insert("on_its_way_bytes".into(), self.room.clients().bytes().into());
@@ -45,11 +73,14 @@ impl Observed for Shared {
         })
     }
 
-    fn exposition(&self) -> String {
+    fn exposition(&self) -> Exposition {
         let sizes = self.content.memory().sizes();
         let mut text = Exposition::new("enroute_edge");
         for (name, help, value) in self.stats.all() {
             text.counter(name, help).value(value);
+        }
+        for (name, help, latency) in self.latencies() {
+            text.histogram(&format!("{name}_seconds"), help).value(&latency);
         }
         text.gauge("connections", "Clients being served.").value(self.connections());
         let help = "Connections closed because they had the most data in transit.";
@@ -66,7 +97,7 @@ impl Observed for Shared {
         for Life { name, ends: at, .. } in self.certificates.lives() {
             ends.labelled(&[("certificate", &name)], at.as_secs());
         }
-        text.finish()
+        text
     }
 
     fn flush(&self) -> bool {

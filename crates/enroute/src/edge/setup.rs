@@ -1,14 +1,14 @@
 //! From the configuration to the settings of the edge: reads certificates and keys, opens the
 //! socket.
 
-use std::{collections::HashMap, fs, path::Path, time::Duration};
+use std::{collections::HashMap, fs, path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use edge_tls::{CertificateChain, Connector, Key, LocalKey};
 use keyservice::{Client, ClientConfiguration};
 use platform::{certificate::Life, listening, private_file, tls};
 
-use super::{Content, Database, KeyServer, Limits, Origin, Setup, Site, Sites};
+use super::{Content, Database, KeyServer, Limits, Origin, Setup, SharedLatencies, Site, Sites};
 use crate::config::{
     Bytes, EdgeDocument, EdgeLimitsDocument, IdentityDocument, KeyPlace, SiteDocument, Time,
 };
@@ -30,7 +30,8 @@ impl EdgeDocument {
     pub fn setup(&self, workers: usize, drain: Option<Duration>) -> anyhow::Result<Setup> {
         let mut limits = limits(&self.limits);
         limits.drain_timeout = drain.unwrap_or(limits.drain_timeout);
-        let sites = self.sites()?;
+        let key_latency = Arc::default();
+        let sites = self.sites(&key_latency)?;
         let record_bytes_max = self.body_bytes_max() + limits.header_bytes_max;
         let bytes_max = self.content.memory.map_or(MEMORY_BYTES, Bytes::count);
         let database = self.content.database.as_ref();
@@ -38,18 +39,19 @@ impl EdgeDocument {
             database.map(|place| Database::new(place.host_port.clone(), record_bytes_max));
         let content = Content::new(::content::Limits { bytes_max, record_bytes_max }, database);
         let socket = listening::bind(self.listen)?;
-        Ok(Setup { socket, workers, limits, content, sites })
+        Ok(Setup { socket, workers, limits, content, sites, key_latency })
     }
 
-    /// Reads the certificates and keys its sites name.
+    /// Reads the certificates and keys its sites name. The latency of key servers is counted in
+    /// `key_latency`.
     ///
     /// # Errors
     /// A file is missing or has other content than expected; the error names it.
-    pub fn sites(&self) -> anyhow::Result<Sites> {
+    pub fn sites(&self, key_latency: &Arc<SharedLatencies>) -> anyhow::Result<Sites> {
         let limits = limits(&self.limits);
         let mut clients = HashMap::new();
         let read = self.sites.iter().map(|written| {
-            tls(written, self.identity.as_ref(), &mut clients)
+            tls(written, self.identity.as_ref(), &mut clients, key_latency)
                 .and_then(|tls| Ok((site(written, &limits)?, tls)))
                 .with_context(|| format!("[[edge.site]] {}", written.domain))
         });
@@ -64,7 +66,8 @@ impl EdgeDocument {
     ) -> Result<(), (&'static str, anyhow::Error)> {
         let (identity, limits) = (self.identity.as_ref(), limits(&self.limits));
         certificates(site).map_err(|error| ("certificate", error))?;
-        tls(site, identity, &mut HashMap::new()).map_err(|error| ("key", error))?;
+        tls(site, identity, &mut HashMap::new(), &Arc::default())
+            .map_err(|error| ("key", error))?;
         self::site(site, &limits).map(drop).map_err(|error| ("origin", error))
     }
 
@@ -130,6 +133,7 @@ fn tls(
     written: &SiteDocument,
     identity: Option<&IdentityDocument>,
     clients: &mut HashMap<String, Client>,
+    key_latency: &Arc<SharedLatencies>,
 ) -> anyhow::Result<edge_tls::Site> {
     let certificates = certificates(written)?;
     let key = match &written.key {
@@ -146,7 +150,7 @@ fn tls(
             };
             clients.insert(address.clone(), client.clone());
             let spki = certificates.spki_sha256()?;
-            Key::Remote(std::sync::Arc::new(KeyServer::new(client, spki)))
+            Key::Remote(Arc::new(KeyServer::new(client, spki, Arc::clone(key_latency))))
         }
     };
     Ok(edge_tls::Site {

@@ -1,30 +1,29 @@
-//! Counters of the edge.
+//! Counters and latencies of the edge.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
 
-/// A number that only grows.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+use telemetry::{Latencies, SharedCounter};
 
-impl Counter {
-    /// Adds one.
-    pub fn count(&self) {
-        self.0.fetch_add(1, Relaxed);
-    }
+/// Latencies of anything that several threads do.
+pub type SharedLatencies = Latencies<SharedCounter>;
 
-    /// Current value.
-    pub fn value(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
+/// Counts the time since `began`.
+pub(super) fn time(latencies: &SharedLatencies, began: Instant) {
+    latencies.record(began.elapsed(), 1);
 }
 
 /// Declares the counters, with what each means to people and to Prometheus.
 macro_rules! counters {
     ($($name:ident: $help:literal,)*) => {
-        /// Counters of the edge since its start.
+        /// What the edge has counted since its start.
         #[derive(Debug, Default)]
         pub struct Stats {
-            $(#[doc = $help] pub $name: Counter,)*
+            $(#[doc = $help] pub $name: SharedCounter,)*
+            /// From receiving the head of a request until its answer was found in storage.
+            pub hit_latency: SharedLatencies,
+            /// From asking an origin, its queue included, until the head of its answer or a
+            /// failure.
+            pub origin_latency: SharedLatencies,
         }
 
         impl Stats {

@@ -16,7 +16,7 @@ use std::{
 };
 
 use acl::Acl;
-use endpoint::Told;
+use endpoint::{Report, Told};
 use platform::{
     memory::{Budget, CLIENTS_BYTES, Clients, Stored, heap, process_bytes},
     tls, wall_clock,
@@ -33,6 +33,9 @@ use super::{
 use crate::users;
 
 mod clients;
+mod observed;
+
+use observed::Counted;
 
 /// Settings of an agent.
 #[derive(Debug, Clone)]
@@ -84,6 +87,7 @@ pub struct Service {
     agent: Agent,
     seats: Vec<Option<Seat>>,
     clients: usize,
+    counted: Arc<Counted>,
     /// Clients whose handshakes are not complete.
     shaking: usize,
     /// Bytes that TLS keeps for all clients.
@@ -118,6 +122,7 @@ impl Service {
         let Access { seeds, login } = &setup.cluster;
         let mut agent = Agent::new(seeds, login.clone(), limits(), setup.seed, Duration::ZERO);
         agent.grant(setup.memory);
+        let counted = Arc::new(Counted::new(&agent));
         if let Some(file) = &setup.users {
             users::load(agent.users(), file)?;
         }
@@ -137,6 +142,7 @@ impl Service {
             agent,
             seats: Vec::new(),
             clients: 0,
+            counted,
             shaking: 0,
             tls_bytes: 0,
             budget: Budget::new(&kept),
@@ -159,6 +165,12 @@ impl Service {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns what reports the counters of this agent at any time.
+    pub fn reports(&self) -> impl Fn() -> Report + Send + Sync + 'static {
+        let counted = Arc::clone(&self.counted);
+        move || counted.report()
     }
 
     /// Users of its clients.
@@ -221,6 +233,7 @@ impl Service {
             return;
         }
         self.measure_due = now + MEASURE_PERIOD;
+        self.counted.clients.store(self.clients, Relaxed);
         let wanted = self.setup.memory as u64;
         let held = self.agent.copied_bytes() as u64;
         let copies = Copies { wanted, held, granted: Cell::new(wanted) };

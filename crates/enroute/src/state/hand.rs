@@ -125,7 +125,7 @@ pub fn relocate(access: &Access, slots: &[Slot], to: SocketAddr) -> anyhow::Resu
         waiting.clear();
         let actor = Actor { cluster: &cluster, view: &view, lease: &lease };
         for (one, outcome) in mover::relocate(actor, moves) {
-            match outcome.map(mover::refusal) {
+            match outcome.map(|(ended, _)| mover::refusal(ended)) {
                 None => waiting.push(one.slot),
                 Some(None) => {}
                 Some(Some(why)) => {

@@ -31,8 +31,8 @@ const BATCH_LIMIT: Duration = Duration::from_secs(1);
 /// Number of slots announced to a node at once.
 const TOLD_MAX: usize = 512;
 
-/// Result of a move; `None` if it has not begun.
-pub(super) type Outcome = Option<anyhow::Result<End>>;
+/// Result of a move, and how long it took; `None` if it has not begun.
+pub(super) type Outcome = Option<(anyhow::Result<End>, Duration)>;
 
 /// Carries out those of `moves` that are possible now, in order of priority, and announces them to
 /// all nodes. A slot with an open move keeps its target, which holds some of its keys.
@@ -48,7 +48,10 @@ pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome
         let each = lane.iter().map(|&one| {
             let outcome = gates.pass(one.to, || {
                 let begins = start.elapsed() < BATCH_LIMIT && actor.may();
-                begins.then(|| relocate_one(actor, &bus, one))
+                begins.then(|| {
+                    let begun = Instant::now();
+                    (relocate_one(actor, &bus, one), begun.elapsed())
+                })
             });
             (one, outcome)
         });
@@ -56,7 +59,7 @@ pub(super) fn relocate(actor: Actor<'_>, moves: Vec<Move>) -> Vec<(Move, Outcome
     });
     let later = later.into_iter().map(|one| (one, None));
     let ended: Vec<(Move, Outcome)> = ended.into_iter().flatten().chain(later).collect();
-    let moved = ended.iter().filter(|(_, outcome)| matches!(outcome, Some(Ok(End::Moved))));
+    let moved = ended.iter().filter(|(_, outcome)| matches!(outcome, Some((Ok(End::Moved), _))));
     let moved: Vec<Move> = moved.map(|(one, _)| *one).collect();
     tell(actor, &moved);
     if !moved.is_empty() {

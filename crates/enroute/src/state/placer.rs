@@ -4,11 +4,15 @@
 use std::{
     collections::BTreeSet,
     net::SocketAddr,
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     thread,
     time::{Duration, Instant},
 };
 
+use endpoint::Report;
 use reactor::Seldom;
 use state::{
     moves::Move,
@@ -27,6 +31,9 @@ use super::{
     wave::wave,
 };
 
+mod observed;
+
+use observed::Counted;
 pub use state::placer::{Config, Goal};
 
 /// Time between two log lines about a cluster that cannot be read.
@@ -38,6 +45,7 @@ pub struct Placer {
     lease: Lease,
     start: Instant,
     decisions: Decisions,
+    counted: Arc<Counted>,
     /// Excluded nodes, by the names that the operator gave them; empty once they were looked for.
     excluded: Vec<(String, Vec<SocketAddr>)>,
 }
@@ -56,8 +64,15 @@ impl Placer {
             lease: Lease::new(config.name.clone()),
             start: Instant::now(),
             decisions: Decisions::new(config),
+            counted: Arc::new(Counted::new()),
             excluded,
         }
+    }
+
+    /// Returns what reports the counters of this placer at any time.
+    pub fn reports(&self) -> impl Fn() -> Report + Send + Sync + 'static {
+        let counted = Arc::clone(&self.counted);
+        move || counted.report()
     }
 
     /// Reviews until `end` is set.
@@ -74,6 +89,7 @@ impl Placer {
                     view = Some(found);
                 }
                 Err(error) => {
+                    self.counted.leads.store(false, Relaxed);
                     if let Some(attempts) = unread.note(begun) {
                         warn!(
                             attempts,
@@ -115,6 +131,7 @@ impl Placer {
         let dry_run = self.decisions.config().dry_run;
         let leads = dry_run || self.lease.assure(&self.cluster, view);
         self.decisions.set_leading(leads);
+        self.counted.leads.store(leads, Relaxed);
         if !leads {
             return Ok(());
         }
@@ -191,9 +208,13 @@ impl Placer {
         for (one, outcome) in mover::relocate(self.actor(view), moves) {
             match outcome {
                 None => self.decisions.put_off(one.slot),
-                Some(ended) => {
+                Some((ended, took)) => {
                     let line = self.decisions.line(view, one);
-                    self.note(one.slot, &line, mover::refusal(ended));
+                    let refusal = mover::refusal(ended);
+                    let Counted { moved, not_moved, .. } = &*self.counted;
+                    let durations = if refusal.is_none() { moved } else { not_moved };
+                    durations.record(took, 1);
+                    self.note(one.slot, &line, refusal);
                 }
             }
         }

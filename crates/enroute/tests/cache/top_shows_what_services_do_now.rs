@@ -198,14 +198,24 @@ fn several_services_are_shown_below_each_other() {
     let data = directory.path().join("data").display().to_string();
     let db = ["db", "--listen", "127.0.0.1:0", "--dir", &data, "--admin", "127.0.0.1:0"];
     let db = Enroute::start(&db);
-    let [first, second] = [&cache, &db].map(|service| service.admin_address().to_string());
+    let nowhere = free_address().to_string();
+    let cluster = ["--cluster", &nowhere, "--admin", "127.0.0.1:0"];
+    let agent = [&["state", "agent", "--listen", "127.0.0.1:0"], &cluster[..]].concat();
+    let agent = Enroute::start(&agent);
+    let placer = Enroute::start(&[&["state", "placer"], &cluster[..]].concat());
+    let [first, second, third, fourth] =
+        [&cache, &db, &agent, &placer].map(|service| service.admin_address().to_string());
     // As a browser names them.
-    let (done, text) = top(&[&format!("http://{first}/"), &second]);
+    let (done, text) = top(&[&format!("http://{first}/"), &second, &third, &fourth]);
     assert!(done, "{text}");
     let titles: Vec<_> = text.lines().filter(|line| !line.starts_with(' ')).collect();
     assert!(titles[0].starts_with(&format!("cache {first}, ")), "{text}");
     assert!(titles[1].starts_with(&format!("db {second}, ")), "{text}");
     assert!(text.contains("  entries   0, "), "{text}");
+    assert!(titles[2].starts_with(&format!("agent {third}, ")), "{text}");
+    assert!(text.contains("  copies             0/s   p50        -   p99        -"), "{text}");
+    assert!(titles[3].starts_with(&format!("placer {fourth}, ")), "{text}");
+    assert!(text.contains("  leads     no\n"), "{text}");
 }
 
 #[test]

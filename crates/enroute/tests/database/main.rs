@@ -32,6 +32,7 @@ mod database_serves_redis_own_clients;
 mod database_stays_within_its_memory;
 mod database_survives_a_full_disk;
 mod database_takes_no_damage_for_a_torn_end;
+mod database_times_its_commands;
 mod database_tracking_tells_what_redis_tells;
 mod database_transactions_are_serializable;
 mod restarts_behind_a_socket_of_systemd_refuse_no_client;

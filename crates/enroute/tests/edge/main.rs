@@ -35,3 +35,4 @@ mod edge_stays_stored_whatever_clients_send;
 mod edge_stores_nothing_of_one_site_for_another;
 mod edge_stores_what_may_be_shared;
 mod edge_takes_no_odd_answer_for_another;
+mod edge_times_hits_origins_and_key_servers;

@@ -6,13 +6,6 @@ use crate::support::{
     process::until,
 };
 
-/// Public half of an ECDHE exchange on P-256, in the format of ServerKeyExchange.
-fn params(site: &Site) -> Vec<u8> {
-    site.key("exchange", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
-    let spki = site.bytes("openssl pkey -pubin -in exchange.pub -outform DER");
-    [&[3, 0, 23, 65], &spki[spki.len() - 65..]].concat()
-}
-
 /// Verifies a signature of `message` by the key `name` with openssl.
 fn verify(site: &Site, name: &str, digest: &str, message: &[u8], signature: &[u8]) {
     std::fs::write(site.path("message"), message).unwrap();
@@ -58,7 +51,7 @@ fn every_kind_of_key_signs_both_versions_of_tls() {
     let transcript_hash = [0xab; 48];
     let message =
         [&[0x20; 64][..], b"TLS 1.3, server CertificateVerify\0", &transcript_hash].concat();
-    let exchange = [&[1; 32][..], &[2; 32], &params(&site)].concat();
+    let exchange = [&[1; 32][..], &[2; 32], &site.params()].concat();
     for ((name, _, scheme, digest), id) in kinds.iter().zip(&ids) {
         let signature = site.output(&server, &verify_request(id, scheme, &transcript_hash));
         verify(&site, name, digest, &message, &signature);

@@ -20,4 +20,5 @@ mod keyserver_leaves_no_trace_of_a_key;
 mod keyserver_reads_no_secret_that_other_users_can_read;
 mod keyserver_signs_what_openssl_verifies;
 mod keyserver_tells_seldom_that_it_cannot_accept;
+mod keyserver_times_its_operations;
 mod strangers_cannot_fill_its_log;

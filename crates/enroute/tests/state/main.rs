@@ -25,5 +25,6 @@ mod state_moves_are_made_in_batches;
 mod state_placer_obeys_its_operator;
 mod state_several_slots_are_served_as_one_server;
 mod state_slots_move_to_a_node_that_joins;
+mod state_times_commands_and_moves;
 mod state_two_placers_never_act_at_once;
 mod state_valkey_answers_reads_at_two_nodes_for_a_moment;

@@ -66,6 +66,13 @@ impl Site {
         ));
     }
 
+    /// Public half of an ECDHE exchange on P-256, in the format of ServerKeyExchange.
+    pub fn params(&self) -> Vec<u8> {
+        self.key("exchange", "-algorithm EC -pkeyopt ec_paramgen_curve:P-256");
+        let spki = self.bytes("openssl pkey -pubin -in exchange.pub -outform DER");
+        [&[3, 0, 23, 65], &spki[spki.len() - 65..]].concat()
+    }
+
     /// Imports `NAME.key`; returns its ID.
     pub fn import(&self, name: &str, options: &[&str]) -> String {
         let file = format!("{name}.key");

@@ -38,6 +38,7 @@ pub mod history;
 pub mod keyserver;
 pub mod memcached_history;
 pub mod message;
+pub mod metrics;
 pub mod mongodb_history;
 pub mod moving;
 pub mod namespace;

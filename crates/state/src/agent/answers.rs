@@ -238,7 +238,10 @@ impl Agent {
         };
         let Some(client) = self.asker(asked) else { return };
         client.answer(asked.number, answer);
-        let goes_on = !client.input.is_empty();
+        let (goes_on, reports) = (!client.input.is_empty(), client.reports);
+        if !reports {
+            self.stats.nodes.record(now.saturating_sub(asked.since), 1);
+        }
         self.spoken_to.push(asked.client);
         if goes_on {
             // The client gets the error and is then closed by the writer.

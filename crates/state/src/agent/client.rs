@@ -69,6 +69,10 @@ pub(super) struct Client {
     pub(super) delayed_until: Duration,
     /// Bytes of its requests since everything was answered.
     pub(super) asked_bytes: usize,
+    /// Answers from copies that it has not taken, and when the first of their requests was read.
+    pub(super) copied: (u64, Duration),
+    /// It is the agent's own [`Reporter`](super::Reporter).
+    pub(super) reports: bool,
     /// It gets its due replies and is then closed.
     pub(super) closing: bool,
     /// Its contribution to [`super::Agent::held_bytes`].
@@ -96,6 +100,8 @@ impl Client {
             delayed: 0,
             delayed_until: Duration::ZERO,
             asked_bytes: 0,
+            copied: (0, Duration::ZERO),
+            reports: false,
             closing: false,
             counted: 0,
         }

@@ -43,6 +43,7 @@ impl Reporter {
         sequence: u64,
     ) -> Self {
         let client = agent.open(address);
+        agent.reports(client);
         let (name, chosen) = (name.to_owned(), String::new());
         let never = period.is_zero();
         if never {

@@ -4,7 +4,9 @@ use std::fmt::{self, Write};
 
 use store::elastic::{Advice, Point};
 
-use crate::{key::Shown, stats::latency::Spread};
+use telemetry::Spread;
+
+use crate::key::Shown;
 
 /// Groups that the text shows.
 const GROUPS_SHOWN: usize = 20;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use hashbrown::HashMap;
+use telemetry::{Latencies, Spread};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     forecast::Group,
     sample::{Counts, Share, Sums},
 };
-use crate::stats::latency::{Latencies, Spread};
 
 /// Maximum number of groups. A new one takes the place of the one with the fewest reads.
 const GROUPS_MAX: usize = 64;

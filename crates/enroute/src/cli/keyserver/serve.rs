@@ -12,9 +12,13 @@ use platform::{
 use tracing::info;
 
 use super::{
-    super::signal::{EndSignal, on_hangup},
+    super::{
+        admin::Admin,
+        signal::{EndSignal, on_hangup},
+    },
     Vault,
 };
+use crate::admin::Counted;
 use keyservice::{
     audit::Log,
     policy,
@@ -69,12 +73,18 @@ pub(super) struct Arguments {
     /// Number of threads for RSA and P-384 operations, 1 to 1024 [default: one per core]
     #[arg(long, value_name = "COUNT", value_parser = crate::cli::threads())]
     slow_workers: Option<usize>,
+
+    /// Address of the admin endpoint, HTTP: statistics and metrics. It has no authentication: use a
+    /// loopback address [default: no admin endpoint]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // Before the first secret is read.
     harden()?;
     let end = EndSignal::listen()?;
+    let admin = Admin::at(arguments.admin)?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let files = Files {
         certificate: arguments.certificate.clone(),
@@ -106,6 +116,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     on_hangup(move || reloaded.read_again())?;
     eprintln!("listening on {}", server.address());
+    let reported = Arc::clone(&service);
+    let _admin =
+        admin.map(|admin| admin.serve(Arc::new(Counted(move || reported.report())))).transpose()?;
     end.wait(None);
     server.stop();
     let (stats, kept) = service.cache_stats();

@@ -16,7 +16,9 @@ use platform::{listening, tls};
 use tracing::info;
 
 use crate::{
+    admin::Counted,
     cli::{
+        admin::Admin,
         cache,
         signal::{EndSignal, on_hangup},
         tls::TlsFiles,
@@ -73,6 +75,11 @@ pub(super) struct Arguments {
     /// of it, plus 96 MiB, of which 64 MiB are for client buffers
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     memory: Bytes,
+
+    /// Address of the admin endpoint, HTTP: statistics and metrics. It has no authentication: use a
+    /// loopback address [default: no admin endpoint]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT")]
+    admin: Option<SocketAddr>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -82,6 +89,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let listen = arguments.listen;
     let cluster = arguments.nodes.access()?;
     let listener = listening::bind(listen)?;
+    let admin = Admin::at(arguments.admin)?;
     let end = EndSignal::flag()?;
     let seed = RandomState::new().hash_one(0u8);
     let address = listener.local_addr().context("the socket has no address")?;
@@ -116,6 +124,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let nodes = cluster.seeds.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let scheme = if tls.is_some() { "rediss" } else { "redis" };
     eprintln!("{scheme}://{} -> {nodes}", service.address());
+    let reports = Arc::new(Counted(service.reports()));
+    let _admin = admin.map(|admin| admin.serve(reports)).transpose()?;
     service.run(&end).context("the agent stopped")
 }
 

@@ -1,13 +1,14 @@
 //! `enroute state placer`.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
 
 use clap::{Args, builder::NonEmptyStringValueParser};
 use notation::parse_duration;
 use state::{initiator, placement::MoveCost, slot::Slot};
 
 use crate::{
-    cli::signal::EndSignal,
+    admin::Counted,
+    cli::{admin::Admin, signal::EndSignal},
     state::{
         default_placer,
         placer::{Config, Goal, Placer},
@@ -99,6 +100,11 @@ pub(super) struct Arguments {
     /// Log what would move, and move nothing
     #[arg(long)]
     dry_run: bool,
+
+    /// Address of the admin endpoint, HTTP: statistics and metrics. It has no authentication: use a
+    /// loopback address [default: no admin endpoint]
+    #[arg(long, value_parser = crate::cli::socket_address, value_name = "HOST:PORT")]
+    admin: Option<SocketAddr>,
 }
 
 /// What a byte adds to the cost of a move, in microseconds: what MIGRATE takes on one machine.
@@ -134,7 +140,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         dry_run: arguments.dry_run,
     };
     let end = EndSignal::flag()?;
+    let admin = Admin::at(arguments.admin)?;
     eprintln!("placer {} started, waiting for reports of agents", config.name);
-    Placer::new(&access, config, excluded).run(&end);
+    let placer = Placer::new(&access, config, excluded);
+    let reports = Arc::new(Counted(placer.reports()));
+    let _admin = admin.map(|admin| admin.serve(reports)).transpose()?;
+    placer.run(&end);
     Ok(())
 }

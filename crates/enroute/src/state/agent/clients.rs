@@ -100,7 +100,6 @@ impl Service {
     }
 
     pub(super) fn write_client(&mut self, client: usize) {
-        let now = self.now();
         let Some(Some(seat)) = self.seats.get_mut(client) else { return };
         let Some(output) = self.agent.output(client) else { return };
         if !output.is_empty() || seat.has_unsent() {
@@ -109,7 +108,7 @@ impl Service {
             self.tls_bytes = self.tls_bytes + seat.tls_bytes - before;
             match written {
                 Ok(()) => {
-                    if let Err(error) = self.agent.heard(client, now) {
+                    if let Err(error) = self.agent.heard(client, self.start.elapsed()) {
                         self.told.tell(self.address, seat.peer, &error);
                     }
                 }

@@ -2,7 +2,7 @@
 
 use std::{array, time::Duration};
 
-use super::Counter;
+use crate::{Count, Counter};
 
 /// Buckets for each doubling of the latency: a quantile is at most an eighth too high.
 const PER_DOUBLING: usize = 8;
@@ -11,22 +11,23 @@ const UNIT_BITS: u32 = 7;
 /// The last bucket begins at a minute; longer latencies are counted there.
 const BUCKETS: usize = 27 * PER_DOUBLING;
 
-/// Latencies with one writer and any number of readers. Its memory is fixed.
+/// Latencies with any number of readers, and one writer; or several, if its counters are
+/// [`SharedCounter`](crate::SharedCounter)s. Its memory is fixed.
 #[derive(Debug)]
-pub struct Latencies {
-    buckets: [Counter; BUCKETS],
-    sum_ns: Counter,
+pub struct Latencies<C = Counter> {
+    buckets: [C; BUCKETS],
+    sum_ns: C,
 }
 
-impl Default for Latencies {
+impl<C: Count> Default for Latencies<C> {
     fn default() -> Self {
-        Self { buckets: array::from_fn(|_| Counter::default()), sum_ns: Counter::default() }
+        Self { buckets: array::from_fn(|_| C::default()), sum_ns: C::default() }
     }
 }
 
-impl Latencies {
-    /// Counts `count` requests of one batch, which have the same latency. Only the owner may call
-    /// it.
+impl<C: Count> Latencies<C> {
+    /// Counts `count` requests of one batch, which have the same latency. With a [`Counter`], only
+    /// the owner may call it.
     #[inline]
     pub fn record(&self, latency: Duration, count: u64) {
         let ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
@@ -34,6 +35,14 @@ impl Latencies {
             bucket.add(count);
         }
         self.sum_ns.add(ns.saturating_mul(count));
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn spread(&self) -> Spread {
+        let mut spread = Spread::default();
+        self.add_to(&mut spread);
+        spread
     }
 
     /// Adds what was counted to `sum`.
@@ -55,6 +64,17 @@ pub struct Spread {
 }
 
 impl Spread {
+    /// What was counted after `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let before_of = |bucket| before.counts.get(bucket).copied().unwrap_or_default();
+        let counts = self.counts.iter().enumerate();
+        Self {
+            counts: counts.map(|(bucket, count)| count - before_of(bucket)).collect(),
+            seconds: self.seconds - before.seconds,
+        }
+    }
+
     /// Number of requests.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -121,7 +141,7 @@ fn upper_ns(bucket: usize) -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use super::{BUCKETS, Latencies, PER_DOUBLING, Spread, bucket, quantile, upper_ns};
+    use super::{BUCKETS, Counter, Latencies, PER_DOUBLING, Spread, bucket, quantile, upper_ns};
 
     #[test]
     fn buckets_meet_and_none_is_wider_than_an_eighth_of_its_latency() {
@@ -137,7 +157,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_what_was_counted() {
-        let latencies = Latencies::default();
+        let latencies = Latencies::<Counter>::default();
         assert_eq!(quantile(&[], 0.5), None);
         latencies.record(Duration::from_micros(10), 98);
         latencies.record(Duration::from_millis(3), 2);
@@ -145,6 +165,11 @@ mod tests {
         latencies.add_to(&mut all);
         latencies.add_to(&mut all);
         assert_eq!(all.count(), 200);
+        let mut more = all.clone();
+        latencies.add_to(&mut more);
+        let since = more.since(&all);
+        assert_eq!((since.count(), since.buckets()), (100, latencies.spread().buckets()));
+        assert!((since.seconds - 0.006_98).abs() < 1e-9, "{}", since.seconds);
         assert!((all.seconds - 2.0 * 0.006_98).abs() < 1e-9, "{}", all.seconds);
         for buckets in [all.buckets(), all.coarse_buckets()] {
             let buckets: Vec<_> = buckets.iter().map(|&(at, count)| (at, count as f64)).collect();
