@@ -31,7 +31,7 @@ test: deps lint ## Run every check that a change must pass
 	$(PYTHON) -m unittest discover -s lab/tests -t . && \
 	$(PYTHON) -m unittest discover -s crates/fabric-python/tests && \
 	$(PYTHON) -m unittest conformance.test_comparison examples.test_examples \
-	monitoring.test_monitoring; \
+	monitoring.test_monitoring docs.test_tutorials; \
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
 	packaging/test-chart.sh
 	@$(MAKE) --no-print-directory fuzz SEED=20251121
