@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-compare bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p conformance-redis conformance-mongodb conformance-memcached conformance-dynamodb release test-release test-reproducible test-bare deps lint clean
+.PHONY: help book demo demo-edge test soak fuzz lab lab-vnf_cache lab-vnf_cache-short lab-netcache lab-netcache-short lab-switchv2p lab-switchv2p-short lab-annabelladb lab-annabelladb-short lab-dredbox lab-dredbox-short bench-cache bench-compare bench-db bench-fabric bench-keyserver bench-state bench-switch bench-v2p conformance-redis conformance-mongodb conformance-memcached conformance-dynamodb release test-release test-reproducible test-bare deps lint clean
 
 PYTHON := .deps/python/bin/python
 DENY := .deps/bin/cargo-deny
@@ -35,6 +35,10 @@ test: deps lint ## Run every check that a change must pass
 	else echo 'SKIPPED: tests with Python clients; $(PYTHON) is absent'; [ "$(CI)" != true ]; fi
 	packaging/test-chart.sh
 	@$(MAKE) --no-print-directory fuzz SEED=20251121
+
+book: ## Build docs/ as a book with a search, target/book/index.html
+	./deps.sh mdbook
+	packaging/book.py
 
 # The broken build stores late replies: the same tests must detect it.
 soak: deps ## Run the slow tests: long histories, and that they fail with a broken cache

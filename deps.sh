@@ -37,6 +37,7 @@ libclang_headers='/usr/lib/llvm-14/lib/clang/14.*/include/stddef.h'
 
 pieces=${*:-ferretdb mongo-java dynamodb-local python checker redis-tests cargo-deny examples}
 cargo_deny_version=0.20.2
+mdbook_version=0.5.4
 python_requirements=({origins/python,lab,examples/fabric}/requirements.txt packaging/wheel-requirements.txt)
 
 describe() {
@@ -49,6 +50,7 @@ describe() {
     python) echo "Python libraries in a virtualenv, from ${python_requirements[*]}" ;;
     checker) echo "linearizability checker, built from checker/" ;;
     cargo-deny) echo "cargo-deny $cargo_deny_version, which checks dependencies (about 120 CPU seconds)" ;;
+    mdbook) echo "mdBook $mdbook_version, for \`make book\` (about 150 CPU seconds)" ;;
     examples) echo "client libraries of the examples, from the lock files in examples/" ;;
     conformance) echo "test suites of redis-py, PyMongo and aiodynamo, from conformance/*.txt" ;;
     esac
@@ -64,7 +66,7 @@ tools() {
     redis-tests) echo apt-get tclsh redis-cli ;;
     memcached-tests) echo apt-get perl memcached ;;
     python | conformance) echo python3 ;;
-    cargo-deny) echo cargo ;;
+    cargo-deny | mdbook) echo cargo ;;
     examples) echo python3 node npm go mvn java javac ;;
     esac
 }
@@ -80,6 +82,7 @@ inputs() {
     python) cat "${python_requirements[@]}" && python3 --version ;;
     checker) cat checker/*.go checker/go.{mod,sum} && go version ;;
     cargo-deny) echo "$cargo_deny_version" ;;
+    mdbook) echo "$mdbook_version" ;;
     examples)
         cat examples/python/requirements.txt examples/node/*.json examples/java/{pom.xml,jars.sha256} \
             examples/go/go.{mod,sum} examples/go/*/*.go &&
@@ -91,7 +94,7 @@ inputs() {
 
 product() {
     case $1 in
-    ferretdb | checker | cargo-deny) echo "$deps/bin/$1" ;;
+    ferretdb | checker | cargo-deny | mdbook) echo "$deps/bin/$1" ;;
     mongo-java) echo "$deps/mongo-java/MongoJava.class" ;;
     dynamodb-local) echo "$deps/dynamodb-local/DynamoDBLocal-2.5.2.jar" ;;
     redis-tests) echo "$deps/redis-tests/runtest" ;;
@@ -111,7 +114,8 @@ install() {
     redis-tests) install_redis_tests ;;
     memcached-tests) install_memcached_tests ;;
     python) install_python ;;
-    cargo-deny) install_cargo_deny ;;
+    cargo-deny) install_crate "cargo-deny@$cargo_deny_version" ;;
+    mdbook) install_crate "mdbook@$mdbook_version" --features search ;;
     examples) install_examples ;;
     conformance) install_conformance ;;
     esac
@@ -176,11 +180,12 @@ unpack_suite() { # library, folder of its tests
             "*/$2/*" '*/pyproject.toml'
 }
 
-# Without optimization: it builds in a third of the time and runs for only a second.
-install_cargo_deny() {
-    cargo install --quiet --locked --debug --root "$deps" --target-dir "$deps/cargo-deny.work" \
-        --no-default-features "cargo-deny@$cargo_deny_version" </dev/null &&
-        rm -rf "$deps/cargo-deny.work"
+# Without optimization: they build in a third of the time and run for seconds.
+install_crate() { # crate@version, options
+    local target=$deps/${1%@*}.work
+    cargo install --quiet --locked --debug --root "$deps" --target-dir "$target" \
+        --no-default-features "$@" </dev/null &&
+        rm -rf "$target"
 }
 
 install_python() {

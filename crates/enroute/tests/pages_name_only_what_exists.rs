@@ -38,6 +38,21 @@ fn every_link_of_a_page_leads_somewhere() {
 }
 
 #[test]
+fn every_page_of_docs_is_in_the_book_once() {
+    let docs = root().join("docs");
+    let summary = links(&read(&docs.join("SUMMARY.md")));
+    let mut wrong = Vec::new();
+    for path in files(&docs, &["md"]) {
+        let page = path.strip_prefix(&docs).expect("a file of docs").to_string_lossy();
+        let times = summary.iter().filter(|link| **link == page).count();
+        if page != "SUMMARY.md" && times != 1 {
+            wrong.push(format!("{page}: {times} times"));
+        }
+    }
+    assert!(wrong.is_empty(), "docs/SUMMARY.md has not once:\n{}", wrong.join("\n"));
+}
+
+#[test]
 fn every_make_target_that_is_named_exists() {
     let makefile = read(&root().join("Makefile"));
     let targets: BTreeSet<&str> = makefile
