@@ -1,8 +1,8 @@
 //! The event queue of packets: one slot for each nanosecond of the present epoch, one list for each
 //! later epoch.
 //!
-//! Packets of the same nanosecond come out in the order of their event numbers. A slot is the head
-//! of a list of numbers of packets; the packets themselves, which together are larger than a
+//! Packets of the same nanosecond come out in the order of their event numbers. A slot is a list of
+//! blocks of events, each a cache line; the packets themselves, which together are larger than a
 //! processor's cache, are not touched here.
 //!
 //! Decision: `docs/decisions/0040-fabric-event-queue.md`.
@@ -25,17 +25,18 @@ const EPOCHS_MAX: u64 = 10_000_000_000 >> EPOCH_BITS;
 #[derive(Debug)]
 pub(crate) struct Wheel {
     epoch: u64,
-    /// Latest packet of each nanosecond.
-    slots: Vec<PacketId>,
+    /// The events of each nanosecond.
+    slots: Vec<Slot>,
     /// Which slots are not empty, and which words of that.
     occupied: Vec<u64>,
     words: Vec<u64>,
-    /// For each packet: the next one in its slot, and the number of its event.
-    links: Vec<Link>,
-    /// Packets of later epochs with their times, in the order they came.
-    later: VecDeque<Vec<(u64, PacketId)>>,
+    blocks: Vec<Block>,
+    /// The block to use next, or [`NONE`]; the others follow as `older`.
+    free: u32,
+    /// Events of later epochs with their times, in the order they came.
+    later: VecDeque<Vec<(u64, Event)>>,
     /// Empty lists for reuse.
-    spare: Vec<Vec<(u64, PacketId)>>,
+    spare: Vec<Vec<(u64, Event)>>,
     pending: u64,
     /// Time and domain of the numbers that events get now, and the last count of this nanosecond.
     prefix: u64,
@@ -44,10 +45,32 @@ pub(crate) struct Wheel {
     pub now_event: u64,
 }
 
+/// The number of an event, and its packet.
+pub(crate) type Event = (u64, PacketId);
+
+/// The latest block of a slot times eight, and how many events it has; [`EMPTY`].
+type Slot = u32;
+
+const EMPTY: Slot = u32::MAX;
+const LENGTH_BITS: u32 = 3;
+
+/// Some events of one slot. Only the latest block of a slot is not full.
 #[derive(Debug, Clone, Copy)]
-struct Link {
-    event: u64,
-    next: PacketId,
+#[repr(C, align(64))]
+struct Block {
+    numbers: [u64; BLOCK_EVENTS],
+    packets: [PacketId; BLOCK_EVENTS],
+    /// The block before it in its slot, or [`NONE`].
+    older: u32,
+}
+
+const BLOCK_EVENTS: usize = 5;
+
+const _: () = assert!(size_of::<Block>() == 64, "a block is a cache line");
+
+impl Block {
+    const UNUSED: Self =
+        Self { numbers: [0; BLOCK_EVENTS], packets: [NONE; BLOCK_EVENTS], older: NONE };
 }
 
 /// The number of an event: the time at which it is set, the domain that sets it, a count.
@@ -61,10 +84,11 @@ impl Wheel {
     pub(crate) fn new() -> Self {
         Self {
             epoch: 0,
-            slots: vec![NONE; SLOTS],
+            slots: vec![EMPTY; SLOTS],
             occupied: vec![0; SLOTS / 64],
             words: vec![0; SLOTS / 64 / 64],
-            links: Vec::new(),
+            blocks: Vec::new(),
+            free: NONE,
             later: VecDeque::new(),
             spare: Vec::new(),
             pending: 0,
@@ -98,11 +122,6 @@ impl Wheel {
         self.prefix + self.count
     }
 
-    /// Makes this packet's event the current one.
-    pub(crate) fn happen(&mut self, id: PacketId) {
-        self.now_event = self.links[id as usize].event;
-    }
-
     /// Sets the order of the current event from outside the wheel: before everything that waits, or
     /// after it.
     pub(crate) fn happen_outside(&mut self, before: bool) {
@@ -117,34 +136,49 @@ impl Wheel {
 
     /// The same, with a number given earlier.
     pub(crate) fn insert_numbered(&mut self, id: PacketId, event: u64, at_ns: u64) {
-        let link = Link { event, next: NONE };
-        match self.links.get_mut(id as usize) {
-            Some(place) => *place = link,
-            None => self.links.resize(id as usize + 1, link),
-        }
-        self.file(id, at_ns);
+        self.file((event, id), at_ns);
     }
 
-    fn file(&mut self, id: PacketId, at_ns: u64) {
+    fn file(&mut self, event: Event, at_ns: u64) {
         self.pending += 1;
         let epoch = at_ns >> EPOCH_BITS;
         if epoch == self.epoch {
-            self.file_now(id, at_ns);
+            self.file_now(event, at_ns);
             return;
         }
         let ahead = (epoch - self.epoch).min(EPOCHS_MAX) as usize - 1;
         while self.later.len() <= ahead {
             self.later.push_back(self.spare.pop().unwrap_or_default());
         }
-        self.later[ahead].push((at_ns, id));
+        self.later[ahead].push((at_ns, event));
     }
 
-    fn file_now(&mut self, id: PacketId, at_ns: u64) {
+    fn file_now(&mut self, (number, id): Event, at_ns: u64) {
         let slot = (at_ns & SLOT_MASK) as usize;
-        self.links[id as usize].next = self.slots[slot];
-        self.slots[slot] = id;
+        let mut latest = self.slots[slot];
+        let mut length = (latest & ((1 << LENGTH_BITS) - 1)) as usize;
+        if length >= BLOCK_EVENTS {
+            let older = if latest == EMPTY { NONE } else { latest >> LENGTH_BITS };
+            (latest, length) = (self.unused_block(older) << LENGTH_BITS, 0);
+        }
+        let block = &mut self.blocks[(latest >> LENGTH_BITS) as usize];
+        block.numbers[length] = number;
+        block.packets[length] = id;
+        self.slots[slot] = latest + 1;
         self.occupied[slot / 64] |= 1 << (slot % 64);
         self.words[slot / 4096] |= 1 << (slot / 64 % 64);
+    }
+
+    /// A block that comes after `older`.
+    fn unused_block(&mut self, older: u32) -> u32 {
+        if self.free == NONE {
+            self.blocks.push(Block { older, ..Block::UNUSED });
+            return (self.blocks.len() - 1) as u32;
+        }
+        let unused = self.free;
+        let block = &mut self.blocks[unused as usize];
+        self.free = std::mem::replace(&mut block.older, older);
+        unused
     }
 
     /// The next time anything is due, from `from_ns` on; moves to its epoch if that is by
@@ -204,12 +238,12 @@ impl Wheel {
     fn turn(&mut self) {
         self.epoch += 1;
         let Some(mut due) = self.later.pop_front() else { return };
-        for (at_ns, id) in due.drain(..) {
+        for (at_ns, event) in due.drain(..) {
             if at_ns >> EPOCH_BITS == self.epoch {
-                self.file_now(id, at_ns);
+                self.file_now(event, at_ns);
             } else {
                 self.pending -= 1;
-                self.file(id, at_ns);
+                self.file(event, at_ns);
             }
         }
         self.spare.push(due);
@@ -227,20 +261,24 @@ impl Wheel {
     /// latest first; `due` may hold what was taken before of the same nanosecond and has not
     /// happened yet.
     #[inline]
-    pub(crate) fn take(&mut self, at_ns: u64, due: &mut Vec<(u64, PacketId)>) {
+    pub(crate) fn take(&mut self, at_ns: u64, due: &mut Vec<Event>) {
         let slot = (at_ns & SLOT_MASK) as usize;
-        if self.slots[slot] != NONE {
+        if self.slots[slot] != EMPTY {
             self.take_slot(slot, due);
         }
     }
 
-    fn take_slot(&mut self, slot: usize, due: &mut Vec<(u64, PacketId)>) {
-        let mut id = std::mem::replace(&mut self.slots[slot], NONE);
-        while id != NONE {
-            let Link { event, next } = self.links[id as usize];
-            due.push((event, id));
-            self.pending -= 1;
-            id = next;
+    fn take_slot(&mut self, slot: usize, due: &mut Vec<Event>) {
+        let latest = std::mem::replace(&mut self.slots[slot], EMPTY);
+        let mut at = latest >> LENGTH_BITS;
+        let mut length = (latest & ((1 << LENGTH_BITS) - 1)) as usize;
+        while at != NONE {
+            let block = &mut self.blocks[at as usize];
+            due.extend((0..length).rev().map(|place| (block.numbers[place], block.packets[place])));
+            self.pending -= length as u64;
+            let older = std::mem::replace(&mut block.older, self.free);
+            self.free = at;
+            (at, length) = (older, BLOCK_EVENTS);
         }
         self.occupied[slot / 64] &= !(1 << (slot % 64));
         if self.occupied[slot / 64] == 0 {

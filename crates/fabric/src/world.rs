@@ -21,7 +21,7 @@ use crate::{
     packet::{PacketId, Packets, Segment, Stage},
     scheme::resolver::Resolver,
     tcp::{NEVER, Tuning},
-    wheel::Wheel,
+    wheel::{Event, Wheel},
     workload::Flow,
 };
 use flows::{Open, Turns};
@@ -30,7 +30,7 @@ use flows::{Open, Turns};
 const SLICE_EVENTS_MAX: u64 = u64::MAX >> 1;
 
 /// Number of packets of one nanosecond that are prefetched from memory at a time.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 pub(crate) struct World<R> {
     now_ns: u64,
@@ -60,7 +60,7 @@ pub(crate) struct World<R> {
     migrations: Vec<Migration>,
     remaps: Vec<(u64, u32)>,
     next_sample_ns: u64,
-    due: Vec<(u64, PacketId)>,
+    due: Vec<Event>,
     segments: Vec<Segment>,
     control: Control,
     /// Control plane of each switch.
@@ -276,12 +276,12 @@ impl<R: Resolver> World<R> {
     fn packets_due(&mut self, at_ns: u64) -> Result<(), Error> {
         let mut due = std::mem::take(&mut self.due);
         self.wheel.take(at_ns, &mut due);
-        while let Some((_, id)) = due.pop() {
+        while let Some((number, id)) = due.pop() {
             if due.len().is_multiple_of(AHEAD) {
                 self.packets.fetch(&due[due.len().saturating_sub(AHEAD)..]);
             }
             self.metrics.events += 1;
-            self.wheel.happen(id);
+            self.wheel.now_event = number;
             match self.packets[id].stage {
                 Stage::Arrived => {
                     let at = self.packets[id].at;
@@ -352,11 +352,11 @@ impl<R: Resolver> World<R> {
             self.migrate(migration);
         } else if let Some((_, vip)) = self.remaps.pop_if(|remap| remap.0 <= now_ns) {
             self.remap(vip);
-        } else if let Some(Reverse((_, connection, generation, client))) =
+        } else if let Some(Reverse((due_ns, connection, generation, client))) =
             self.timers.peek().copied().filter(|Reverse(timer)| timer.0 <= now_ns)
         {
             self.timers.pop();
-            self.wake(connection, generation, client);
+            self.wake(due_ns, connection, generation, client);
         } else if let Some(flow) = self.flows.get(self.next_flow).copied() {
             self.next_flow += 1;
             self.start_flow(self.next_flow - 1, &flow);

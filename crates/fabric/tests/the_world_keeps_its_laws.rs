@@ -152,6 +152,24 @@ fn full_buffers_drop_and_tcp_still_delivers() {
     }
 }
 
+/// A wake-up that an earlier one has replaced sets no other: otherwise each loss would add one for
+/// ever, and a congested run would consist of nothing else.
+#[test]
+fn wake_ups_do_not_multiply() {
+    let narrow = Topology { buffer_bytes: 6_000, ..topology() };
+    // 2,000 flows into one server, so that most of them wait for their timers again and again.
+    let incast = |flow: Flow| Flow { source: flow.source % 60, destination: 63, ..flow };
+    for model in [Model::paper(), Model::published()] {
+        let config = config(model, Transport::Cubic);
+        let flows = flows(2_000, |_| 500_000).into_iter().map(incast).collect();
+        let metrics = run(&config, &narrow, flows, Scheme::Direct, u64::MAX);
+        assert!(metrics.dropped > 100_000, "{}", metrics.dropped);
+        let hops: u64 = metrics.switches.iter().map(|switch| switch.packets).sum();
+        // A packet is one event at each switch, another where it waits.
+        assert!(metrics.events < 2 * hops, "{} events for {hops} hops", metrics.events);
+    }
+}
+
 #[test]
 fn dctcp_keeps_queues_shorter_than_cubic() {
     let incast = |id: u64| Flow {

@@ -237,9 +237,14 @@ impl<R: Resolver> World<R> {
         self.settle(place);
     }
 
-    pub(super) fn wake(&mut self, place: u32, generation: u32, client: bool) {
+    /// A wake-up that was due at `due_ns`.
+    pub(super) fn wake(&mut self, due_ns: u64, place: u32, generation: u32, client: bool) {
         let open = &mut self.connections[place as usize];
         if open.generation != generation || self.connection_of[open.flow as usize] != place {
+            return;
+        }
+        // An earlier one has replaced it. If this one set the next, both would go on for ever.
+        if open.timer_ns[usize::from(!client)] != due_ns {
             return;
         }
         open.timer_ns[usize::from(!client)] = NEVER;
