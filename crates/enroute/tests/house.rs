@@ -39,7 +39,7 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("endpoint", 1_160),
     // Help texts are a part of it; `WIRING_LINES_MAX` limits the code. The last are clients of
     // agents with TLS (`state/seat.rs`), and metrics of every service.
-    ("enroute", 18_750),
+    ("enroute", 18_770),
     // The last simulates a run on two threads (`world/parts`).
     ("fabric", 7_450),
     ("fabric-python", 350),
@@ -56,7 +56,8 @@ const CRATE_LINES_MAX: &[(&str, usize)] = &[
     ("reactor", 1_300),
     ("resp-client", 200),
     ("shards", 600),
-    ("state", 9_130),
+    // The last are connections of clients' own (`agent/own.rs`, `agent/subscriptions.rs`).
+    ("state", 10_090),
     // The last are huge pages (`mapping.rs`), and a hit ratio without steps (`replacement/hull`).
     ("store", 14_740),
     ("switch", 5_400),

@@ -30,30 +30,36 @@ mod flight;
 mod gather;
 mod held;
 mod here;
+mod in_order;
 mod map;
 mod monitor;
 mod nodes;
 mod output;
+mod own;
 mod reporter;
 mod rights;
 mod route;
 mod scan;
 mod stats;
+mod subscriptions;
 #[cfg(test)]
 mod tests;
+mod transaction;
 
 pub use copies::COPY_LEASE;
 pub use held::limits;
 pub use monitor::Report;
 pub use output::Output;
+pub use own::OWN_CONNECTIONS_MAX;
 pub use reporter::Reporter;
 pub use stats::Stats;
 
-use client::{ASKED_BYTES_MAX, Client, Transaction};
+use client::{ASKED_BYTES_MAX, Client};
 use copies::Copies;
 use flight::{Asked, Link, Purpose};
 use map::Map;
 use monitor::Monitor;
+use own::{BLOCKED_INPUT_BYTES_MAX, Owner};
 use rights::Rights;
 use route::{Route, route};
 
@@ -97,6 +103,14 @@ pub struct Agent {
     pings: usize,
     monitor: Monitor,
     stats: Arc<Stats>,
+    /// Number of connections of clients' own.
+    own: usize,
+    /// Those to be closed.
+    closed: Vec<usize>,
+    /// Clients to be closed.
+    dropped: Vec<Owner>,
+    /// Number of changes to users that clients with such connections were checked for.
+    users_seen: u64,
     /// Clients and links with something new to be written, some of them more than once.
     spoken_to: Vec<usize>,
     links_spoken: Vec<usize>,
@@ -138,6 +152,10 @@ impl Agent {
             pings: 0,
             monitor: Monitor::new(seed, now),
             stats: Arc::default(),
+            own: 0,
+            closed: Vec::new(),
+            dropped: Vec::new(),
+            users_seen: 0,
             spoken_to: Vec::new(),
             links_spoken: Vec::new(),
             wishes: Vec::new(),
@@ -174,8 +192,10 @@ impl Agent {
         }
     }
 
-    /// A client has disconnected. Its requests are executed; their replies are dropped.
+    /// A client has disconnected. Its requests are executed; their replies are dropped. What it is
+    /// blocked on or subscribed to ends.
     pub fn close(&mut self, client: usize) {
+        self.leave_own(client);
         self.held -= self.clients.try_remove(client).map_or(0, |client| client.counted);
     }
 
@@ -252,7 +272,8 @@ impl Agent {
     #[must_use]
     pub fn listens_to(&self, client: usize) -> bool {
         self.clients.get(client).is_some_and(|client| {
-            let may_ask = client.may_ask(self.room) && !client.waits(&self.map);
+            let may_ask = client.may_ask(self.room) && !client.waits(&self.map)
+                || client.blocked && client.input.len() < BLOCKED_INPUT_BYTES_MAX;
             self.room > 0 && !client.closing && (client.input.is_empty() || may_ask)
         })
     }
@@ -298,8 +319,10 @@ impl Agent {
                 Ok(None) => return Ok(taken),
                 Ok(Some((request, count))) => {
                     let route = route(&request);
-                    // Several nodes execute it, after all earlier requests.
-                    if route.is_of_several_nodes() && !client.is_answered() {
+                    // It is executed after all earlier requests.
+                    let waits = route.is_of_several_nodes() || route.is_of_own_connection();
+                    let is_watched = route == Route::Exec && client.watch.is_some();
+                    if (waits || is_watched) && !client.is_answered() {
                         client.alone = true;
                         return Ok(taken);
                     }
@@ -328,6 +351,9 @@ impl Agent {
         if let Err(why) = self.rights.permit(&client.identity, request) {
             return client.refuse(&why);
         }
+        if let Some(why) = subscriptions::refusal(client, request) {
+            return client.refuse(&why);
+        }
         if client.transaction.is_some() && route.is_of_several_nodes() {
             return client.refuse(route::CROSS_SLOT);
         }
@@ -340,11 +366,24 @@ impl Agent {
                 }
                 (Some(slot), write, many)
             }
+            Route::Block { slot, write, many } if client.transaction.is_some() => {
+                (Some(slot), write, many)
+            }
+            Route::Block { slot, write, .. } => return self.block(at, slot, write, request, now),
+            Route::Watch(slot) => return self.watch(at, slot, request, now),
+            Route::Subscribe(kind) => return self.subscribe(at, kind, request, now),
+            Route::Unsubscribe(kind) => return self.unsubscribe(at, kind, request),
             Route::AnyNode => (None, true, false),
             Route::Here(name) if client.transaction.is_some() && name != "reset" => {
                 return client.refuse(&format!("ERR {name} inside MULTI is not for the agent"));
             }
             Route::Here(name) => {
+                match name {
+                    "unwatch" => self.unwatch(at),
+                    "reset" => self.leave_own(at),
+                    _ => {}
+                }
+                let Some(client) = self.clients.get_mut(at) else { return };
                 let answer = here::answer(client, name, request, self.rights.users());
                 return client.tell(&answer);
             }
@@ -353,7 +392,7 @@ impl Agent {
             Route::All(command, merge) => return self.ask_all(at, command, merge, request, now),
             Route::Scan => return self.scan(at, request, now),
             Route::Multi => return client.begin_transaction(self.rights.users().generation()),
-            Route::Discard => return client.discard_transaction(),
+            Route::Discard => return self.discard(at),
             Route::Exec => return self.execute_transaction(at, now),
         };
         let Some(client) = self.clients.get_mut(at) else { return };
@@ -369,79 +408,9 @@ impl Agent {
             self.monitor.asked(slot, key, write, request.bytes().len());
         }
         let (client, holds, answers, since, redirects, part) = (at, None, 1, now, 0, None);
+        let own = None;
         let asked =
-            Asked { client, id, number, slot, write, holds, answers, since, redirects, part };
+            Asked { client, id, number, slot, write, holds, answers, since, redirects, part, own };
         self.dispatch(asked, version, request.bytes(), now);
     }
-
-    /// For a copied slot: answers a read from a copy, or sends it so that its reply is copied, or
-    /// sends a write so that its reply is ordered with the copies; returns whether it did. Earlier
-    /// requests of the client must be answered first, because they use another connection.
-    fn ask_in_order(
-        &mut self,
-        at: usize,
-        slot: Slot,
-        write: bool,
-        request: &Request<'_>,
-        now: Duration,
-    ) -> bool {
-        let Some(client) = self.clients.get_mut(at) else { return true };
-        if !self.copies.wants(slot) || client.transaction.is_some() || !client.is_answered() {
-            return false;
-        }
-        let owner = self.map.owner(slot);
-        let links = owner.and_then(|owner| self.links_of.get(owner));
-        let link = links.and_then(|links| links[Purpose::Copies.place()]);
-        if !write
-            && let Some(answer) = self.copies.read(slot, link, request.bytes(), client.version, now)
-        {
-            self.monitor.copied(slot);
-            client.tell(answer);
-            if client.copied.0 == 0 {
-                client.copied.1 = now;
-            }
-            client.copied.0 += 1;
-            return true;
-        }
-        let (number, id, version) = (client.expect(), client.id, client.version);
-        client.alone = true;
-        self.monitor.asked(slot, request.argument(1), write, request.bytes().len());
-        let (client, holds, answers, since, redirects, part) = (at, None, 1, now, 0, None);
-        let slot = Some(slot);
-        let asked =
-            Asked { client, id, number, slot, write, holds, answers, since, redirects, part };
-        self.dispatch_in_order(asked, version, request, now);
-        true
-    }
-
-    fn execute_transaction(&mut self, at: usize, now: Duration) {
-        let Some(client) = self.clients.get_mut(at) else { return };
-        let Some(transaction) = client.transaction.take() else {
-            return client.refuse("ERR EXEC without MULTI");
-        };
-        let Transaction { commands, count, slot, write, failed, users } = transaction;
-        if users != self.rights.users().generation() {
-            return client.refuse("EXECABORT the users have changed since MULTI; not executed");
-        }
-        if failed {
-            return client.refuse("EXECABORT Transaction discarded because of previous errors.");
-        }
-        if count == 0 {
-            return client.tell(b"*0\r\n");
-        }
-        let number = client.expect();
-        client.alone = true;
-        let (id, version) = (client.id, client.version);
-        let request = [MULTI, &commands, EXEC].concat();
-        if let Some(slot) = slot {
-            self.monitor.asked(slot, None, write, request.len());
-        }
-        let (client, holds, answers, since, redirects, part) = (at, None, count + 2, now, 0, None);
-        let asked =
-            Asked { client, id, number, slot, write, holds, answers, since, redirects, part };
-        self.dispatch(asked, version, &request, now);
-    }
 }
-
-const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";

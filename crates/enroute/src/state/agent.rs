@@ -215,6 +215,9 @@ impl Service {
             // With many clients the next event comes soon, so polling would waste processor time.
             self.asked = wrote && self.events.iter().count() == 1;
             self.write();
+            for client in self.agent.take_dropped() {
+                self.close(client);
+            }
             self.make_room();
         }
     }

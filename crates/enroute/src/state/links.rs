@@ -8,7 +8,7 @@ use std::{
 };
 
 use reactor::{Possible, Reactor, Socket};
-use socket2::{Domain, Protocol, Type};
+use socket2::{Domain, Protocol, TcpKeepalive, Type};
 use state::agent::{Agent, Output};
 use tracing::{debug, warn};
 
@@ -18,6 +18,10 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// down: a hung process acknowledges but does not reply. Longer than the 10 s for which a Valkey
 /// node pauses writes if the target of its slot dies during the handover: the node then replies.
 const SILENCE_LIMIT: Duration = Duration::from_secs(12);
+/// Idle time before, and between, probes of a connection on which the client is blocked or waits
+/// for messages, and their number before the host of the node is considered gone.
+const PROBE_PERIOD: Duration = Duration::from_secs(4);
+const PROBES_MAX: u32 = 3;
 /// Interval of checks for silent nodes.
 const SILENCE_PERIOD: Duration = Duration::from_secs(1);
 /// Number of reads of one connection before the others are served.
@@ -45,8 +49,14 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Starts the connections that the agent requests.
+    /// Closes the connections that the agent does not need any more, and starts those that it
+    /// requests.
     pub(super) fn connect(&mut self, agent: &mut Agent, reactor: &Reactor, now: Duration) {
+        for closed in agent.take_closed() {
+            if let Some(link) = self.links.get_mut(closed) {
+                *link = None;
+            }
+        }
         for (link, address) in agent.wishes() {
             let socket =
                 begin(address).and_then(|stream| Socket::new(stream, reactor, link as u64 * 2 + 1));
@@ -164,11 +174,19 @@ impl Links {
     }
 
     fn give_up_silent(&mut self, agent: &mut Agent, now: Duration) {
+        let mut silent = HashSet::new();
         for at in 0..self.links.len() {
             let Some(Some(link)) = self.links.get_mut(at) else { continue };
             if !agent.is_waiting(at) {
                 link.since = now;
             } else if link.connected && now > link.since + SILENCE_LIMIT {
+                silent.insert(link.address);
+            }
+        }
+        // Connections on which clients are blocked, or wait for messages, are silent anyway.
+        for at in 0..self.links.len() {
+            let link = self.links.get(at).and_then(Option::as_ref);
+            if link.is_some_and(|link| silent.contains(&link.address)) {
                 self.lose(at, &format!("no answer for {SILENCE_LIMIT:?}"), agent, now);
             }
         }
@@ -205,6 +223,8 @@ fn begin(address: SocketAddr) -> io::Result<TcpStream> {
         socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
     socket.set_tcp_user_timeout(Some(SILENCE_LIMIT))?;
+    let probes = TcpKeepalive::new().with_time(PROBE_PERIOD).with_interval(PROBE_PERIOD);
+    socket.set_tcp_keepalive(&probes.with_retries(PROBES_MAX))?;
     match socket.connect(&address.into()) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}

@@ -14,6 +14,7 @@ mod state_agent_keeps_strangers_out;
 mod state_agent_memory_stays_bounded_whatever_clients_do;
 mod state_agent_warns_where_strangers_reach_it;
 mod state_clients_see_no_redirection;
+mod state_clients_wait_and_listen_as_with_one_server;
 mod state_copies_are_coherent;
 mod state_history_is_linearizable_while_slots_move;
 mod state_history_stands_two_faults_at_once;

@@ -11,6 +11,7 @@ use super::{
     flight::{ASKING, Asked, Asker, Flight, Purpose},
     map::Redirect,
     nodes::unexpected,
+    own::Own,
 };
 
 /// Maximum number of characters of a node's error that are logged.
@@ -43,6 +44,10 @@ impl Agent {
                 Ok(())
             };
         }
+        if link.purpose == Purpose::Messages {
+            self.refused_subscription(at, answer, now);
+            return Ok(());
+        }
         let Some(flight) = link.flights.front_mut() else {
             return Err(unexpected(
                 "no answer without a request",
@@ -74,11 +79,10 @@ impl Agent {
                 // Requests redirected to an unknown node are sent now, in their order.
                 let delayed = std::mem::take(&mut self.delayed).into_iter();
                 self.delayed = delayed.map(|((_, number), asked)| ((now, number), asked)).collect();
-                let links = &self.links_of;
-                self.map.forget(|node| {
-                    links.get(node).is_some_and(|of| of.iter().any(Option::is_some))
-                });
+                let links = &self.links;
+                self.map.forget(|node| links.iter().any(|(_, link)| link.node == node));
             }
+            Asker::Ignored(_) | Asker::Subscribe(_) => link.output.forget(flight.bytes),
             Asker::Ping(since) => {
                 link.output.forget(flight.bytes);
                 self.monitor.round_trip(link.address, now.saturating_sub(since));
@@ -112,7 +116,10 @@ impl Agent {
         if let Some(redirect) = is_error.then(|| Redirect::read(said, node)).flatten() {
             let request = kept.to_vec();
             link.output.forget(flight.bytes);
-            return self.redirected(asked, version, request, redirect, said, now);
+            return match asked.own {
+                Some(Own::Exec) => self.tell_changed(&asked, now),
+                _ => self.redirected(asked, version, request, redirect, said, now),
+            };
         }
         if let Some(fill) = fill {
             self.copies.fill(fill, kept, answer);
@@ -121,9 +128,10 @@ impl Agent {
             self.copies.changed(slot);
         }
         link.output.forget(flight.bytes);
+        self.answered_own(at, &asked, answer);
         let answer = match purpose {
             Purpose::Copies => in_version(answer, version),
-            Purpose::Requests(_) => answer,
+            Purpose::Requests(_) | Purpose::Messages => answer,
         };
         // The error of the failed command is more specific than that of EXEC.
         let aborted = refusal.map(|refusal| aborted(&refusal));
@@ -147,6 +155,10 @@ impl Agent {
         answer: &[u8],
         now: Duration,
     ) {
+        if asked.own == Some(Own::Block) && asked.redirects == 0 {
+            // It may have been blocked for longer than requests are retried.
+            asked.since = now;
+        }
         asked.redirects += 1;
         let mut at_once = asked.redirects <= REDIRECTS_AT_ONCE;
         if let Some(client) = self.asker(&asked) {
@@ -174,7 +186,7 @@ impl Agent {
         match node {
             Some((node, asking)) if at_once => {
                 let ahead = if asking { ASKING } else { b"" };
-                self.send(node, asked, version, ahead, &request);
+                self.send(node, asked, version, ahead, &request, now);
             }
             _ => {
                 let answer = match redirect {
@@ -238,16 +250,21 @@ impl Agent {
         };
         let Some(client) = self.asker(asked) else { return };
         client.answer(asked.number, answer);
-        let (goes_on, reports) = (!client.input.is_empty(), client.reports);
-        if !reports {
+        let waits = asked.own == Some(Own::Block);
+        client.blocked &= !waits;
+        let is_counted = !client.reports && !waits;
+        if is_counted {
             self.stats.nodes.record(now.saturating_sub(asked.since), 1);
         }
         self.spoken_to.push(asked.client);
-        if goes_on {
-            // The client gets the error and is then closed by the writer.
-            let _ = self.proceed(asked.client, now);
-        }
-        self.count(asked.client);
+        self.go_on(asked.client, now);
+    }
+
+    /// Executes what a client has sent before it got an answer.
+    pub(super) fn go_on(&mut self, client: usize, now: Duration) {
+        // The client gets the error and is then closed by the writer.
+        let _ = self.proceed(client, now);
+        self.count(client);
     }
 }
 

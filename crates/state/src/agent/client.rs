@@ -3,18 +3,20 @@
 use std::{collections::VecDeque, net::SocketAddr, time::Duration};
 
 use acl::{Identity, OUTPUT_BYTES_BEFORE_LOGIN_MAX};
-use wire::resp::{Request, Version, request::Decoder, response};
+use wire::resp::{Version, request::Decoder, response};
 
-use super::{Output, gather::Gather, map::Map, rights::Rights, route::CROSS_SLOT};
-use crate::slot::Slot;
+use super::{
+    Output, gather::Gather, map::Map, own::Watch, rights::Rights, subscriptions::Subscriptions,
+    transaction::Transaction,
+};
 
 /// Maximum number of unanswered requests of one client; more are not read.
 pub(super) const PIPELINE_MAX: usize = 1_024;
 /// Maximum bytes of unanswered requests of one client; further ones wait until all are answered.
 pub(super) const ASKED_BYTES_MAX: usize = 16 << 20;
 /// Maximum unread bytes of a client; above it, nothing more is executed for the client until it
-/// reads.
-const UNREAD_BYTES_MAX: usize = 4 << 20;
+/// reads. A client with subscriptions that has more is closed.
+pub(super) const UNREAD_BYTES_MAX: usize = 4 << 20;
 /// Capacity that an empty output buffer keeps: there may be many clients.
 const ROOM_BYTES: usize = 2 << 10;
 /// Number of waiting answers for which capacity is kept.
@@ -25,19 +27,6 @@ const PLACES_KEPT: usize = 16;
 enum Place {
     Waits,
     Ready(Vec<u8>),
-}
-
-/// A transaction between MULTI and EXEC. It is kept here and sent in one piece.
-#[derive(Debug, Default)]
-pub(super) struct Transaction {
-    pub(super) commands: Vec<u8>,
-    pub(super) count: u32,
-    pub(super) slot: Option<Slot>,
-    pub(super) write: bool,
-    /// A command was refused, so EXEC will be refused.
-    pub(super) failed: bool,
-    /// Number of changes to users before MULTI.
-    pub(super) users: u64,
 }
 
 #[derive(Debug)]
@@ -55,6 +44,14 @@ pub(super) struct Client {
     pub(super) transaction: Option<Transaction>,
     /// The request that several nodes execute; it is the only one that is not answered.
     pub(super) gather: Option<Box<Gather>>,
+    /// Its own connections to nodes.
+    pub(super) own: Vec<usize>,
+    /// It has watched keys.
+    pub(super) watch: Option<Watch>,
+    /// It waits for the reply to a command that blocks.
+    pub(super) blocked: bool,
+    /// What it is subscribed to, since its first subscription.
+    pub(super) heard: Option<Box<Subscriptions>>,
     /// Answers not yet given, from number `first` on.
     places: VecDeque<Place>,
     /// Bytes of the answers that have arrived.
@@ -92,6 +89,10 @@ impl Client {
             name: Vec::new(),
             transaction: None,
             gather: None,
+            own: Vec::new(),
+            watch: None,
+            blocked: false,
+            heard: None,
             places: VecDeque::new(),
             ready_bytes: 0,
             first: 0,
@@ -132,6 +133,7 @@ impl Client {
             + self.ready_bytes
             + transaction.unwrap_or_default()
             + self.gather.as_ref().map_or(0, |gather| gather.held_bytes())
+            + self.heard.as_ref().map_or(0, |heard| heard.held_bytes())
     }
 
     /// Reserves the place of an outstanding answer; returns its number.
@@ -191,42 +193,6 @@ impl Client {
         let mut answer = Vec::new();
         response::write_error(&mut answer, why.as_bytes());
         self.tell(&answer);
-    }
-
-    pub(super) fn begin_transaction(&mut self, users: u64) {
-        if self.transaction.is_some() {
-            return self.refuse("ERR MULTI calls can not be nested");
-        }
-        self.transaction = Some(Transaction { users, ..Transaction::default() });
-        self.tell(b"+OK\r\n");
-    }
-
-    pub(super) fn discard_transaction(&mut self) {
-        match self.transaction.take() {
-            Some(_) => self.tell(b"+OK\r\n"),
-            None => self.refuse("ERR DISCARD without MULTI"),
-        }
-    }
-
-    pub(super) fn queue(
-        &mut self,
-        request: &Request<'_>,
-        slot: Option<Slot>,
-        write: bool,
-        bytes_max: usize,
-    ) {
-        let Some(transaction) = &mut self.transaction else { return };
-        if transaction.slot.is_some() && slot.is_some() && transaction.slot != slot {
-            return self.refuse(CROSS_SLOT);
-        }
-        if transaction.commands.len() + request.bytes().len() > bytes_max {
-            return self.refuse(&format!("ERR a transaction of more than {bytes_max} bytes"));
-        }
-        transaction.slot = transaction.slot.or(slot);
-        transaction.write |= write;
-        transaction.count += 1;
-        transaction.commands.extend_from_slice(request.bytes());
-        self.tell(b"+QUEUED\r\n");
     }
 }
 

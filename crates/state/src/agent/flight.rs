@@ -7,6 +7,8 @@ use wire::resp::{Limits, Scanner, Version, request};
 use super::{
     Login, Output,
     copies::{Fill, Held},
+    own::{Own, Owner},
+    subscriptions::Subscribing,
 };
 use crate::slot::Slot;
 
@@ -30,6 +32,8 @@ pub(super) struct Asked {
     pub(super) redirects: u32,
     /// It is this part of a request of the client.
     pub(super) part: Option<u16>,
+    /// It uses a connection of the client's own.
+    pub(super) own: Option<Own>,
 }
 
 /// The recipient of the reply.
@@ -45,6 +49,10 @@ pub(super) enum Asker {
     Slots,
     /// The agent's round-trip measurement.
     Ping(Duration),
+    /// A client that subscribes.
+    Subscribe(Subscribing),
+    /// Nothing; with the number of answers.
+    Ignored(u32),
     /// The agent's confirmation that all changes up to that time were reported.
     Proof(Duration),
 }
@@ -56,23 +64,26 @@ pub(super) enum Purpose {
     Requests(Version),
     /// Reads that create copies, and writes that end them: the node reports changes.
     Copies,
+    /// Subscriptions of one client.
+    Messages,
 }
 
 impl Purpose {
-    pub(super) const COUNT: usize = 3;
+    pub(super) const COUNT: usize = 4;
 
     pub(super) fn place(self) -> usize {
         match self {
             Self::Requests(Version::Resp2) => 0,
             Self::Requests(Version::Resp3) => 1,
             Self::Copies => 2,
+            Self::Messages => 3,
         }
     }
 
     pub(super) fn version(self) -> Version {
         match self {
             Self::Requests(version) => version,
-            Self::Copies => Version::Resp3,
+            Self::Copies | Self::Messages => Version::Resp3,
         }
     }
 }
@@ -99,6 +110,10 @@ pub(super) struct Link {
     pub(super) purpose: Purpose,
     pub(super) address: SocketAddr,
     pub(super) connected: bool,
+    /// The only client that uses it.
+    pub(super) owner: Option<Owner>,
+    /// It is not used any more, and will be removed.
+    pub(super) closed: bool,
     pub(super) output: Output,
     pub(super) flights: VecDeque<Flight>,
     /// The received part of an answer.
@@ -137,6 +152,8 @@ impl Link {
             purpose,
             address,
             connected: false,
+            owner: None,
+            closed: false,
             output: Output::new(ROOM_BYTES),
             flights: VecDeque::new(),
             input: Vec::new(),

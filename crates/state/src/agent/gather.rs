@@ -278,8 +278,20 @@ impl Agent {
                 self.copies.write_begins(held);
             }
             let (client, answers, since, redirects, part) = (at, 1, now, 0, Some(part));
-            let asked =
-                Asked { client, id, number, slot, write, holds, answers, since, redirects, part };
+            let own = None;
+            let asked = Asked {
+                client,
+                id,
+                number,
+                slot,
+                write,
+                holds,
+                answers,
+                since,
+                redirects,
+                part,
+                own,
+            };
             self.dispatch(asked, version, request, now);
         }
     }

@@ -67,7 +67,7 @@ impl Agent {
 
     /// Counts what a connection to a node keeps now.
     pub(super) fn count_link(&mut self, link: usize) {
-        let Some(link) = self.links.get_mut(link) else { return };
+        let Some(link) = self.links.get_mut(link).filter(|link| !link.closed) else { return };
         let now = counted(link.held_bytes());
         self.held = self.held + now - std::mem::replace(&mut link.counted, now);
     }
@@ -76,7 +76,8 @@ impl Agent {
     #[cfg(test)]
     pub(super) fn recounted(&self) -> usize {
         let clients = self.clients.iter().map(|(_, client)| counted(client.held_bytes()));
-        let links = self.links.iter().map(|(_, link)| counted(link.held_bytes()));
+        let open = self.links.iter().filter(|(_, link)| !link.closed);
+        let links = open.map(|(_, link)| counted(link.held_bytes()));
         let delayed = self.delayed.values().map(|(_, _, request)| request.len());
         clients.chain(links).chain(delayed).sum()
     }
@@ -100,7 +101,10 @@ impl Agent {
         now: Duration,
     ) -> wire::Result<()> {
         if kind == Some(Kind::Push) {
-            self.copies.told(link, FORGET_ALL);
+            match self.links.get(link).and_then(|link| link.owner) {
+                Some(owner) => self.drop_client(owner),
+                None => self.copies.told(link, FORGET_ALL),
+            }
             return Ok(());
         }
         let most = self.limits.reply_bytes_max;

@@ -20,6 +20,12 @@ pub(super) fn answer(
     let mut out = Vec::new();
     let argument = |at: usize| request.argument(at).unwrap_or_default();
     match command {
+        // In this state every reply has the form of a message.
+        "ping" if client.version == Version::Resp2 && client.is_subscribed() => {
+            response::write_array_header(&mut out, 2);
+            response::write_bulk(&mut out, b"pong");
+            response::write_bulk(&mut out, argument(1));
+        }
         "ping" if request.len() <= 1 => response::write_simple(&mut out, b"PONG"),
         "ping" | "echo" if request.len() == 2 => response::write_bulk(&mut out, argument(1)),
         "hello" => hello(client, request, users, &mut out),
@@ -42,7 +48,7 @@ pub(super) fn answer(
             (client.identity, client.name) = (Identity::new(users), Vec::new());
             response::write_simple(&mut out, b"RESET");
         }
-        // Replicas are not used, so there is nothing to switch; nothing is watched.
+        // Replicas are not used, so there is nothing to switch.
         "readonly" | "readwrite" | "unwatch" => response::write_simple(&mut out, b"OK"),
         "client|setinfo" => response::write_simple(&mut out, b"OK"),
         "client|no-evict" | "client|no-touch" if request.len() == 3 => {

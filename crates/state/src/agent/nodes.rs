@@ -2,12 +2,13 @@
 
 use std::{mem, net::SocketAddr, time::Duration};
 
-use wire::resp::{Kind, Request, Version, request, response};
+use wire::resp::{Kind, Version, response};
 
 use super::{
     Agent, Output, RETRY_FOR,
     copies::Held,
-    flight::{Asked, Asker, CACHING, Link, Purpose},
+    flight::{Asked, Asker, Link, Purpose},
+    own::Own,
 };
 
 /// Delay before a request is retried whose connection was lost.
@@ -32,13 +33,19 @@ impl Agent {
     /// Connections to be made: seat and address.
     pub fn wishes(&mut self) -> Vec<(usize, SocketAddr)> {
         let links = &self.links;
-        let wish = |link: usize| Some((link, links.get(link)?.address));
+        let wish = |link: usize| {
+            let found = links.get(link).filter(|found| !found.closed)?;
+            Some((link, found.address))
+        };
         mem::take(&mut self.wishes).into_iter().filter_map(wish).collect()
     }
 
     /// Output of a connection; empty before it is established.
     pub fn link_output(&mut self, link: usize) -> Option<&mut Output> {
-        self.links.get_mut(link).filter(|link| link.connected).map(|link| &mut link.output)
+        self.links
+            .get_mut(link)
+            .filter(|link| link.connected && !link.closed)
+            .map(|link| &mut link.output)
     }
 
     /// Connections with pending output; possibly with duplicates and closed ones.
@@ -54,17 +61,26 @@ impl Agent {
         }
     }
 
-    /// Whether replies are outstanding on a connection.
+    /// Whether replies are outstanding on a connection, and a node that works gives them soon.
     #[must_use]
     pub fn is_waiting(&self, link: usize) -> bool {
-        self.links.get(link).is_some_and(|link| !link.flights.is_empty())
+        let front = self.links.get(link).and_then(|link| link.flights.front());
+        front.is_some_and(|flight| match &flight.asker {
+            Asker::Client(asked) => asked.own != Some(Own::Block),
+            _ => true,
+        })
     }
 
     /// A connection was lost, or could not be established.
     pub fn lost(&mut self, link: usize, why: &str, now: Duration) {
         let Some(mut lost) = self.links.try_remove(link) else { return };
         self.held -= lost.counted;
-        if let Some(links) = self.links_of.get_mut(lost.node) {
+        if lost.closed {
+            return;
+        }
+        if let Some(owner) = lost.owner {
+            self.lost_own(link, owner);
+        } else if let Some(links) = self.links_of.get_mut(lost.node) {
             links[lost.purpose.place()] = None;
         }
         self.copies.lost(link);
@@ -76,7 +92,22 @@ impl Agent {
                     self.slots_asked = None;
                     continue;
                 }
-                Asker::Ping(_) | Asker::Proof(_) | Asker::Expiry(..) => continue,
+                Asker::Ping(_) | Asker::Proof(_) | Asker::Expiry(..) | Asker::Ignored(_) => {
+                    continue;
+                }
+                Asker::Subscribe(subscribing) => {
+                    let mut answer = Vec::new();
+                    let text = format!("ERR cannot reach {}: {why}", lost.address);
+                    response::write_error(&mut answer, text.as_bytes());
+                    self.subscribed(subscribing, &answer, now);
+                    continue;
+                }
+                Asker::Client(asked)
+                    if asked.own == Some(Own::Exec) && !(executed && asked.write) =>
+                {
+                    self.tell_changed(&asked, now);
+                    continue;
+                }
                 Asker::Client(asked) => (asked, lost.purpose.version()),
                 Asker::Copied(asked, version, _) => (asked, version),
             };
@@ -106,7 +137,8 @@ impl Agent {
     /// # Errors
     /// A protocol violation: the connection must be closed.
     pub fn node_receive(&mut self, at: usize, bytes: &[u8], now: Duration) -> wire::Result<()> {
-        let Some(link) = self.links.get_mut(at) else { return Ok(()) };
+        let link = self.links.get_mut(at).filter(|link| !link.closed);
+        let Some(link) = link else { return Ok(()) };
         let mut input = mem::take(&mut link.input);
         let (mut start, mut scanned, mut dropped) = (0, link.scanned, 0);
         let data = if input.is_empty() {
@@ -115,7 +147,7 @@ impl Agent {
             input.extend_from_slice(bytes);
             &input
         };
-        while let Some(link) = self.links.get_mut(at) {
+        while let Some(link) = self.links.get_mut(at).filter(|link| !link.closed) {
             let progress = link.scanner.advance(data.get(scanned..).unwrap_or_default())?;
             scanned += progress.consumed;
             let answer = data.get(start..scanned).unwrap_or_default();
@@ -134,6 +166,8 @@ impl Agent {
                 self.answer(at, answer, now)?;
             } else if link.purpose == Purpose::Copies {
                 self.copies.told(at, answer);
+            } else if link.purpose == Purpose::Messages {
+                self.message(at, answer, now);
             }
         }
         // A long answer arrives in many pieces: the part received so far is not copied for each.
@@ -142,7 +176,7 @@ impl Agent {
         } else {
             input.drain(..start);
         }
-        if let Some(link) = self.links.get_mut(at) {
+        if let Some(link) = self.links.get_mut(at).filter(|link| !link.closed) {
             (link.scanned, link.input) = (scanned - start, input);
             link.dropped += dropped;
             link.shrink();
@@ -180,6 +214,7 @@ impl Agent {
             }
             self.dispatch(asked, version, &request, now);
         }
+        self.recheck_users();
         if self.slots_asked.is_some_and(|at| at + SLOTS_LIMIT <= now) {
             self.any += 1;
             self.slots_asked = None;
@@ -225,11 +260,11 @@ impl Agent {
                 Err(why) => return self.tell_error(&asked, &why, now),
             },
         };
-        self.send(node, asked, version, b"", request);
+        self.send(node, asked, version, b"", request, now);
     }
 
-    /// Sends a request over the shared connection. During a write, no copy of its slot is made or
-    /// used.
+    /// Sends a request over the shared connection, or that of its client's own. During a write, no
+    /// copy of its slot is made or used.
     pub(super) fn send(
         &mut self,
         node: usize,
@@ -237,42 +272,17 @@ impl Agent {
         version: Version,
         ahead: &[u8],
         request: &[u8],
+        now: Duration,
     ) {
+        if asked.own.is_some() {
+            return self.send_own(node, asked, version, ahead, request, now);
+        }
         if let Some(slot) = asked.slot.filter(|_| asked.write && asked.holds.is_none()) {
             asked.holds = Some(Held::Slot(slot));
             self.copies.write_begins(Held::Slot(slot));
         }
         let answers = asked.answers;
         self.say(node, Purpose::Requests(version), Asker::Client(asked), ahead, request, answers);
-    }
-
-    /// Sends a request over the connection of the copies: a write, or a read whose answer is to be
-    /// copied, followed by the request for the expiry of its key.
-    pub(super) fn dispatch_in_order(
-        &mut self,
-        asked: Asked,
-        version: Version,
-        request: &Request<'_>,
-        now: Duration,
-    ) {
-        let Some((slot, node)) = asked.slot.and_then(|slot| Some((slot, self.map.owner(slot)?)))
-        else {
-            return self.dispatch(asked, version, request.bytes(), now);
-        };
-        if asked.write {
-            let asker = Asker::Copied(asked, version, None);
-            return self.say(node, Purpose::Copies, asker, b"", request.bytes(), 1);
-        }
-        let link = self.link(node, Purpose::Copies);
-        let fill = self.copies.begin(slot, link);
-        let asker = Asker::Copied(asked, version, fill);
-        self.say(node, Purpose::Copies, asker, CACHING, request.bytes(), 1);
-        if let (Some(fill), Some(key)) = (fill, request.argument(1)) {
-            let mut question = Vec::new();
-            request::write_command(&mut question, &[b"PTTL", key]);
-            let asker = Asker::Expiry(fill, request.bytes().to_vec(), now);
-            self.say(node, Purpose::Copies, asker, b"", &question, 1);
-        }
     }
 
     /// A node that cannot be reached is not measured.
@@ -307,7 +317,7 @@ impl Agent {
     }
 
     /// The connection to a node; it may not be established yet.
-    fn link(&mut self, node: usize, purpose: Purpose) -> usize {
+    pub(super) fn link(&mut self, node: usize, purpose: Purpose) -> usize {
         if self.links_of.len() <= node {
             self.links_of.resize(node + 1, [None; Purpose::COUNT]);
         }
@@ -324,7 +334,7 @@ impl Agent {
     }
 
     /// A node for requests that any node can answer: one with slots, if known.
-    fn any_node(&self) -> usize {
+    pub(super) fn any_node(&self) -> usize {
         let owners = self.map.owners();
         let place = self.any.checked_rem(owners.clone().count());
         let owner = place.and_then(|place| owners.clone().nth(place));

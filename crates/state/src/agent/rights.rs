@@ -7,13 +7,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use acl::{Acl, Identity, NO_AUTH};
+use acl::{Acl, Identity, NO_AUTH, Rules};
 use wire::resp::{
     Limits, Request,
     command::{self, Command, Effect, Flags},
 };
 
-use super::{Agent, client::Client};
+use super::{Agent, client::Client, subscriptions::Kind};
 
 /// Users, and the limits of clients that must log in first.
 #[derive(Debug)]
@@ -64,6 +64,20 @@ impl Rights {
         }
     }
 
+    /// Whether a client that is blocked or subscribed may be so with the present users.
+    pub(super) fn still_permits(&self, client: &mut Client) -> bool {
+        let before = client.blocked.then(|| client.identity.rules().to_string());
+        let is_there = client.identity.refresh(&self.users) && client.identity.is_let_in();
+        let rules = client.identity.rules();
+        let mut heard = client.heard.iter().flat_map(|heard| heard.names());
+        is_there
+            && before.is_none_or(|before| before == rules.to_string())
+            && heard.all(|(kind, name)| match kind {
+                Kind::Pattern => may_hear_pattern(rules, name),
+                Kind::Channel | Kind::Shard => rules.may_hear(name),
+            })
+    }
+
     fn permit_command(
         &self,
         identity: &Identity,
@@ -97,15 +111,16 @@ impl Rights {
         let may_use = match command.name {
             "publish" | "spublish" => channels.take(1).all(|channel| rules.may_hear(channel)),
             "subscribe" | "ssubscribe" => channels.all(|channel| rules.may_hear(channel)),
-            // As in Redis: the pattern must be one of the rules'.
-            "psubscribe" => channels.all(|pattern| {
-                let same = |rule: &String| rule == "*" || rule.as_bytes() == pattern;
-                rules.channels.iter().any(same)
-            }),
+            "psubscribe" => channels.all(|pattern| may_hear_pattern(rules, pattern)),
             _ => true,
         };
         if may_use { Ok(()) } else { Err(NO_CHANNEL.to_owned()) }
     }
+}
+
+/// As in Redis: the pattern must be one of the rules'.
+fn may_hear_pattern(rules: &Rules, pattern: &[u8]) -> bool {
+    rules.channels.iter().any(|rule| rule == "*" || rule.as_bytes() == pattern)
 }
 
 const NO_KEY: &str =

@@ -5,7 +5,7 @@ use wire::resp::{
     command::{self, Command, Effect, Flags, Merge, Shards},
 };
 
-use super::copies::is_in_order;
+use super::{copies::is_in_order, subscriptions::Kind};
 use crate::slot::Slot;
 
 /// The decision about a request.
@@ -21,6 +21,17 @@ pub(super) enum Route {
         /// It may use the connection of the copies.
         in_order: bool,
     },
+    /// The owner of this slot must answer, over a connection of the client's own: the reply may
+    /// wait for other clients.
+    Block {
+        slot: Slot,
+        write: bool,
+        many: bool,
+    },
+    /// The owner of this slot must watch keys for the client.
+    Watch(Slot),
+    Subscribe(Kind),
+    Unsubscribe(Kind),
     /// All nodes give the same answer, or nearly.
     AnyNode,
     /// Its keys are in several slots: the owner of each must execute a part.
@@ -42,6 +53,16 @@ impl Route {
     /// Whether replies of several nodes make up the answer.
     pub(super) fn is_of_several_nodes(&self) -> bool {
         matches!(self, Self::Split(..) | Self::All(..) | Self::Scan)
+    }
+}
+
+impl Route {
+    /// Whether a connection of the client's own is used.
+    pub(super) fn is_of_own_connection(&self) -> bool {
+        matches!(
+            self,
+            Self::Block { .. } | Self::Watch(_) | Self::Subscribe(_) | Self::Unsubscribe(_)
+        )
     }
 }
 
@@ -94,23 +115,37 @@ pub(super) fn route(request: &Request<'_>) -> Route {
             "multi" => Route::Multi,
             "exec" => Route::Exec,
             "discard" => Route::Discard,
-            _ => refused(
-                name,
-                "needs a connection of its own to a node; a script (EVAL) does the same in one step",
-            ),
+            _ => match keyed(command, command.effect, request) {
+                Route::Slot { slot, .. } => Route::Watch(slot),
+                other => other,
+            },
         },
-        Effect::PubSub => {
-            refused(name, "needs a connection of its own; connect to a node of the cluster")
-        }
+        Effect::PubSub => match name {
+            "subscribe" => Route::Subscribe(Kind::Channel),
+            "psubscribe" => Route::Subscribe(Kind::Pattern),
+            "ssubscribe" => Route::Subscribe(Kind::Shard),
+            "unsubscribe" => Route::Unsubscribe(Kind::Channel),
+            "punsubscribe" => Route::Unsubscribe(Kind::Pattern),
+            "sunsubscribe" => Route::Unsubscribe(Kind::Shard),
+            _ => refused(name, "needs a connection of its own; connect to a node of the cluster"),
+        },
         Effect::Connection => refused(
             name,
             "changes a connection that all clients share; connect to a node of the cluster",
         ),
-        _ if waits(command, request) => refused(
+        _ if matches!(name, "wait" | "waitaof") => refused(
             name,
-            "would block other clients that share the connection; poll without waiting, or \
-             connect to a node",
+            "waits for replicas of what its own connection has written, and clients share \
+             connections; connect to a node of the cluster",
         ),
+        effect if waits(command, request) => match keyed(command, effect, request) {
+            Route::Slot { slot, write, many, .. } => Route::Block { slot, write, many },
+            // It would block other clients if the node found a key in it.
+            Route::AnyNode if command.accepts(request.len()) => {
+                Route::Refused("ERR syntax error".to_owned())
+            }
+            other => other,
+        },
         _ if name == "migrate" || name == "restore-asking" => refused(
             name,
             "moves keys between nodes; use `enroute state move`, or let the placer do it",
@@ -246,13 +281,31 @@ mod tests {
     }
 
     #[test]
+    fn what_needs_a_connection_of_its_own_gets_one() {
+        let slot = Slot::of(b"a");
+        let block = |write, many| Route::Block { slot, write, many };
+        for line in ["BLPOP a 0", "BZPOPMIN a 1", "BRPOPLPUSH a {a}b 0"] {
+            assert_eq!(of(line), block(true, line.contains("{a}")), "{line}");
+        }
+        assert_eq!(of("BLMPOP 0 1 a LEFT"), block(true, false));
+        assert_eq!(of("BLPOP a {a}b 0"), block(true, true));
+        assert_eq!(of("XREAD BLOCK 0 STREAMS a 0"), block(false, false));
+        assert_eq!(of("XREADGROUP GROUP g c BLOCK 0 STREAMS a 0"), block(true, false));
+        assert_eq!(of("WATCH a {a}b"), Route::Watch(slot));
+        assert_eq!(of("SSUBSCRIBE a"), Route::Subscribe(Kind::Shard));
+        assert_eq!(of("PUNSUBSCRIBE"), Route::Unsubscribe(Kind::Pattern));
+        // A node replies with the error.
+        assert_eq!(of("BLPOP a"), Route::AnyNode);
+    }
+
+    #[test]
     fn what_cannot_be_right_is_refused_and_says_why() {
         for line in [
             "MSETNX a 1 b 2",
-            "BLPOP a 0",
-            "XREAD BLOCK 0 STREAMS a 0",
-            "SUBSCRIBE a",
-            "WATCH a",
+            "BLPOP a b 0",
+            "BLMPOP 0 x a LEFT",
+            "XREAD BLOCK 0 STREAMS",
+            "WATCH a b",
             "MONITOR",
             "RANDOMKEY",
             "SWAPDB 0 1",
@@ -282,7 +335,8 @@ mod tests {
             let found = row(command.name);
             if matches!(command.effect, Effect::Connection | Effect::PubSub) {
                 assert!(
-                    matches!(found, Route::Here(_) | Route::Refused(_)),
+                    matches!(found, Route::Here(_) | Route::Refused(_))
+                        || found.is_of_own_connection(),
                     "{}: {found:?}",
                     command.name
                 );

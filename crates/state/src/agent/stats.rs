@@ -7,6 +7,6 @@ use telemetry::Latencies;
 pub struct Stats {
     /// From reading a command until its answer from a copy was written.
     pub copies: Latencies,
-    /// From reading a command until the nodes have answered it.
+    /// From reading a command until the nodes have answered it; without commands that may block.
     pub nodes: Latencies,
 }

@@ -2,7 +2,9 @@
 //! seed.
 
 mod memory;
+mod messages;
 mod nodes;
+mod own;
 mod redirections;
 mod refused;
 mod whole_cluster;

@@ -171,7 +171,7 @@ impl Service {
         }
     }
 
-    fn close(&mut self, client: usize) {
+    pub(super) fn close(&mut self, client: usize) {
         if let Some(seat) = self.seats.get_mut(client).and_then(Option::take) {
             self.shaking -= usize::from(seat.shakes_until.is_some());
             self.tls_bytes -= seat.tls_bytes;
