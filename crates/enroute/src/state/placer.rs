@@ -86,6 +86,7 @@ impl Placer {
                     if let Err(error) = self.round(&found) {
                         warn!("placement review skipped: {error:#}");
                     }
+                    self.counted.reviews.add(1);
                     view = Some(found);
                 }
                 Err(error) => {

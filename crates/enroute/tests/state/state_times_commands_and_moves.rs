@@ -102,7 +102,9 @@ fn moves_are_counted_with_their_duration() {
         let moves = [count(&metrics, "moved"), count(&metrics, "not_moved")];
         assert_eq!(moves, [told("slot moved: "), told("slot not moved: ")], "{}", placer.stderr());
         let second = placer_with(&nodes, "two", &ADMIN);
-        let waits = Metrics::once(admin_of(&second), |_| true);
+        let has_reviewed =
+            |metrics: &Metrics| metrics.value("enroute_state_placer_reviews_total") >= 2.0;
+        let waits = Metrics::once(admin_of(&second), has_reviewed);
         assert_eq!(waits.value("enroute_state_placer_leads"), 0.0);
     });
 }

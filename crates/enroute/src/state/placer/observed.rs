@@ -7,14 +7,16 @@ use std::{
 
 use endpoint::{Exposition, Latency, Report};
 use serde_json::json;
-use telemetry::Latencies;
+use telemetry::{Counter, Latencies};
 
 /// Counters that other threads read.
 pub(super) struct Counted {
     /// Durations of the moves that succeeded, and of those that did not.
     pub(super) moved: Latencies,
     pub(super) not_moved: Latencies,
-    /// It holds the lease.
+    /// Reviews made.
+    pub(super) reviews: Counter,
+    /// It held the lease in the last review.
     pub(super) leads: AtomicBool,
     start: Instant,
 }
@@ -24,6 +26,7 @@ impl Counted {
         Self {
             moved: Latencies::default(),
             not_moved: Latencies::default(),
+            reviews: Counter::default(),
             leads: AtomicBool::new(false),
             start: Instant::now(),
         }
@@ -32,11 +35,13 @@ impl Counted {
     pub(super) fn report(&self) -> Report {
         let mut text = Exposition::new("enroute_state_placer");
         let uptime = self.start.elapsed().as_secs_f64();
-        let leads = self.leads.load(Relaxed);
+        let (leads, reviews) = (self.leads.load(Relaxed), self.reviews.value());
         let [moved, not_moved] = [&self.moved, &self.not_moved].map(|of| Latency(of.spread()));
         text.gauge("uptime_seconds", "Time since the placer started.").value(uptime);
         text.gauge("leads", "1 if the placer holds the lease; others wait.")
             .value(u64::from(leads));
+        text.counter("reviews", "Placement reviews, those of a placer that waits included.")
+            .value(reviews);
         let help = "From the begin of a slot move until it ended; moves that a restart resumes are not counted.";
         let mut durations = text.histogram("move_duration_seconds", help);
         for (outcome, duration) in [("moved", &moved), ("not_moved", &not_moved)] {
@@ -47,6 +52,7 @@ impl Counted {
             "uptime_seconds": uptime,
             "placer": {
                 "leads": leads,
+                "reviews": reviews,
                 "move_duration": { "moved": moved, "not_moved": not_moved },
             },
         });
