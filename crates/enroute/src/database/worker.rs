@@ -78,7 +78,7 @@ pub(super) struct Worker {
     ended: Vec<Ended>,
     /// The worker that gets the next client.
     next: usize,
-    looked: Instant,
+    looked: Duration,
     began: Instant,
 }
 
@@ -124,7 +124,7 @@ impl Worker {
             ring,
             ended: Vec::new(),
             next: 0,
-            looked: Instant::now(),
+            looked: Duration::ZERO,
             began: Instant::now(),
         })
     }
@@ -155,8 +155,9 @@ impl Worker {
             }
             self.pump();
             self.send(called);
-            if self.looked.elapsed() >= LOOK_PAUSE {
-                self.looked = Instant::now();
+            // When the round began: the clock is not read again.
+            if self.round.saturating_sub(self.looked) >= LOOK_PAUSE {
+                self.looked = self.round;
                 self.close_idle();
                 self.bounds = Bounds::of(&self.shared.server);
             }
